@@ -152,7 +152,7 @@ func BenchmarkReference(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("refs/element=%d", element), func(b *testing.B) {
-			template, faults := refs.CompileTemplate(fmt.Appendf(nil, `"$0.items[%d].name"`, element), refs.Place{Step: 1, Steps: 2})
+			template, faults := refs.CompileTemplate(fmt.Appendf(nil, `"$0.items[%d].name"`, element), refs.CompileScope{Step: 1, Steps: 2})
 			if len(faults) > 0 {
 				b.Fatal(faults)
 			}

@@ -57,9 +57,9 @@ func BenchmarkCheck(b *testing.B) {
 				b.Fatal(err)
 			}
 			if arm.seen != "" {
-				seen := &steps.Seen{Schema: json.RawMessage(arm.seen), Rare: func([]schema.Element) bool { return false }}
-				registry = registry.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
-					return call, func() *steps.Seen { return seen }
+				seen := &steps.ResultShape{Schema: json.RawMessage(arm.seen), Rare: func([]schema.Element) bool { return false }}
+				registry = registry.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
+					return call, func() *steps.ResultShape { return seen }
 				})
 			}
 			engine, err := chain.New(&chain.Options{Functions: registry})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/load"
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
@@ -33,9 +34,9 @@ const mostBeside = 1.25
 
 // beside compares a server that does more with one that does not, under the load of a few clients. It is the processor's time
 // that is compared, the clients' included, as far as they go by turns: other processes of the machine take the time of the clock.
-func beside(b *testing.B, without, with func(version string) loaded) {
+func beside(b *testing.B, without, with func(version string) load.Target) {
 	const clients, rounds, calls = 8, 15, 400
-	for _, version := range []string{withSessions, withoutSessions} {
+	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
 		b.Run(version, func(b *testing.B) {
 			off, on := newLoaded(b, without(version), clients), newLoaded(b, with(version), clients)
 			for b.Loop() {
@@ -96,10 +97,10 @@ func BenchmarkRights(b *testing.B) {
 	}
 	b.Cleanup(table.Close)
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, callers: table})
-	beside(b, func(version string) loaded { return ownLoad(off, version) }, func(version string) loaded {
-		load := ownLoad(on, version)
-		load.token = tokenOf(500)
-		return load
+	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target {
+		target := ownLoad(on, version)
+		target.Token = tokenOf(500)
+		return target
 	})
 }
 
@@ -114,7 +115,7 @@ func BenchmarkMetrics(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = t.Close(context.Background()) })
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, observer: t, wrap: t.Wrap})
-	beside(b, func(version string) loaded { return ownLoad(off, version) }, func(version string) loaded { return ownLoad(on, version) })
+	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target { return ownLoad(on, version) })
 }
 
 // BenchmarkProbeStores is what it takes to answer a large result with a probe, kept on the real Redis and in memory.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/bench/datasets"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -60,29 +61,13 @@ func TestSeenShapes(t *testing.T) {
 }
 
 // seen gives the functions of a chain, which answer from its recording and have the shapes of a store.
-func (c *realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *replay.Cassette) {
+func (c realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *replay.Cassette) {
 	t.Helper()
-	var written []struct{ Fn string }
-	if err := json.Unmarshal(c.Steps, &written); err != nil {
-		t.Fatal(err)
-	}
-	var tape bytes.Buffer
-	for i, s := range written {
-		var step struct{ Args map[string]any }
-		var all []json.RawMessage
-		if err := json.Unmarshal(c.Steps, &all); err != nil {
-			t.Fatal(err)
-		}
-		if err := decodeNumbers(all[i], &step); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&tape, "{\"fn\":%q,\"args\":%s,\"result\":%s}\n", s.Fn, c.args(t, i, step.Args), c.result(i))
-	}
 	none, err := steps.NewRegistry(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cassette, err := replay.Read(&tape, "recording")
+	cassette, err := replay.Read(bytes.NewReader(datasets.Recording(c.calls(t))), "recording")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +78,7 @@ func (c *realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *re
 	return store.Learn(registry, func(spec *steps.Spec) string { return spec.Name }), cassette
 }
 
-func (c *realChain) answer(ctx context.Context, t *testing.T, registry *steps.Registry, list []byte, check bool) *chain.Answer {
+func (c realChain) answer(ctx context.Context, t *testing.T, registry *steps.Registry, list []byte, check bool) *chain.Answer {
 	t.Helper()
 	engine, err := chain.New(&chain.Options{Functions: registry})
 	if err != nil {
@@ -104,7 +89,7 @@ func (c *realChain) answer(ctx context.Context, t *testing.T, registry *steps.Re
 }
 
 // learn runs the chain, so that a store learns from its results.
-func (c *realChain) learn(t *testing.T, store *shape.Store) {
+func (c realChain) learn(t *testing.T, store *shape.Store) {
 	t.Helper()
 	registry, cassette := c.seen(t, store)
 	if answer := c.answer(cassette.Cursor(context.Background(), c.ID), t, registry, c.Steps, false); !answer.OK {
@@ -118,7 +103,7 @@ var (
 )
 
 // misspell checks the chain as it is, and with each member of its references misspelt.
-func (c *realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures) {
+func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures) {
 	t.Helper()
 	registry, _ := c.seen(t, store)
 	sum.chains++
@@ -143,7 +128,7 @@ func (c *realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures
 			answer := c.answer(context.Background(), t, registry, wrong, true)
 			if slices.ContainsFunc(answer.Warnings, func(w *fault.Error) bool { return len(w.Nearest) > 0 && w.Nearest[0] == name }) {
 				sum.found++
-			} else if entry, err := registry.Resolve(written[step].Fn); err == nil && entry.Seen() == nil {
+			} else if entry, err := registry.Resolve(written[step].Fn); err == nil && entry.ResultShape() == nil {
 				sum.unknown++
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 const mega = 1_000_000
 
-// array is an array of objects of about that many bytes.
+// arrayOf returns an array of objects of about that many bytes.
 func arrayOf(bytes int) []byte { return numbered(bytes / 46) }
 
 func BenchmarkFits(b *testing.B) {
@@ -73,12 +73,12 @@ func BenchmarkPage(b *testing.B) {
 	items := 50 * mega / 46
 	r := results(b, nil)
 	token := keep(b, r, string(value))
-	room := &budget.Room{Meter: budget.NewMeter(counter(b, 0), 8000)}
+	envelope := &budget.Envelope{Meter: budget.NewMeter(counter(b, 0), 8000)}
 	for name, number := range map[string]int{"first": 1, "last": (items + 19) / 20} {
 		b.Run(name+"/page", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, room, nil)
+				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, envelope, nil)
 				if err != nil || !bytes.Contains(p, fmt.Appendf(nil, `{"items":[{"id":%d,`, (number-1)*20)) {
 					b.Fatalf("%s, %v", p, err)
 				}
@@ -126,10 +126,12 @@ func TestMemory(t *testing.T) {
 		}
 		token := decode[probe](t, answer).Token
 		uses := 0
-		for _, f := range []budget.Fetch{{Page: 1, PageSet: true}, {Page: 20_000, PageSet: true}, {Page: 1, PageSet: true, PageSize: 5000, PageSizeSet: true}} {
+		for _, f := range []budget.Fetch{{Page: 1, PageSet: true}, {Page: 20_000, PageSet: true},
+			{Page: 1, PageSet: true, PageSize: 5000, PageSizeSet: true}} {
 			f.Token = token
 			uses++
-			if p, err := r.Answer(t.Context(), "me", f, within(9999), nil); err == nil && len(p) < 100 || err != nil && !strings.Contains(err.Error(), "page_size") {
+			if p, err := r.Answer(t.Context(), "me", f, within(9999), nil); err == nil && len(p) < 100 ||
+				err != nil && !strings.Contains(err.Error(), "page_size") {
 				t.Errorf("%+v = %s, %v", f, p, err)
 			}
 		}

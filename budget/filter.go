@@ -7,63 +7,62 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxFilterKeys is the most filter_keys of a fetch, maxDepth the depth in the value to which they reach: each level is
-// one more walk over what it holds.
+// maxFilterKeys is the maximum number of filter_keys of a fetch. maxDepth is the depth that they reach: each level is one more walk over
+// its content.
 const maxFilterKeys, maxDepth = 100, 64
 
-// maxKeysTold is the most keys that an error tells.
-const maxKeysTold = 50
+// maxKeysShown is the maximum number of keys in an error.
+const maxKeysShown = 50
 
-// filter is the answer of the mode filtered: the value with nothing in it but what the paths name, in its own order and
-// nesting. A path is a key, or keys joined by dots; a key that holds dots itself is found too. A path that meets an array
-// goes on in each element: an object that holds none of the keys is then {}, an element that is no object null. A key
-// that an object lacks is looked for in the items of the one array in it, if there is one. A path found nowhere is
-// bad_request with the keys that are there.
+// filter answers the mode filtered: the value with only what the paths name, in its original order and nesting. A path is a key, or keys
+// joined by dots; keys that contain dots are found, too. In an array a path continues in each element: an object with none of the keys
+// becomes {}, and an element that is no object becomes null. If an object lacks the key but contains exactly one array, the key is looked
+// up in the items of that array. A path that matches nothing is bad_request with the available keys.
 func filter(w *work, o outline, paths []string) ([]byte, error) {
-	f := filtering{work: w, found: make([]bool, len(paths))}
-	wanted := make([]wish, len(paths))
+	f := filterWriter{work: w, matched: make([]bool, len(paths))}
+	wanted := make([]pendingPath, len(paths))
 	for i, p := range paths {
-		wanted[i] = wish{i, p}
+		wanted[i] = pendingPath{i, p}
 	}
 	if o.kind == object && o.paged != nil {
-		wanted = append(wanted, inTheArray(w, o.value, o.arrays[0], paths)...)
+		wanted = append(wanted, arrayPaths(w, o.value, o.arrays[0], paths)...)
 	}
 	f.value(o.value, wanted, 0)
-	if err := w.over(); err != nil {
+	if err := w.interrupted(); err != nil {
 		return nil, err
 	}
-	for i, found := range f.found {
-		if !found {
+	for i, ok := range f.matched {
+		if !ok {
 			return nil, keyNotFound(o, i, paths[i])
 		}
 	}
 	return f.out, nil
 }
 
-// wish is what is left of a path on the way down, and which path it is.
-type wish struct {
-	path int
-	rest string
+// pendingPath is the rest of a path below the current value, with the path's index.
+type pendingPath struct {
+	index int
+	rest  string
 }
 
-// inTheArray are the wishes of an object for its one array: the paths that begin with none of the object's keys.
-func inTheArray(w *work, value []byte, arrayKey string, paths []string) []wish {
-	var wanted []wish
-	own := make(map[string]bool)
+// arrayPaths returns the paths to look up in an object's only array: those that begin with none of the object's keys.
+func arrayPaths(w *work, value []byte, arrayKey string, paths []string) []pendingPath {
+	var wanted []pendingPath
+	keys := make(map[string]bool)
 	for key := range rawjson.Members(value) {
-		if own[rawjson.Unquote(string(key))] = true; !w.goesOn() {
+		if keys[rawjson.Unquote(string(key))] = true; !w.step() {
 			break
 		}
 	}
 	for i, p := range paths {
-		if !beginsWithKey(p, own) {
-			wanted = append(wanted, wish{i, arrayKey + "." + p})
+		if !beginsWithKey(p, keys) {
+			wanted = append(wanted, pendingPath{i, arrayKey + "." + p})
 		}
 	}
 	return wanted
 }
 
-// beginsWithKey reports whether the path is one of the keys, or one of them followed by a dot.
+// beginsWithKey reports whether path is one of keys, or begins with one followed by a dot.
 func beginsWithKey(path string, keys map[string]bool) bool {
 	for end, c := range path {
 		if c == '.' && keys[path[:end]] {
@@ -73,15 +72,15 @@ func beginsWithKey(path string, keys map[string]bool) bool {
 	return keys[path]
 }
 
-// filtering writes a filtered value.
-type filtering struct {
-	work  *work
-	out   []byte
-	found []bool // by path
+// filterWriter writes a filtered value.
+type filterWriter struct {
+	work    *work
+	out     []byte
+	matched []bool // by path
 }
 
-// value appends what the wishes select of an object or an array, and reports whether that is anything.
-func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
+// value appends what the paths select of an object or an array, and reports whether that is anything.
+func (f *filterWriter) value(v []byte, wanted []pendingPath, depth int) (any bool) {
 	k := kindOf(v)
 	if k == object && depth < maxDepth {
 		return f.object(v, wanted, depth)
@@ -92,7 +91,7 @@ func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 	}
 	f.out = append(f.out, '[')
 	for start, end := range rawjson.Elements(v) {
-		if !f.work.goesOn() {
+		if !f.work.step() {
 			return false
 		}
 		if f.out[len(f.out)-1] != '[' {
@@ -104,11 +103,11 @@ func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 	return any
 }
 
-func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
+func (f *filterWriter) object(v []byte, wanted []pendingPath, depth int) (any bool) {
 	f.out = append(f.out, '{')
-	var below []wish
+	var below []pendingPath
 	for rawKey, member := range rawjson.Members(v) {
-		if !f.work.goesOn() {
+		if !f.work.step() {
 			return false
 		}
 		var whole bool
@@ -135,8 +134,8 @@ func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
 	return any
 }
 
-// match reports whether a wish ends with this key, and appends to below what is left of those that go on under it.
-func (f *filtering) match(rawKey []byte, wanted, below []wish) (whole bool, _ []wish) {
+// match reports whether a path ends with this key, and appends the rest of longer paths to below.
+func (f *filterWriter) match(rawKey []byte, wanted, below []pendingPath) (whole bool, _ []pendingPath) {
 	key := rawjson.Inside(rawKey)
 	if bytes.IndexByte(key, '\\') >= 0 {
 		key = []byte(rawjson.Unquote(string(rawKey)))
@@ -147,30 +146,30 @@ func (f *filtering) match(rawKey []byte, wanted, below []wish) (whole bool, _ []
 		case len(w.rest) < n || w.rest[:n] != string(key):
 		case len(w.rest) == n:
 			whole = true
-			f.found[w.path] = true
+			f.matched[w.index] = true
 		case w.rest[n] == '.':
-			below = append(below, wish{w.path, w.rest[n+1:]})
+			below = append(below, pendingPath{w.index, w.rest[n+1:]})
 		}
 	}
 	return whole, below
 }
 
-// markBelow marks the paths that are found inside a member which is taken whole.
-func (f *filtering) markBelow(member []byte, below []wish, depth int) {
+// markBelow marks the paths that match inside a member that is selected as a whole.
+func (f *filterWriter) markBelow(member []byte, below []pendingPath, depth int) {
 	if len(below) > 0 {
-		aside := filtering{work: f.work, found: f.found}
+		aside := filterWriter{work: f.work, matched: f.matched}
 		aside.value(member, below, depth)
 	}
 }
 
-// keyNotFound tells the keys that a filter could have named: those of the object, and of the first object in the array.
+// keyNotFound returns an error with the available keys: those of the object, and of the first object in the array.
 func keyNotFound(o outline, i int, path string) error {
 	shown, _ := cutText([]byte(path), summaryCut)
 	e := fault.New(fault.BadRequest, "The key %q is nowhere in the result. Name keys that are there, or use the mode query.", shown)
 	e.At = fault.Index("/filter_keys", i)
 	collect := func(v []byte) {
 		for key := range rawjson.Members(v) {
-			if len(e.Available) == maxKeysTold {
+			if len(e.Available) == maxKeysShown {
 				return
 			}
 			name, _ := cutText([]byte(rawjson.Unquote(string(key))), summaryCut)
@@ -179,7 +178,7 @@ func keyNotFound(o outline, i int, path string) error {
 	}
 	collect(o.value)
 	for start, end := range rawjson.Elements(o.paged) {
-		if !o.work.goesOn() {
+		if !o.work.step() {
 			break
 		}
 		if kindOf(o.paged[start:end]) == object {

@@ -36,7 +36,8 @@ func jsonText(depth int) *rapid.Generator[string] {
 }
 
 func jsonString() *rapid.Generator[string] {
-	parts := []string{"a", "bc", "é", "語", "🙂", `\n`, `\r\n`, `\u000a`, `\u000A`, `\\`, `\"`, `\\n`, `\ud83d\ude00`, `\ud83d`, `\u00e9`, `\/`, " ", "id", "name", ".", "[", "{", "]", ",", ":"}
+	parts := []string{"a", "bc", "é", "語", "🙂", `\n`, `\r\n`, `\u000a`, `\u000A`, `\\`, `\"`, `\\n`, `\ud83d\ude00`, `\ud83d`, `\u00e9`,
+		`\/`, " ", "id", "name", ".", "[", "{", "]", ",", ":"}
 	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 10), func(s []string) string { return `"` + strings.Join(s, "") + `"` })
 }
 

@@ -5,38 +5,37 @@ import (
 	"sync"
 )
 
-// LeastTokens is the least maxTotalTokens: below it not even a probe in its envelope would fit.
-const LeastTokens = 150
+// MinTokens is the minimum of maxTotalTokens: below it not even a probe would fit.
+const MinTokens = 150
 
-// Least is LeastTokens as a counter counts: a factor above 1 makes every answer dearer.
-func Least(c Counter) int {
+// MinTokensFor is MinTokens for a counter: a factor above 1 makes every answer more expensive.
+func MinTokensFor(c Counter) int {
 	if scaled, ok := c.(interface{ multiply(int) int }); ok {
-		return max(LeastTokens, scaled.multiply(LeastTokens))
+		return max(MinTokens, scaled.multiply(MinTokens))
 	}
-	return LeastTokens
+	return MinTokens
 }
 
-// Meter is the only place that spends: it knows the budget of one answer. It holds no state but that budget and is safe
-// for concurrent use.
+// Meter has the budget of one answer and is the only place that spends it. It has no other state and is safe for concurrent use.
 type Meter struct {
 	counter Counter
 	limit   int
 }
 
-// NewMeter makes a meter for an answer of at most limit tokens; 0 (or less) means no limit.
+// NewMeter returns a meter for an answer of at most limit tokens; 0 or less means no limit.
 func NewMeter(c Counter, limit int) *Meter { return &Meter{counter: c, limit: max(limit, 0)} }
 
-// Limit is the budget in tokens, 0 where there is none.
+// Limit returns the budget in tokens, 0 if there is none.
 func (m *Meter) Limit() int { return m.limit }
 
-// Count is the exact number of tokens of text.
+// Count returns the exact number of tokens of text.
 func (m *Meter) Count(text []byte) int { return m.counter.Count(text, -1) }
 
-// Estimate is a cheap guess at the tokens of text, for what is not charged.
+// Estimate returns a cheap estimate of the tokens of text, for numbers that are not charged.
 func (m *Meter) Estimate(text []byte) int { return m.counter.Estimate(text) }
 
-// Fits reports whether the parts, one after the other, cost at most the limit, counted as the one text that they make. A
-// text so short or so long that its bytes alone decide is not tokenized, any other only as far as the limit.
+// Fits reports whether the concatenation of the parts is within the limit. A text whose length alone decides is not tokenized, and others
+// only up to the limit.
 func (m *Meter) Fits(parts ...[]byte) bool {
 	if m.limit == 0 {
 		return true
@@ -46,10 +45,10 @@ func (m *Meter) Fits(parts ...[]byte) bool {
 		size += len(p)
 	}
 	if b, ok := m.counter.(interface{ bounds(int) (int, int) }); ok {
-		switch least, most := b.bounds(size); {
-		case most <= m.limit:
+		switch minTokens, maxTokens := b.bounds(size); {
+		case maxTokens <= m.limit:
 			return true
-		case least > m.limit:
+		case minTokens > m.limit:
 			return false
 		}
 	}
@@ -59,12 +58,12 @@ func (m *Meter) Fits(parts ...[]byte) bool {
 // maxDigits is the number of digits of the largest int.
 const maxDigits = 19
 
-// Settle gives the number n for which before, n in decimal and after cost exactly n tokens together: the answer that
-// tells its own size. Before must not end, nor after begin, with a digit or another numeral.
-func (m *Meter) Settle(before, after []byte) int {
+// SelfCount returns the number n for which before, n in decimal, and after cost exactly n tokens together: an answer that contains its
+// own size. Before must not end, and after must not begin, with a digit or another numeral.
+func (m *Meter) SelfCount(before, after []byte) int {
 	const placeholder = "1234567890123456789"
-	// What a number costs depends on how many digits it has and not on which: guess how many, and count again while the
-	// guess is wrong. More digits never cost less, so this ends.
+	// What a number costs depends only on how many digits it has. Guess how many, and count again while the guess is wrong. More digits
+	// never cost less, so the loop ends.
 	digits := len(strconv.Itoa((len(before) + len(after)) / 4))
 	for n := 0; ; {
 		n = m.countJoined(-1, before, []byte(placeholder[:digits]), after)
@@ -76,13 +75,12 @@ func (m *Meter) Settle(before, after []byte) int {
 	}
 }
 
-// joinedBuffers holds the buffers in which parts are joined to be counted; larger ones than maxPooled are left to the
-// garbage collector.
+// joinedBuffers pools the buffers in which parts are joined. Buffers larger than maxPooled are left to the garbage collector.
 var joinedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxPooled = 1 << 20
 
-// countJoined counts the parts as one text: tokens may reach across the joints.
+// countJoined counts the parts as one text, since tokens may span parts.
 func (m *Meter) countJoined(limit int, parts ...[]byte) int {
 	if len(parts) == 1 {
 		return m.counter.Count(parts[0], limit)

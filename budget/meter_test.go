@@ -172,7 +172,7 @@ func TestForeignCounter(t *testing.T) {
 		t.Error("Fits does not ask the counter")
 	}
 	for others, want := range map[int]int{0: 1, 8: 9, 9: 11, 97: 99, 98: 101, 997: 1001} {
-		if n := m.Settle(make([]byte, others), nil); n != want {
+		if n := m.SelfCount(make([]byte, others), nil); n != want {
 			t.Errorf("%d bytes and the digits of their number are %d bytes, want %d", others, n, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestForeignCounter(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	check := func(t rapid.TB, c budget.Counter, before, after string) {
-		n := budget.NewMeter(c, 0).Settle([]byte(before), []byte(after))
+		n := budget.NewMeter(c, 0).SelfCount([]byte(before), []byte(after))
 		if cost := c.Count([]byte(before+strconv.Itoa(n)+after), -1); cost != n {
 			t.Fatalf("the text with %d in it costs %d", n, cost)
 		}

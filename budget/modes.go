@@ -23,10 +23,10 @@ func Modes() []string {
 	return []string{modeSummary, modePaginated, modeFiltered, modeQuery, modeFull}
 }
 
-// modes are those that suit a value and can give something of it.
+// modes returns the modes that suit the value and can return something of it.
 func (o outline) modes() []string {
 	return slices.DeleteFunc(Modes(), func(mode string) bool {
-		return !o.suits(mode) || mode == modeFull && o.neverWhole != nil && o.neverWhole()
+		return !o.suits(mode) || mode == modeFull && o.neverFits != nil && o.neverFits()
 	})
 }
 
@@ -42,73 +42,73 @@ func (o outline) suits(mode string) bool {
 	return true
 }
 
-// outline is outlineOf for these Results.
+// outline is outlineOf, with the largest budget of an answer.
 func (r *Results) outline(w *work, value []byte) outline {
 	o := outlineOf(w, value)
-	if r.most > 0 {
-		o.neverWhole = func() bool {
+	if r.maxAnswerTokens > 0 {
+		o.neverFits = func() bool {
 			if len(value) > exactBytes {
-				return r.o.Counter.Estimate(value) > r.most
+				return r.o.Counter.Estimate(value) > r.maxAnswerTokens
 			}
-			return r.o.Counter.Count(value, r.most) > r.most
+			return r.o.Counter.Count(value, r.maxAnswerTokens) > r.maxAnswerTokens
 		}
 	}
 	return o
 }
 
-// Fetch asks for a kept result, or a part of it. Fields of another mode than its own are bad_request.
+// Fetch asks for a stored result or some of it. Setting fields that belong to another mode is bad_request.
 type Fetch struct {
 	Token string
 
-	// Mode is one of summary, paginated, filtered, query and full. "" means the mode to which the other fields belong; without any, full where that fits, else
-	// summary.
+	// Mode is one of summary, paginated, filtered, query and full. "" is the mode that the other fields belong to. Without any, it is
+	// full if that fits, and summary otherwise.
 	Mode string
 
-	Page, PageSize       int // paginated: from 1, default 1; at least 1, default ResultsOptions.PageSize
+	Page, PageSize       int // paginated: at least 1; default 1 and ResultsOptions.PageSize
 	PageSet, PageSizeSet bool
 	FilterKeys           []string // filtered: keys or dotted paths, at most 100
-	Query                string   // query: handed to the Query function as it is
+	Query                string   // query: passed to the Query function unchanged
 }
 
-// Query runs a reference path or an expression over a value and returns JSON.
+// Query runs a reference path or an expression on a value and returns JSON.
 type Query func(ctx context.Context, query string, value []byte) ([]byte, error)
 
-// Answer makes the result of a fetch, JSON that there is room for:
+// Answer returns the result of a fetch as JSON that fits in envelope:
 //
-//   - summary: see summarize. Filtered: see filter. Query: what the query function answers. Where one of these does not
-//     fit it is kept as a result of its own, and its probe is the answer;
-//   - paginated: {"items","page","page_size","total","has_more"}; see paginate. A page that does not fit is bad_page and
-//     names a size that does;
-//   - full: the value as it was kept, for reading only; limit_exceeded with the numbers where it does not fit.
+//   - summary: see summarize. Filtered: see filter. Query: the result of the query function. If one of these does not fit, it is
+//     stored as a result of its own, and its probe is the answer;
+//   - paginated: {"items","page","page_size","total","has_more"}; see paginate. A page that does not fit is bad_page and names a
+//     size that does;
+//   - full: the value as it was stored, which must not be changed; limit_exceeded with the numbers if it does not fit.
 //
-// Further errors: those of Value; bad_mode for an unknown mode or one that does not suit the value, with those that do;
-// bad_page for a page or size below 1; bad_request for fields that are missing, out of place or name keys that are
-// nowhere; budget_too_small where not even a probe fits; and what the query function answers.
-func (r *Results) Answer(ctx context.Context, owner string, f Fetch, room *Room, query Query) ([]byte, error) {
+// Further errors: those of Value; bad_mode for an unknown mode or one that does not suit the value, with those that do; bad_page
+// for a page or size below 1; bad_request for missing or misplaced fields and for unknown keys; budget_too_small if not even a
+// probe fits; and those of the query function.
+func (r *Results) Answer(ctx context.Context, owner string, f Fetch, envelope *Envelope, query Query) ([]byte, error) {
 	value, _, err := r.Value(ctx, owner, f.Token)
 	if err != nil {
 		return nil, err
 	}
 	var a answer
-	if err := working(ctx, len(value), func(w *work) (err error) {
-		a, err = r.answer(w, f, value, room, query)
+	if err := doWork(ctx, len(value), func(w *work) (err error) {
+		a, err = r.answer(w, f, value, envelope, query)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if a.asks { // which acquires slots of its own
+	if a.isQuery { // acquires slots of its own
 		result, err := query(ctx, f.Query, value)
 		if err != nil {
 			return nil, err
 		}
-		if err := working(ctx, len(result), func(w *work) (err error) {
-			a, err = r.orProbe(w, result, room, bytes.Clone) // it may be a part of the value
+		if err := doWork(ctx, len(result), func(w *work) (err error) {
+			a, err = r.resultOrProbe(w, result, envelope, bytes.Clone) // the result may be a slice of value
 			return err
 		}); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range a.kept {
+	for _, p := range a.probes {
 		if err := r.keep(ctx, owner, p.Token, p.value); err != nil {
 			return nil, err
 		}
@@ -116,75 +116,75 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, room *Room,
 	return a.result, nil
 }
 
-// answer is what a fetch is answered, and what has to be kept first.
+// answer is the answer to a fetch, with the probes to store first.
 type answer struct {
-	result []byte
-	kept   []*probe
-	asks   bool // the mode is query: there is nothing yet
+	result  []byte
+	probes  []*probe
+	isQuery bool // the mode is query: there is no result yet
 }
 
-// answer makes the answer of all modes but query, which it finds to be in order.
-func (r *Results) answer(w *work, f Fetch, value []byte, room *Room, query Query) (answer, error) {
+// answer answers all modes except query, whose fields it only checks.
+func (r *Results) answer(w *work, f Fetch, value []byte, envelope *Envelope, query Query) (answer, error) {
 	o := r.outline(w, value)
-	if err := w.over(); err != nil {
+	if err := w.interrupted(); err != nil {
 		return answer{}, err
 	}
 	if f.Mode == "" {
-		f.Mode = f.impliedMode(o, room)
+		f.Mode = f.impliedMode(o, envelope)
 	}
 	if err := f.check(o); err != nil {
 		return answer{}, err
 	}
 	switch f.Mode {
 	case modeSummary:
-		return r.orProbe(w, summarize(o), room, nil)
+		return r.resultOrProbe(w, summarize(o), envelope, nil)
 	case modePaginated:
-		return r.paginate(f, o, room)
+		return r.paginate(f, o, envelope)
 	case modeFiltered:
 		result, err := filter(w, o, f.FilterKeys)
 		if err != nil {
 			return answer{}, err
 		}
-		return r.orProbe(w, result, room, compact)
+		return r.resultOrProbe(w, result, envelope, clip)
 	case modeQuery:
 		if query == nil {
 			return answer{}, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
 		}
-		return answer{asks: true}, nil
+		return answer{isQuery: true}, nil
 	}
-	if !room.Fits(value) {
-		return answer{}, r.fullRefused(o, room)
+	if !envelope.Fits(value) {
+		return answer{}, r.fullTooLarge(o, envelope)
 	}
 	return answer{result: value}, nil
 }
 
-// orProbe is the result if it fits, else its probe; own, if it is not nil, makes the bytes that are kept then.
-func (r *Results) orProbe(w *work, result []byte, room *Room, own func([]byte) []byte) (answer, error) {
-	if err := w.over(); err != nil { // it may not be all
+// resultOrProbe returns the result if it fits, or else its probe. If clone is not nil, it makes the bytes to store.
+func (r *Results) resultOrProbe(w *work, result []byte, envelope *Envelope, clone func([]byte) []byte) (answer, error) {
+	if err := w.interrupted(); err != nil { // the result may be incomplete
 		return answer{}, err
 	}
-	if room.Fits(result) {
+	if envelope.Fits(result) {
 		return answer{result: result}, nil
 	}
-	if err := r.holds(len(result)); err != nil {
+	if err := r.reserveBytes(len(result)); err != nil {
 		return answer{}, err
 	}
-	if own != nil {
-		result = own(result)
+	if clone != nil {
+		result = clone(result)
 	}
-	p, shown, err := r.describeWithin(w, result, room)
-	return answer{result: shown, kept: []*probe{p}}, err
+	p, shown, err := r.describeWithin(w, result, envelope)
+	return answer{result: shown, probes: []*probe{p}}, err
 }
 
-// compact is a value with little room behind it, which whoever keeps the value would keep uncounted.
-func compact(value []byte) []byte {
+// clip removes large spare capacity, which a store would retain without counting it.
+func clip(value []byte) []byte {
 	if cap(value) > len(value)/4*5 {
 		return bytes.Clone(value)
 	}
 	return slices.Clip(value)
 }
 
-func (f Fetch) impliedMode(o outline, room *Room) string {
+func (f Fetch) impliedMode(o outline, envelope *Envelope) string {
 	switch {
 	case f.PageSet || f.PageSizeSet:
 		return modePaginated
@@ -192,13 +192,13 @@ func (f Fetch) impliedMode(o outline, room *Room) string {
 		return modeFiltered
 	case f.Query != "":
 		return modeQuery
-	case !room.Fits(o.value) && o.suits(modeSummary):
+	case !envelope.Fits(o.value) && o.suits(modeSummary):
 		return modeSummary
 	}
 	return modeFull
 }
 
-// check refuses a mode that is unknown or does not suit the value, and fields that are missing or out of place.
+// check refuses a mode that is unknown or does not suit the value, and fields that are missing or misplaced.
 func (f Fetch) check(o outline) error {
 	if !slices.Contains(Modes(), f.Mode) {
 		return badMode(o, "The mode %q is not known.", f.Mode)
@@ -223,24 +223,26 @@ func (f Fetch) check(o outline) error {
 	case f.PageSizeSet && f.PageSize < 1:
 		return badPage("/page_size", "The page_size must be at least 1, not %d.", f.PageSize)
 	case !o.suits(f.Mode):
-		return f.unsuitable(o)
+		return f.unsuitableMode(o)
 	case f.Mode == modeFiltered && len(f.FilterKeys) == 0:
 		return badField("/filter_keys", "The mode filtered needs filter_keys, a list of keys or dotted paths.")
 	case len(f.FilterKeys) > maxFilterKeys:
-		return badField("/filter_keys", "There are %d filter_keys and at most %d are accepted. Use the mode query.", len(f.FilterKeys), maxFilterKeys)
+		return badField("/filter_keys", "There are %d filter_keys and at most %d are accepted. Use the mode query.", len(f.FilterKeys),
+			maxFilterKeys)
 	case f.Mode == modeQuery && strings.TrimSpace(f.Query) == "":
 		return badField("/query", "The mode query needs a query: a path such as $result.name, or an expression over $result.")
 	}
 	return nil
 }
 
-// unsuitable tells why a mode does not suit the value.
-func (f Fetch) unsuitable(o outline) error {
+// unsuitableMode explains why a mode does not suit the value.
+func (f Fetch) unsuitableMode(o outline) error {
 	switch {
 	case f.Mode == modePaginated && o.kind == object && len(o.arrays) == 0:
 		remedy := "Use query for a part of it."
 		if key := o.longestText(); key != "" {
-			remedy = "Use query $result[" + string(encode(key)) + "] for its longest text: where that does not fit, the answer has a token of its own, by which it is paginated."
+			remedy = "Use query $result[" + string(encode(key)) +
+				"] for its longest text: where that does not fit, the answer has a token of its own, by which it is paginated."
 		}
 		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. %s", remedy)
 	case f.Mode == modePaginated && o.kind == object:
@@ -252,15 +254,16 @@ func (f Fetch) unsuitable(o outline) error {
 	return badMode(o, "The mode %s does not suit a result that is %s.", f.Mode, kindNames[o.kind])
 }
 
-var kindNames = map[kind]string{array: "an array without objects", object: "an object", text: "text", number: "a number", boolean: "a boolean", null: "null", unknown: "empty"}
+var kindNames = map[kind]string{array: "an array without objects", object: "an object", text: "text", number: "a number",
+	boolean: "a boolean", null: "null", unknown: "empty"}
 
-// fullRefused tells what the whole result would cost.
-func (r *Results) fullRefused(o outline, room *Room) error {
+// fullTooLarge returns the error with the cost of the whole result.
+func (r *Results) fullTooLarge(o outline, envelope *Envelope) error {
 	about, of := "", "the budget"
 	if len(o.value) > exactBytes {
 		about = "about "
 	}
-	if limit := room.limit(); limit > 0 {
+	if limit := envelope.limit(); limit > 0 {
 		of += " of " + thousands(limit)
 	}
 	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == modeFull })

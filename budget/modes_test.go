@@ -12,18 +12,18 @@ import (
 )
 
 // within is room for so many bytes; 0: for all.
-func within(bytes int) *budget.Room {
+func within(bytes int) *budget.Envelope {
 	if bytes == 0 {
 		return nil
 	}
-	return &budget.Room{Meter: budget.NewMeter(byteCounter{}, bytes)}
+	return &budget.Envelope{Meter: budget.NewMeter(byteCounter{}, bytes)}
 }
 
 // fetch keeps a value and fetches it.
-func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, room *budget.Room) (string, error) {
+func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, envelope *budget.Envelope) (string, error) {
 	t.Helper()
 	f.Token = keep(t, r, value)
-	answer, err := r.Answer(context.Background(), "me", f, room, nil)
+	answer, err := r.Answer(context.Background(), "me", f, envelope, nil)
 	return string(answer), err
 }
 
@@ -35,14 +35,16 @@ func TestSummary(t *testing.T) {
 		{`{}`, `{"shape":"object {}","count":0,"first":{}}`},
 		{`[]`, `{"shape":"array of 0","count":0,"first":[]}`},
 		{`""`, `{"shape":"string of 0 lines","count":0,"first":[]}`},
-		{`{"a":1.10,"b":"x","c":[1,2],"d":{"e":null}}`, `{"shape":"object {a,b,c[2],d}","count":4,"first":{"a":1.10,"b":"x","c":[1,2],"d":{"e":null}}}`},
+		{`{"a":1.10,"b":"x","c":[1,2],"d":{"e":null}}`,
+			`{"shape":"object {a,b,c[2],d}","count":4,"first":{"a":1.10,"b":"x","c":[1,2],"d":{"e":null}}}`},
 		{`{"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8,"j":9,"k":10}`,
 			`{"shape":"object {a,b,c,d,e,f,g,h,i,j,k}","count":11,"first":{"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8,"j":9}}`},
 		{`[717897987691852588770249,2,3,4,5,6]`, `{"shape":"array of 6 numbers","count":6,"first":[717897987691852588770249,2,3,4,5]}`},
 		{`"a\nb\r\nc\u000ad\ne\nf\ng"`, `{"shape":"string of 7 lines","count":7,"first":["a\n","b\r\n","c\u000a","d\n","e\n"]}`},
 		{`["` + long + `"]`, `{"shape":"array of 1 strings","count":1,"first":["` + cut + `"]}`},
 		{`["` + strings.Repeat(`\"`, 100) + `"]`, `{"shape":"array of 1 strings","count":1,"first":["` + strings.Repeat(`\"`, 100) + `"]}`},
-		{`["` + strings.Repeat(`\ud83d\ude00`, 101) + `"]`, `{"shape":"array of 1 strings","count":1,"first":["` + strings.Repeat(`\ud83d\ude00`, 100) + `…"]}`},
+		{`["` + strings.Repeat(`\ud83d\ude00`, 101) + `"]`, `{"shape":"array of 1 strings","count":1,"first":["` +
+			strings.Repeat(`\ud83d\ude00`, 100) + `…"]}`},
 		{`{"` + long + `":1}`, `{"shape":"object {…}","count":1,"first":{"` + cut + `":1}}`},
 		{`[["` + long + `"]]`, `{"shape":"array of 1 arrays","count":1,"first":["[\"` + strings.Repeat("é", 98) + `…"]}`},
 		{`"` + long + `\n"`, `{"shape":"string of 1 line","count":1,"first":["` + cut + `"]}`},
@@ -108,7 +110,8 @@ func TestFilteredKeyNotFound(t *testing.T) {
 	} {
 		_, err := fetch(t, r, test.value, budget.Fetch{Mode: "filtered", FilterKeys: test.keys}, nil)
 		e, _ := fault.As(err)
-		if e == nil || e.Code != fault.BadRequest || e.At != test.at || strings.Join(e.Available, ",") != test.available || len(e.Nearest) > 0 && e.Nearest[0] != test.nearest {
+		if e == nil || e.Code != fault.BadRequest || e.At != test.at || strings.Join(e.Available, ",") != test.available ||
+			len(e.Nearest) > 0 && e.Nearest[0] != test.nearest {
 			t.Errorf("%v of %s: %+v", test.keys, test.value, e)
 		}
 	}
@@ -162,8 +165,8 @@ func TestQuery(t *testing.T) {
 	r := results(t, nil)
 	value := string(numbered(500))
 	token := keep(t, r, value)
-	ask := func(query string, room *budget.Room, q budget.Query) (string, error) {
-		b, err := r.Answer(t.Context(), "me", budget.Fetch{Token: token, Mode: "query", Query: query}, room, q)
+	ask := func(query string, envelope *budget.Envelope, q budget.Query) (string, error) {
+		b, err := r.Answer(t.Context(), "me", budget.Fetch{Token: token, Mode: "query", Query: query}, envelope, q)
 		return string(b), err
 	}
 	half := func(_ context.Context, query string, v []byte) ([]byte, error) {
@@ -300,7 +303,8 @@ func TestRefused(t *testing.T) {
 	if e, _ := fault.As(err); e == nil || !strings.Contains(e.Message, `query`) || !strings.Contains(e.Message, `$result["first"]`) {
 		t.Errorf("several arrays: %v", err)
 	}
-	if _, err := r.Answer(t.Context(), "me", budget.Fetch{Token: "oc1_0", Mode: "everything"}, nil, nil); fault.CodeOf(err) != fault.TokenExpired {
+	if _, err := r.Answer(t.Context(), "me", budget.Fetch{Token: "oc1_0", Mode: "everything"}, nil,
+		nil); fault.CodeOf(err) != fault.TokenExpired {
 		t.Errorf("a token that is not live with a mode that is not known: %v", err)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxWeighed is the most items of a page that are weighed one by one to find out what fits.
-const maxWeighed = 10_000
+// maxMeasured is the maximum number of items of a page that are measured one by one to find out what fits.
+const maxMeasured = 10_000
 
-// paginate is the answer of the mode paginated:
+// paginate answers the mode paginated:
 //
 //	{"items":[…],"page":1,"page_size":20,"total":500,"has_more":true}
 //
-// Items are the elements of an array or of the one array in an object, or the lines of a text, each a string with its
-// line feed. Past the end there are none. An item that does not fit in a page of its own is kept as a result of its own,
-// and its probe stands in its place. A page that does not fit is bad_page; the message names a page_size that does, and
-// the page of that size in which the first item is.
-func (r *Results) paginate(f Fetch, o outline, room *Room) (answer, error) {
+// Items are the elements of an array, or of the only array in an object, or the lines of a text, each a string with its line feed.
+// Past the end there are none. An item that does not even fit in a page of its own is stored as a result, and its probe takes its
+// place. A page that does not fit is bad_page; the message names a page_size that does, and the page of that size with the same
+// first item.
+func (r *Results) paginate(f Fetch, o outline, envelope *Envelope) (answer, error) {
 	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize}
 	if f.PageSet {
 		p.number = f.Page
@@ -29,16 +29,16 @@ func (r *Results) paginate(f Fetch, o outline, room *Room) (answer, error) {
 	if f.PageSizeSet {
 		p.size = f.PageSize
 	}
-	near := p.from(p.first() - p.size) // before which no page of at most that size begins that has the first item in it
+	near := p.from(p.first() - p.size) // no page of at most that size with the first item begins earlier
 	p.sequence = near.from(p.first())
 	whole := p.whole()
-	if err := o.work.over(); err != nil {
+	if err := o.work.interrupted(); err != nil {
 		return answer{}, err
 	}
-	if room.Fits(whole) {
+	if envelope.Fits(whole) {
 		return answer{result: whole}, nil
 	}
-	shown, probes, err := r.weigh(p, room)
+	shown, probes, err := r.fittingItems(p, envelope)
 	if err != nil {
 		return answer{}, err
 	}
@@ -47,51 +47,53 @@ func (r *Results) paginate(f Fetch, o outline, room *Room) (answer, error) {
 	}
 	if len(shown) == p.count() {
 		for _, probe := range probes {
-			if err := r.holds(len(probe.value)); err != nil {
+			if err := r.reserveBytes(len(probe.value)); err != nil {
 				return answer{}, err
 			}
-			probe.value = bytes.Clone(probe.value) // a part of a larger value
+			probe.value = bytes.Clone(probe.value) // a slice of a larger value
 		}
-		return answer{result: p.json(shown), kept: probes}, nil
+		return answer{result: p.json(shown), probes: probes}, nil
 	}
-	fitting, err := r.smaller(near, p.first(), len(shown), room)
+	fitting, err := r.fittingPage(near, p.first(), len(shown), envelope)
 	if err != nil {
 		return answer{}, err
 	}
-	e := badPage("/page_size", "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d of that size holds the first item of this page.",
+	e := badPage("/page_size",
+		"Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d of that size holds the first item of this page.",
 		p.number, p.size, fitting.size, fitting.number)
 	e.Available = []string{strconv.Itoa(fitting.size)}
 	return answer{}, e
 }
 
-// weigh finds the most items from the page's start that fit, with probes, not kept yet, in place of those that would not
-// fit in a page of their own.
-func (r *Results) weigh(p page, room *Room) (shown [][]byte, probes []*probe, err error) {
-	shown = slices.Collect(p.items(p.first(), min(p.count(), maxWeighed)))
-	for done := 0; p.work.looksUp(); {
-		done += sort.Search(len(shown)-done, func(i int) bool { return !room.Fits(p.json(shown[:done+i+1])) })
-		if done == len(shown) || room.Fits(p.json(shown[done:done+1])) {
+// fittingItems returns the items from the page's start that fit. Items that would not fit in a page of their own are replaced by probes,
+// which are not stored yet.
+func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, probes []*probe, err error) {
+	shown = slices.Collect(p.items(p.first(), min(p.count(), maxMeasured)))
+	for done := 0; p.work.alive(); {
+		done += sort.Search(len(shown)-done, func(i int) bool { return !envelope.Fits(p.json(shown[:done+i+1])) })
+		if done == len(shown) || envelope.Fits(p.json(shown[done:done+1])) {
 			return shown[:done], probes, nil
 		}
 		item, err := r.describe(p.work, shown[done])
 		if err != nil {
 			return nil, nil, err
 		}
-		alone := item.within(func(probe []byte) bool { return room.Fits(p.json([][]byte{probe})) })
+		alone := item.longest(func(probe []byte) bool { return envelope.Fits(p.json([][]byte{probe})) })
 		if alone == nil {
 			return shown[:done], probes, nil
 		}
 		shown[done] = alone
 		probes = append(probes, item)
 	}
-	return nil, nil, p.work.over()
+	return nil, nil, p.work.interrupted()
 }
 
-// smaller finds a page with a certain item in it that fits, of at most the given size; s is walked from where such a page may begin.
-func (r *Results) smaller(s sequence, first, size int, room *Room) (page, error) {
+// fittingPage returns a page of at most the given size that fits and contains the item first. s is walked from the earliest start of such
+// a page.
+func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
 		q := page{s, first/size + 1, size}
-		shown, _, err := r.weigh(q, room)
+		shown, _, err := r.fittingItems(q, envelope)
 		if err != nil {
 			return page{}, err
 		}
@@ -99,7 +101,7 @@ func (r *Results) smaller(s sequence, first, size int, room *Room) (page, error)
 			return q, nil
 		}
 	}
-	return page{s, first + 1, 1}, s.work.over()
+	return page{s, first + 1, 1}, s.work.interrupted()
 }
 
 // page is a run of items.
@@ -108,27 +110,27 @@ type page struct {
 	number, size int // from 1
 }
 
-// first is the index of the page's first item, the total where the page is past the end.
+// first returns the index of the page's first item, or the total if the page is past the end.
 func (p page) first() int {
-	if p.number-1 > p.total/p.size { // so compared, the product cannot overflow
+	if p.number-1 > p.total/p.size { // this comparison avoids an overflow of the product
 		return p.total
 	}
 	return min((p.number-1)*p.size, p.total)
 }
 
-// count is the number of items on the page.
+// count returns the number of items on the page.
 func (p page) count() int { return min(p.size, p.total-p.first()) }
 
-// whole is the page with all its items as they are.
+// whole returns the page with all its items unchanged.
 func (p page) whole() []byte {
 	span := p.span(p.first(), p.count())
 	if !p.lines {
 		return p.envelope(len(span), func(b []byte) []byte { return append(b, span...) })
 	}
-	return p.envelope(len(span)+3*p.count(), func(b []byte) []byte { return appendJoined(b, p.of(span)) })
+	return p.envelope(len(span)+3*p.count(), func(b []byte) []byte { return appendJoined(b, p.itemsIn(span)) })
 }
 
-// json is the page with the given items.
+// json returns the page with the given items.
 func (p page) json(items [][]byte) []byte {
 	size := len(items)
 	for _, item := range items {
@@ -157,13 +159,13 @@ func appendJoined(dst []byte, items iter.Seq[[]byte]) []byte {
 	return dst
 }
 
-// sequence is what is paged: the elements of an array or the lines of a text.
+// sequence is what is paginated: the elements of an array or the lines of a text.
 type sequence struct {
-	work   *work
-	source []byte // what stands between the brackets or quotes, but for what the first items are
-	before int    // how many those are
-	lines  bool
-	total  int
+	work    *work
+	source  []byte // the text between the brackets or quotes, without the first skipped items
+	skipped int    // number of items before source
+	lines   bool
+	total   int
 }
 
 func sequenceOf(o outline) sequence {
@@ -171,7 +173,7 @@ func sequenceOf(o outline) sequence {
 	if o.kind == object {
 		s.total = 0
 		for range rawjson.Elements(o.paged) {
-			if s.total++; !o.work.goesOn() {
+			if s.total++; !o.work.step() {
 				break
 			}
 		}
@@ -179,7 +181,7 @@ func sequenceOf(o outline) sequence {
 	return s
 }
 
-// bounds gives the start and end in the source of each item.
+// bounds yields the start and end of each item in source.
 func (s sequence) bounds(source []byte) iter.Seq2[int, int] {
 	if s.lines {
 		return lines(source)
@@ -187,32 +189,32 @@ func (s sequence) bounds(source []byte) iter.Seq2[int, int] {
 	return rawjson.Values(source)
 }
 
-// from is a sequence that is walked from an item on: nothing is asked of it that stands before.
+// from returns the sequence without the items before first, which the caller does not need.
 func (s sequence) from(first int) sequence {
-	if first <= s.before || first >= s.total {
+	if first <= s.skipped || first >= s.total {
 		return s
 	}
-	i := s.before
+	i := s.skipped
 	for start := range s.bounds(s.source) {
 		if i >= first {
-			s.source, s.before = s.source[start:], i
+			s.source, s.skipped = s.source[start:], i
 			break
 		}
-		if i++; !s.work.goesOn() {
+		if i++; !s.work.step() {
 			break
 		}
 	}
 	return s
 }
 
-// span is the part of the source that holds n items from the first on.
+// span returns the text of n items, beginning with first.
 func (s sequence) span(first, n int) []byte {
 	if n <= 0 {
 		return nil
 	}
-	i, begin := s.before, 0
+	i, begin := s.skipped, 0
 	for start, end := range s.bounds(s.source) {
-		if !s.work.goesOn() {
+		if !s.work.step() {
 			break
 		}
 		if i == first {
@@ -225,20 +227,20 @@ func (s sequence) span(first, n int) []byte {
 	return nil
 }
 
-// of gives the items in a span as JSON.
-func (s sequence) of(span []byte) iter.Seq[[]byte] {
+// itemsIn yields the items of a span as JSON.
+func (s sequence) itemsIn(span []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for start, end := range s.bounds(span) {
 			item := span[start:end]
 			if s.lines {
 				item = quoted(item)
 			}
-			if !s.work.goesOn() || !yield(item) {
+			if !s.work.step() || !yield(item) {
 				return
 			}
 		}
 	}
 }
 
-// items gives n items from the first on as JSON.
-func (s sequence) items(first, n int) iter.Seq[[]byte] { return s.of(s.span(first, n)) }
+// items yields n items as JSON, beginning with first.
+func (s sequence) items(first, n int) iter.Seq[[]byte] { return s.itemsIn(s.span(first, n)) }

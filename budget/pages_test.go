@@ -29,11 +29,12 @@ type pager struct {
 	t    rapid.TB
 	r    *budget.Results
 	tok  string
-	room *budget.Room
+	room *budget.Envelope
 }
 
 func (p pager) page(number, size int) (page, []byte, error) {
-	b, err := p.r.Answer(context.Background(), "me", budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.room, nil)
+	b, err := p.r.Answer(context.Background(), "me",
+		budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.room, nil)
 	if err != nil {
 		return page{}, nil, err
 	}
@@ -78,11 +79,13 @@ func TestPages(t *testing.T) {
 		{`[1.10,2,3]`, 2, 0, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
 		{`[1,2,3]`, 0, 3, `{"items":[1,2,3],"page":1,"page_size":3,"total":3,"has_more":false}`},
 		{`[1,2,3]`, 2, 3, `{"items":[],"page":2,"page_size":3,"total":3,"has_more":false}`},
-		{`[1,2,3]`, math.MaxInt, math.MaxInt, fmt.Sprintf(`{"items":[],"page":%d,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt, math.MaxInt)},
+		{`[1,2,3]`, math.MaxInt, math.MaxInt,
+			fmt.Sprintf(`{"items":[],"page":%d,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt, math.MaxInt)},
 		{`[1,2,3]`, 1, math.MaxInt, fmt.Sprintf(`{"items":[1,2,3],"page":1,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt)},
 		{`[1,2,3]`, math.MaxInt, 1, fmt.Sprintf(`{"items":[],"page":%d,"page_size":1,"total":3,"has_more":false}`, math.MaxInt)},
 		{`[]`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
-		{`[717897987691852588770249,{"b":1,"a":"\u00e9"}]`, 0, 0, `{"items":[717897987691852588770249,{"b":1,"a":"\u00e9"}],"page":1,"page_size":2,"total":2,"has_more":false}`},
+		{`[717897987691852588770249,{"b":1,"a":"\u00e9"}]`, 0, 0,
+			`{"items":[717897987691852588770249,{"b":1,"a":"\u00e9"}],"page":1,"page_size":2,"total":2,"has_more":false}`},
 		{`{"count":3,"results":[1,2,3],"next":null}`, 2, 2, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
 		{`{"results":[]}`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
 		{`"a\nb\r\nc"`, 1, 2, `{"items":["a\n","b\r\n"],"page":1,"page_size":2,"total":3,"has_more":true}`},
@@ -180,7 +183,8 @@ func TestPagesJoined(t *testing.T) {
 }
 
 func FuzzPages(f *testing.F) {
-	for _, seed := range []string{`[1,2,3]`, `{"count":2,"results":[1.10,{"a":"\u00e9"}]}`, `"a\nb\r\nc\u000a\\n"`, `5`, `{"a":[],"b":[]}`, `[[[]],"\ud83d\n"]`, `[`, `{"a":`, `"\`, `[1 2]`, `{"a" 1}`} {
+	for _, seed := range []string{`[1,2,3]`, `{"count":2,"results":[1.10,{"a":"\u00e9"}]}`, `"a\nb\r\nc\u000a\\n"`, `5`, `{"a":[],"b":[]}`,
+		`[[[]],"\ud83d\n"]`, `[`, `{"a":`, `"\`, `[1 2]`, `{"a" 1}`} {
 		f.Add([]byte(seed), uint16(2), uint16(0))
 		f.Add([]byte(seed), uint16(1), uint16(300))
 	}
@@ -192,18 +196,18 @@ func FuzzPages(f *testing.F) {
 		}
 		// Whatever it is, and however little room there is: an answer that fits, or a coded error.
 		token := keep(t, r, string(value))
-		room := within(int(most))
+		envelope := within(int(most))
 		for _, fetch := range []budget.Fetch{
 			{Mode: "paginated", Page: 1, PageSize: int(size), PageSet: true, PageSizeSet: true},
 			{Mode: "summary"}, {Mode: "full"}, {}, {Mode: "filtered", FilterKeys: []string{"a", "results.a"}},
 		} {
 			fetch.Token = token
-			answer, err := r.Answer(context.Background(), "me", fetch, room, nil)
+			answer, err := r.Answer(context.Background(), "me", fetch, envelope, nil)
 			if err != nil {
 				if _, ok := fault.As(err); !ok {
 					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
 				}
-			} else if !room.Fits(answer) {
+			} else if !envelope.Fits(answer) {
 				t.Errorf("%s: the answer does not fit: %s", fetch.Mode, answer)
 			}
 		}
@@ -226,12 +230,12 @@ func TestEveryItemIsReached(t *testing.T) {
 			items = append(items, item)
 		}
 		limit := rapid.IntRange(150, 1500).Draw(t, "limit")
-		room := &budget.Room{Meter: budget.NewMeter(c, limit)}
+		envelope := &budget.Envelope{Meter: budget.NewMeter(c, limit)}
 		token, _, err := r.Keep(context.Background(), "me", []byte("["+strings.Join(items, ",")+"]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := pager{t, r, token, room}
+		p := pager{t, r, token, envelope}
 		size := rapid.IntRange(1, 70).Draw(t, "size")
 		for next, number := 0, 1; next < len(items); {
 			got, answer, err := p.page(number, size)
@@ -241,7 +245,7 @@ func TestEveryItemIsReached(t *testing.T) {
 					t.Fatalf("the page that was advised: %v", err)
 				}
 			}
-			if !room.Fits(answer) {
+			if !envelope.Fits(answer) {
 				t.Fatalf("%d tokens of %d", c.Count(answer, -1), limit)
 			}
 			for i, item := range got.Items {
@@ -262,7 +266,8 @@ func advised(t rapid.TB, err error, item int) (number, size int) {
 		t.Fatalf("a page that does not fit: %v", err)
 	}
 	var was int
-	if _, err := fmt.Sscanf(e.Message, "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d", &was, &was, &size, &number); err != nil {
+	if _, err := fmt.Sscanf(e.Message, "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d", &was, &was,
+		&size, &number); err != nil {
 		t.Fatalf("%s: %v", e.Message, err)
 	}
 	if strconv.Itoa(size) != e.Available[0] || item/size+1 != number {

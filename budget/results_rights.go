@@ -8,50 +8,50 @@ import (
 	"strings"
 )
 
-// Rights are what the owner of a result may do, as far as its results have to know: what was kept by an owner with more rights is
-// not given to the same owner once it has fewer, such as by another of its tokens. The zero value has none.
+// Rights are the rights of a result's owner, as far as results depend on them. What an owner stored with more rights is not returned to
+// the same owner with fewer, such as with another of its tokens. The zero value has no rights.
 type Rights struct {
-	Level int // the higher, the more it may do; at least 0
-	// Scope is to what it is bounded within its level, "" to nothing. Of two scopes it is not known which is the wider: each has
-	// its own results, and who has none has those of all.
+	Level int // higher levels allow more; at least 0
+	// Scope restricts the rights within the level; "": no restriction. Scopes cannot be compared, so each has its own results, and an
+	// owner without a scope may read those of all its scopes.
 	Scope string
 }
 
-// With gives the same Results to an owner with these rights.
-func (r *Results) With(rights Rights) *Results {
+// WithRights returns the same Results for owners with these rights.
+func (r *Results) WithRights(rights Rights) *Results {
 	if rights == r.rights {
 		return r
 	}
-	own := *r
-	own.rights = rights
-	return &own
+	clone := *r
+	clone.rights = rights
+	return &clone
 }
 
-// Holding gives the same Results to a user that accounts for memory: hold is asked, before a kept value is read and when another
-// was made of it, whether so many bytes may be held; its error is the answer. They are held until the user is done.
-func (r *Results) Holding(hold func(n int) error) *Results {
-	own := *r
-	own.hold = hold
-	return &own
+// WithReserve returns the same Results with memory accounting. reserve is called with the number of bytes before a stored value is read,
+// and when another value is made of it. An error of reserve ends the operation. The caller frees the memory.
+func (r *Results) WithReserve(reserve func(n int) error) *Results {
+	clone := *r
+	clone.reserve = reserve
+	return &clone
 }
 
-// holds asks whether so many bytes may be held.
-func (r *Results) holds(n int) error {
-	if r.hold == nil {
+// reserveBytes calls the reserve function, if there is one.
+func (r *Results) reserveBytes(n int) error {
+	if r.reserve == nil {
 		return nil
 	}
-	return r.hold(n)
+	return r.reserve(n)
 }
 
-// mark is an owner with its rights as a driver keeps it: at most 128 bytes, whatever the owner is.
-func (r Rights) mark(owner string) string {
+// storedOwner encodes an owner with its rights for a driver, in at most 128 bytes.
+func (r Rights) storedOwner(owner string) string {
 	if r == (Rights{}) {
 		return ownerID(owner)
 	}
 	return ownerID(owner) + ":" + strconv.Itoa(r.Level) + ":" + r.scopeID()
 }
 
-// scopeID stands for the scope in the store; "" for none.
+// scopeID returns the id of the scope in the store; "" for none.
 func (r Rights) scopeID() string {
 	if r.Scope == "" {
 		return ""
@@ -60,13 +60,13 @@ func (r Rights) scopeID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// owns reports whether an owner with these rights is given what was kept with such a mark.
-func (r Rights) owns(mark, owner string) bool {
-	id, had, _ := strings.Cut(mark, ":")
+// mayRead reports whether owner with these rights may read what was stored for storedOwner.
+func (r Rights) mayRead(stored, owner string) bool {
+	id, rights, _ := strings.Cut(stored, ":")
 	if subtle.ConstantTimeCompare([]byte(id), []byte(ownerID(owner))) == 0 {
 		return false
 	}
-	level, scope, _ := strings.Cut(had, ":")
+	level, scope, _ := strings.Cut(rights, ":")
 	n := 0
 	if level != "" {
 		var err error

@@ -25,18 +25,18 @@ func TestRights(t *testing.T) {
 			}
 		})
 		owner, had := owners.Draw(t, "owner"), some.Draw(t, "had")
-		token, _, err := results.With(had).Keep(t.Context(), owner, []byte(`1`))
+		token, _, err := results.WithRights(had).Keep(t.Context(), owner, []byte(`1`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		who, has := owners.Draw(t, "who"), some.Draw(t, "has")
 		want := who == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
-		_, _, err = results.With(has).Value(t.Context(), who, token)
+		_, _, err = results.WithRights(has).Value(t.Context(), who, token)
 		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
 			t.Fatalf("%q kept it with %+v; %q with %+v: %v", owner, had, who, has, err)
 		}
 		// One who may not have it changes nothing for one who may.
-		if _, _, err := results.With(had).Value(t.Context(), owner, token); err != nil {
+		if _, _, err := results.WithRights(had).Value(t.Context(), owner, token); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -51,7 +51,7 @@ type marking struct {
 func (m *marking) Put(_ context.Context, _ string, e budget.Entry) error { m.entry = e; return nil }
 func (m *marking) Touch(context.Context, string, time.Time) error        { return nil }
 func (m *marking) Get(_ context.Context, _ string, admit budget.Admit) (budget.Entry, error) {
-	return m.entry, admit.Ask(m.entry, int64(len(m.entry.Value)))
+	return m.entry, admit.Check(m.entry, int64(len(m.entry.Value)))
 }
 
 // TestRightsOfOldMarks: what was kept by a version that bound results to owners alone is its owner's, and what is malformed nobody's.
@@ -67,13 +67,15 @@ func TestRightsOfOldMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := store.entry.Owner
-	for mark, want := range map[string]fault.Code{plain: "", plain + ":x:": fault.TokenExpired, plain + ":2:": "", plain + ":3:": fault.TokenExpired, "": fault.TokenExpired, ":2:": fault.TokenExpired} {
+	for mark, want := range map[string]fault.Code{plain: "", plain + ":x:": fault.TokenExpired, plain + ":2:": "", plain +
+		":3:": fault.TokenExpired, "": fault.TokenExpired, ":2:": fault.TokenExpired} {
 		store.entry.Owner = mark
-		if _, _, err := results.With(budget.Rights{Level: 2}).Value(t.Context(), "a", token); fault.CodeOf(err) != want {
+		if _, _, err := results.WithRights(budget.Rights{Level: 2}).Value(t.Context(), "a", token); fault.CodeOf(err) != want {
 			t.Errorf("%q: %v, want %q", mark, err, want)
 		}
 	}
-	if _, _, err := results.With(budget.Rights{Level: 1, Scope: "x.*"}).Keep(t.Context(), "a", []byte(`1`)); err != nil || len(store.entry.Owner) > 128 {
+	if _, _, err := results.WithRights(budget.Rights{Level: 1, Scope: "x.*"}).Keep(t.Context(), "a", []byte(`1`)); err != nil ||
+		len(store.entry.Owner) > 128 {
 		t.Errorf("%d bytes, %v", len(store.entry.Owner), err)
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The functions of this file read JSON that is known to be valid, without decoding it. On anything else they end early and
-// never fail.
+// The functions of this file read valid JSON without decoding it. With anything else they end early and never fail.
 
-// kind is the type of a JSON value, written as the byte that such a value may begin with.
+// kind is the type of a JSON value: a byte that such a value may begin with.
 type kind byte
 
 const (
@@ -42,8 +41,8 @@ func kindOf(value []byte) kind {
 	return unknown
 }
 
-// lines gives the start and end of each line in the body of a string (see unquoted). A line ends with a line feed,
-// which belongs to it; what follows the last one is a line too, unless it is empty.
+// lines yields the start and end of each line in the body of a string. A line includes its line feed. The text after the last line feed
+// is a line, too, unless it is empty.
 func lines(body []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		start := 0
@@ -72,7 +71,7 @@ func isLineFeed(escape []byte) bool {
 	return len(escape) == 2 && escape[1] == 'n' || len(escape) == 6 && bytes.EqualFold(escape, []byte(`\u000a`))
 }
 
-// escapeLength is the length of the escape sequence that s begins with: one escape, or the two of a surrogate pair.
+// escapeLength returns the length of the escape sequence at the beginning of s: one escape, or two of a surrogate pair.
 func escapeLength(s []byte) int {
 	n := unitLength(s)
 	if n == 6 && unitLength(s[6:]) == 6 && utf16.DecodeRune(codeUnit(s), codeUnit(s[6:])) != utf8.RuneError {
@@ -81,7 +80,7 @@ func escapeLength(s []byte) int {
 	return n
 }
 
-// unitLength is the length of a single escape, 0 where s does not begin with one.
+// unitLength returns the length of a single escape, or 0 if s does not begin with one.
 func unitLength(s []byte) int {
 	switch {
 	case len(s) == 0 || s[0] != '\\':
@@ -92,14 +91,13 @@ func unitLength(s []byte) int {
 	return min(len(s), 2)
 }
 
-// codeUnit is the UTF-16 code unit of a \u escape.
+// codeUnit returns the UTF-16 code unit of a \u escape.
 func codeUnit(escape []byte) rune {
 	n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16)
 	return rune(n)
 }
 
-// cutBody cuts the body of a string after n characters, an escape sequence being one, and reports whether anything was
-// cut off.
+// cutBody cuts the body of a string after n characters, counting an escape sequence as one, and reports whether it removed anything.
 func cutBody(body []byte, n int) ([]byte, bool) {
 	i := 0
 	for ; n > 0 && i < len(body); n-- {
@@ -113,7 +111,7 @@ func cutBody(body []byte, n int) ([]byte, bool) {
 	return body[:i], i < len(body)
 }
 
-// cutText cuts plain text after n characters and reports whether anything was cut off.
+// cutText cuts plain text after n characters and reports whether it removed anything.
 func cutText(s []byte, n int) ([]byte, bool) {
 	i := 0
 	for ; n > 0 && i < len(s); n-- {

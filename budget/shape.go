@@ -11,27 +11,27 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxShape is the most characters of a shape.
+// maxShape is the maximum number of characters of a shape.
 const maxShape = 80
 
-// outline is what one walk over the top level of a value tells of it.
+// outline describes the top level of a value, from one walk over it.
 type outline struct {
-	work  *work // in which all that is made of it goes on
+	work  *work // all further work on the value is part of it
 	value []byte
 	kind  kind
 	count int // elements of an array, keys of an object, lines of a text; 1 for any other value
 
-	items   kind   // what all elements of an array are, unknown where they differ or there are none
+	items   kind   // the kind of all elements of an array; unknown if they differ or there are none
 	first   []byte // the first element of an array
 	objects bool   // at least one element of an array is an object
 
-	arrays []string // the keys of the arrays in an object, at most maxArrays
-	paged  []byte   // what the paginated mode pages: the array, the one array of an object, the text; nil if nothing
+	arrays []string // the keys of an object's arrays, at most maxArrays
+	paged  []byte   // what paginated mode pages: the array, an object's only array, or the text; nil: nothing
 
-	neverWhole func() bool // whether the value fits no answer; nil: it may
+	neverFits func() bool // reports whether the value fits no answer; nil: it may fit
 }
 
-// maxArrays is how many keys of arrays an outline tells.
+// maxArrays is how many keys of arrays an outline has.
 const maxArrays = 8
 
 // outlineOf walks once over the top level of a value.
@@ -46,7 +46,7 @@ func outlineOf(w *work, value []byte) outline {
 		o.paged = value
 		o.count = 0
 		for range lines(rawjson.Inside(value)) {
-			if o.count++; !w.goesOn() {
+			if o.count++; !w.step() {
 				break
 			}
 		}
@@ -65,7 +65,7 @@ func (o *outline) ofArray() {
 			o.items = unknown
 		}
 		o.objects = o.objects || k == object
-		if o.count++; !o.work.goesOn() {
+		if o.count++; !o.work.step() {
 			break
 		}
 	}
@@ -74,7 +74,7 @@ func (o *outline) ofArray() {
 func (o *outline) ofObject() {
 	o.count = 0
 	for key, member := range rawjson.Members(o.value) {
-		if o.count++; !o.work.goesOn() {
+		if o.count++; !o.work.step() {
 			break
 		}
 		if kindOf(member) != array {
@@ -89,11 +89,11 @@ func (o *outline) ofObject() {
 	}
 }
 
-// longestText is the key of an object's longest text of several lines, "" where there is none.
+// longestText returns the key of an object's longest text of several lines, or "".
 func (o outline) longestText() (key string) {
 	longest := 0
 	for name, member := range rawjson.Members(o.value) {
-		if !o.work.goesOn() {
+		if !o.work.step() {
 			break
 		}
 		if kindOf(member) == text && len(member) > longest && bytes.Contains(member, []byte(`\n`)) {
@@ -103,18 +103,18 @@ func (o outline) longestText() (key string) {
 	return key
 }
 
-// shape describes a value in at most the given number of characters: `array of 500 {id,name,…}`,
-// `object {count,results[500]}`, `string of 1,204 lines`, `number`.
-func (o outline) shape(most int) string {
+// shape describes a value in at most maxRunes characters: `array of 500 {id,name,…}`, `object {count,results[500]}`, `string of 1,204
+// lines`, `number`.
+func (o outline) shape(maxRunes int) string {
 	switch o.kind {
 	case array:
 		of := "array of " + thousands(o.count)
 		if o.items == object {
-			return of + " " + braces(keyNames(o.first), most-utf8.RuneCountInString(of)-1)
+			return of + " " + braces(keyNames(o.first), maxRunes-utf8.RuneCountInString(of)-1)
 		}
 		return of + itemNames[o.items]
 	case object:
-		return "object " + braces(o.memberNames(), most-len("object "))
+		return "object " + braces(o.memberNames(), maxRunes-len("object "))
 	case text:
 		if o.count == 1 {
 			return "string of 1 line"
@@ -128,10 +128,10 @@ func (o outline) shape(most int) string {
 	return "null"
 }
 
-// itemNames are the words for the elements of an array that are all of one kind; empty where they are not.
+// itemNames are the words for the elements of an array that are all of one kind.
 var itemNames = map[kind]string{array: " arrays", text: " strings", number: " numbers", boolean: " booleans", null: " nulls"}
 
-// keyNames gives the keys of an object.
+// keyNames yields the keys of an object.
 func keyNames(value []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for key := range rawjson.Members(value) {
@@ -142,7 +142,7 @@ func keyNames(value []byte) iter.Seq[string] {
 	}
 }
 
-// memberNames gives the keys of an object, those of arrays with the number of elements.
+// memberNames yields the keys of an object, those of arrays with the number of elements.
 func (o outline) memberNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for key, member := range rawjson.Members(o.value) {
@@ -150,7 +150,7 @@ func (o outline) memberNames() iter.Seq[string] {
 			if kindOf(member) == array {
 				n := 0
 				for range rawjson.Elements(member) {
-					if n++; !o.work.goesOn() {
+					if n++; !o.work.step() {
 						return
 					}
 				}
@@ -163,29 +163,29 @@ func (o outline) memberNames() iter.Seq[string] {
 	}
 }
 
-// braces joins names to `{a,b,…}` of at most the given number of characters; the dots stand for names left out.
-func braces(names iter.Seq[string], most int) string {
-	var kept []string
+// braces joins names to `{a,b,…}` of at most maxRunes characters; the ellipsis stands for omitted names.
+func braces(names iter.Seq[string], maxRunes int) string {
+	var shown []string
 	width := len("{}")
 	for name := range names {
 		w := utf8.RuneCountInString(name) + len(",")
-		if width+w-len(",") > most {
-			kept = append(kept, "…")
+		if width+w-len(",") > maxRunes {
+			shown = append(shown, "…")
 			width += len(",") + 1
 			break
 		}
-		kept = append(kept, name)
+		shown = append(shown, name)
 		width += w
 	}
-	// The dots themselves need room: give up the names before them until they have it.
-	for n := len(kept); n > 1 && width-len(",") > most; n = len(kept) {
-		width -= utf8.RuneCountInString(kept[n-2]) + len(",")
-		kept = append(kept[:n-2], "…")
+	// The ellipsis needs space, too: remove names before it until it fits.
+	for n := len(shown); n > 1 && width-len(",") > maxRunes; n = len(shown) {
+		width -= utf8.RuneCountInString(shown[n-2]) + len(",")
+		shown = append(shown[:n-2], "…")
 	}
-	return "{" + strings.Join(kept, ",") + "}"
+	return "{" + strings.Join(shown, ",") + "}"
 }
 
-// thousands writes a number with commas: 1,204.
+// thousands formats a number with commas: 1,204.
 func thousands(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -15,54 +15,53 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Expired is what is said of a token that is not live for its caller, whatever the reason.
+// Expired is the message for a token that is not valid for its caller, for any reason.
 const Expired = "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."
 
-// TokenPrefix is what every continuation token begins with, and nothing else of a request should.
+// TokenPrefix begins every continuation token. Nothing else in a request should begin with it.
 const TokenPrefix = "oc1_"
 
-// ErrNotFound is what a driver answers for a key that is absent or expired.
+// ErrNotFound is returned by drivers for a key that is absent or expired.
 var ErrNotFound = errors.New("no such result")
 
-// ErrClosed is what a driver answers after Close.
+// ErrClosed is returned by drivers after Close.
 var ErrClosed = errors.New("the store of results is closed")
 
-// Driver keeps results. It does no more than that: tokens, owners, the extension of a life, the bound of a single value
-// and the errors of callers are the work of Results. A driver
-//   - bounds all that it keeps in bytes, and gives up older results for a new one, never the new one: those of the owner
-//     (Entry.Part) that has most, so that one who keeps more and more loses its own;
-//   - answers ErrNotFound for what is absent, expired, damaged or not its own, and ErrClosed after Close;
-//   - does nothing, and answers the context's error, when the context has ended;
-//   - is safe for concurrent use, and takes any string as a key.
+// Driver stores results. Results does everything else: tokens, owners, extending lifetimes, limiting a single value, and errors for
+// callers. A driver
+//   - limits the total bytes that it stores, and removes older results for a new one, but never the new one. It removes those of the
+//     owner (Entry.BaseOwner) that uses most, so that an owner who stores more and more loses its own;
+//   - returns ErrNotFound for keys that are absent, expired, damaged or not its own, and ErrClosed after Close;
+//   - does nothing and returns the context's error if the context has ended;
+//   - is safe for concurrent use, and accepts any string as a key.
 //
-// Package budget/storetest holds the tests that every driver passes.
+// Package budget/storetest has the tests that every driver passes.
 type Driver interface {
-	// Put keeps e under key, in place of what is there. It may keep e.Value without copying it. A value that is too large
-	// (CheckSize) is limit_exceeded; what it would have replaced may be gone then.
+	// Put stores e under key, replacing what is there. It may retain e.Value without copying it. A value that is too large (CheckSize) is
+	// limit_exceeded; the entry that it would have replaced may be gone then.
 	Put(ctx context.Context, key string, e Entry) error
 
-	// Get returns the entry that was put, to the millisecond at least; its Value is for reading only. The value is not read
-	// before admit has said yes; its error ends Get.
+	// Get returns the entry with times exact to the millisecond. Callers must not change its Value. The value is not read before admit
+	// allows it; an error of admit is returned.
 	Get(ctx context.Context, key string, admit Admit) (Entry, error)
 
-	// Touch changes the time at which an entry that is there expires.
+	// Touch changes the expiry of an existing entry.
 	Touch(ctx context.Context, key string, expires time.Time) error
 
-	// Delete removes an entry; it is no error that there is none.
+	// Delete removes an entry. It is no error if there is none.
 	Delete(ctx context.Context, key string) error
 
-	// SetMaxBytes changes the bound of all that this driver keeps, as Bound reads it: bad_request, which changes nothing. Where
-	// the bound is smaller, older results are given up by the time that the next one is kept; nothing else is lost. Of a store
-	// that several processes use it is the bound by which this one makes room. After Close it does nothing.
+	// SetMaxBytes changes the limit of all that this driver stores, given as in ResolveMaxBytes. An invalid limit is bad_request and
+	// changes nothing. With a smaller limit, older results are removed by the time of the next Put; nothing else is lost. If several
+	// processes use the store, the limit applies to what this process removes. After Close it does nothing.
 	SetMaxBytes(maxBytes int64) error
 
-	// Close ends the use of the driver; a second Close does nothing.
+	// Close ends the use of the driver. Further calls do nothing.
 	Close() error
 }
 
-// Bound is how many bytes a driver keeps at most by an option of its own: 0 is 1 GiB, -1 is no bound
-// (math.MaxInt64), and below that is bad_request.
-func Bound(maxBytes int64) (int64, error) {
+// ResolveMaxBytes converts a driver's option to a limit in bytes: 0 is 1 GiB, -1 is no limit (math.MaxInt64), and less is bad_request.
+func ResolveMaxBytes(maxBytes int64) (int64, error) {
 	switch {
 	case maxBytes < -1:
 		return 0, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", maxBytes)
@@ -74,25 +73,25 @@ func Bound(maxBytes int64) (int64, error) {
 	return maxBytes, nil
 }
 
-// Entry is a result as a driver keeps it.
+// Entry is a stored result.
 type Entry struct {
-	Owner            string // whose it is, at most 256 bytes; opaque to the driver but for Part
+	Owner            string // at most 256 bytes; opaque to drivers except for BaseOwner
 	Created, Expires time.Time
 	Value            []byte // JSON; must not be changed by anyone
 }
 
-// Part is to whose part of the store the entry counts: what of its owner stands before the first colon.
-func (e Entry) Part() string {
-	part, _, _ := strings.Cut(e.Owner, ":")
-	return part
+// BaseOwner returns the owner without its rights: what precedes the first colon. The entry counts toward its share of the store.
+func (e Entry) BaseOwner() string {
+	base, _, _ := strings.Cut(e.Owner, ":")
+	return base
 }
 
-// Admit is asked before a value is read: by the entry without it, and the bytes that it has. It may be asked again where the
-// entry is replaced meanwhile. Nil admits everything.
+// Admit decides whether a value may be read, given the entry without it and its size in bytes. It is called again if the entry is
+// replaced meanwhile. Nil admits everything.
 type Admit func(e Entry, size int64) error
 
-// Ask asks whether the value of an entry may be read; e may have its Value.
-func (a Admit) Ask(e Entry, size int64) error {
+// Check calls a with the entry without its Value.
+func (a Admit) Check(e Entry, size int64) error {
 	if a == nil {
 		return nil
 	}
@@ -100,25 +99,28 @@ func (a Admit) Ask(e Entry, size int64) error {
 	return a(e, size)
 }
 
-// CheckSize is what keeps a driver from keeping a result that counts so many bytes, of most that it may keep: limit_exceeded
-// where that is more than all, or more than half of all and its owner is not alone, that is, where others keep results too.
-func CheckSize(size, most int64, alone bool) error {
+// CheckSize returns limit_exceeded if a driver cannot store a result that counts size bytes: more than maxBytes, or more than half of it
+// unless alone is set, which means that no other owner has results.
+func CheckSize(size, maxBytes int64, alone bool) error {
 	switch {
-	case size > most:
-		return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d (results.maxBytes). Ask for less of it.", size, most)
-	case !alone && size > most/2:
-		return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d (results.maxBytes), and one result at most half of that while others keep results there. Ask for less of it.", size, most)
+	case size > maxBytes:
+		return fault.New(fault.LimitExceeded,
+			"The result takes %d bytes in the result store, which may hold %d (results.maxBytes). Ask for less of it.", size, maxBytes)
+	case !alone && size > maxBytes/2:
+		return fault.New(fault.LimitExceeded,
+			"The result takes %d bytes in the result store, which may hold %d (results.maxBytes), and one result at most half of that "+
+				"while others keep results there. Ask for less of it.", size, maxBytes)
 	}
 	return nil
 }
 
-// ResultsOptions are the settings of Results; a zero field stands for its default.
+// ResultsOptions are the settings of Results. A zero field means its default.
 type ResultsOptions struct {
-	TTL      time.Duration    // the life of a result after its last use; default 5 minutes, at least 1 second
-	MaxTTL   time.Duration    // the most that use extends a life to, from its beginning; default 1 hour, at least TTL
-	MaxBytes int64            // the largest single value; default 1 GiB, -1 for none. What a store holds in all, its driver bounds
-	PageSize int              // items of a page that names no size; default 20
-	Counter  Counter          // for the sizes that a probe tells; default NewCounter("", 0)
+	TTL      time.Duration    // lifetime of a result after its last use; default 5 minutes, at least 1 second
+	MaxTTL   time.Duration    // maximum lifetime with extensions; default 1 hour, at least TTL
+	MaxBytes int64            // of a single value; default 1 GiB, -1 for no limit. The driver limits the total
+	PageSize int              // items of a page without a size; default 20
+	Counter  Counter          // for the sizes in probes; default NewCounter("", 0)
 	Now      func() time.Time // the clock; default time.Now
 }
 
@@ -128,30 +130,30 @@ const (
 	defaultMaxBytes = 1 << 30
 	defaultPageSize = 20
 
-	// DefaultMaxTTL is how long a result is kept at most, however often it is fetched.
+	// DefaultMaxTTL is how long a result is stored at most, however often it is fetched.
 	DefaultMaxTTL = time.Hour
 )
 
-// Results keeps large results for their owners and answers fetches. It is safe for concurrent use.
+// Results stores large results for their owners and answers fetches. It is safe for concurrent use.
 type Results struct {
-	driver Driver
-	o      ResultsOptions
-	most   int // the largest budget of an answer in tokens; 0: there is none
-	rights Rights
-	hold   func(int) error // see Holding; nil: nobody counts
+	driver          Driver
+	o               ResultsOptions
+	maxAnswerTokens int // the largest budget of an answer in tokens; 0: unlimited
+	rights          Rights
+	reserve         func(int) error // see WithReserve; nil: no accounting
 }
 
-// NewResults makes Results on a driver, which it owns from then on. Options that are out of range are bad_request.
+// NewResults returns Results that use and own a driver. Options that are out of range are bad_request.
 func NewResults(d Driver, o *ResultsOptions) (*Results, error) {
 	r := &Results{driver: d}
 	if o != nil {
 		r.o = *o
 	}
-	return r, r.o.complete()
+	return r, r.o.applyDefaults()
 }
 
-// complete fills gaps with defaults and refuses what is out of range.
-func (o *ResultsOptions) complete() error {
+// applyDefaults fills in defaults and refuses what is out of range.
+func (o *ResultsOptions) applyDefaults() error {
 	if o.TTL == 0 {
 		o.TTL = defaultTTL
 	}
@@ -189,20 +191,20 @@ func optionFault(at, format string, args ...any) error {
 	return e
 }
 
-// Under gives the same Results to one who answers within so many tokens at the most (0: without a limit): a probe offers
-// the mode full only where that can ever fit.
-func (r *Results) Under(tokens int) *Results {
-	own := *r
-	own.most = tokens
-	return &own
+// WithMaxTokens returns the same Results for answers of at most that many tokens (0: unlimited). A probe offers the mode full only if the
+// value can ever fit.
+func (r *Results) WithMaxTokens(tokens int) *Results {
+	clone := *r
+	clone.maxAnswerTokens = tokens
+	return &clone
 }
 
 // Close closes the driver.
 func (r *Results) Close() error { return r.driver.Close() }
 
-// Keep stores a value for its owner and returns the token to fetch it by, and the time that it lives unused. The value
-// is valid JSON; it may be kept as it is, so it must not change, and should not be part of a larger buffer. A value above
-// MaxBytes is limit_exceeded; a store that fails is unavailable.
+// Keep stores a value for its owner and returns a token to fetch it with, and its lifetime if it is not used. The value must be valid
+// JSON. It is retained, so it must not change, and should not be a slice of a larger buffer. A value above MaxBytes is limit_exceeded; a
+// store that fails is unavailable.
 func (r *Results) Keep(ctx context.Context, owner string, value []byte) (token string, expiresIn time.Duration, err error) {
 	token, err = newToken()
 	if err != nil {
@@ -217,25 +219,25 @@ func (r *Results) keep(ctx context.Context, owner, token string, value []byte) e
 			thousands(len(value)), thousands(int(r.o.MaxBytes)))
 	}
 	now := r.o.Now()
-	e := Entry{Owner: r.rights.mark(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
+	e := Entry{Owner: r.rights.storedOwner(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
 	if err := r.driver.Put(ctx, keyOf(token), e); err != nil {
 		return storeFault(err, "kept")
 	}
 	return nil
 }
 
-// Value returns a result that its owner kept, and the time that it lives unused from now on: its use extends it by TTL,
-// up to MaxTTL from its beginning. Whatever is not a live token of this owner is token_expired, and so is what it kept with
-// rights that it has not any more (see With); of such a result nothing is read. The value is for reading only.
+// Value returns a result of its owner, and its remaining lifetime if it is not used again: each use extends the lifetime by TTL, up to
+// MaxTTL from creation. A token that is not a live token of this owner is token_expired. So is one stored with rights that the owner no
+// longer has (see WithRights); its value is not read. Callers must not change the value.
 func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.Duration, error) {
 	if !strings.HasPrefix(token, TokenPrefix) {
 		return nil, 0, tokenExpired()
 	}
 	e, err := r.driver.Get(ctx, keyOf(token), func(e Entry, size int64) error {
-		if !r.rights.owns(e.Owner, owner) || !r.o.Now().Before(r.end(e)) {
+		if !r.rights.mayRead(e.Owner, owner) || !r.o.Now().Before(r.expiry(e)) {
 			return ErrNotFound
 		}
-		return r.holds(int(size))
+		return r.reserveBytes(int(size))
 	})
 	if errors.Is(err, ErrNotFound) {
 		return nil, 0, tokenExpired()
@@ -243,12 +245,12 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 	if err != nil {
 		return nil, 0, storeFault(err, "read")
 	}
-	now, expires := r.o.Now(), r.end(e)
-	if !now.Before(expires) { // while it was read
+	now, expires := r.o.Now(), r.expiry(e)
+	if !now.Before(expires) { // expired during the read
 		return nil, 0, tokenExpired()
 	}
 	if extended := earlier(now.Add(r.o.TTL), e.Created.Add(r.o.MaxTTL)); extended.After(expires) {
-		// A store that cannot extend a life has still answered the value: it then expires when it would have.
+		// A store that cannot extend the lifetime has still returned the value.
 		if r.driver.Touch(ctx, keyOf(token), extended) == nil {
 			expires = extended
 		}
@@ -256,8 +258,8 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 	return e.Value, expires.Sub(now), nil
 }
 
-// end is when a result expires, whatever its driver says.
-func (r *Results) end(e Entry) time.Time { return earlier(e.Expires, e.Created.Add(r.o.MaxTTL)) }
+// expiry returns when a result expires, whatever its driver says.
+func (r *Results) expiry(e Entry) time.Time { return earlier(e.Expires, e.Created.Add(r.o.MaxTTL)) }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
@@ -266,8 +268,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// tokenSpace is the number of tokens: 39 decimal digits, over 129 bits. Three digits are one token of the encoding,
-// whichever they are, so that a continuation token always costs its reader the same, and less than in any other notation.
+// tokenSpace is the number of tokens: 39 decimal digits, over 129 bits. Any three digits are one token of the encoding, so every
+// continuation token costs the same, and less than in any other notation.
 var tokenSpace = new(big.Int).Exp(big.NewInt(10), big.NewInt(39), nil)
 
 func newToken() (string, error) {
@@ -278,13 +280,13 @@ func newToken() (string, error) {
 	return fmt.Sprintf("%s%039d", TokenPrefix, n), nil
 }
 
-// keyOf is the key of a token in the store: whoever can list a store's keys still has no token.
+// keyOf returns the key of a token in the store. It is a hash: listing a store's keys reveals no tokens.
 func keyOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// ownerID stands for an owner in the store.
+// ownerID returns the id of an owner in the store.
 func ownerID(owner string) string {
 	sum := sha256.Sum256([]byte("owner of results:" + owner))
 	return hex.EncodeToString(sum[:])
@@ -294,7 +296,7 @@ func tokenExpired() error {
 	return fault.New(fault.TokenExpired, Expired)
 }
 
-// storeFault is the coded error for what a driver answered.
+// storeFault returns the coded error for a driver's error.
 func storeFault(err error, done string) error {
 	if e, ok := fault.As(err); ok {
 		return e

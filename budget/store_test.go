@@ -88,7 +88,8 @@ func TestTokensThatAreNotLive(t *testing.T) {
 	} {
 		_, _, err := r.Value(t.Context(), try[0], try[1])
 		e, _ := fault.As(err)
-		if e == nil || e.Code != fault.TokenExpired || e.Message != "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation." {
+		if e == nil || e.Code != fault.TokenExpired ||
+			e.Message != "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation." {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// heavyBytes is from how many bytes on a piece of work is heavy and needs a slot.
+// heavyBytes is the minimum size of work that needs a slot.
 const heavyBytes = 1 << 20
 
-// lookEvery is how many values of a large one are worked through between two looks at the context.
-const lookEvery = 1024
+// checkInterval is how many values are processed between two checks of the context.
+const checkInterval = 1024
 
-// working does a piece of work on so many bytes, with a slot if they are many. The work must not acquire another slot, nor ask
-// a store. The errors are those of the work and, coded, of the context.
-func working(ctx context.Context, n int, do func(*work) error) error {
+// doWork processes n bytes with do, holding a slot if there are many. do must not acquire another slot or call a store. Errors are those
+// of do and, coded, of the context.
+func doWork(ctx context.Context, n int, do func(*work) error) error {
 	if n < heavyBytes {
 		return do(nil)
 	}
@@ -26,27 +26,27 @@ func working(ctx context.Context, n int, do func(*work) error) error {
 	return do(&work{ctx: ctx})
 }
 
-// work is a piece of work under way; nil is one that is over soon.
+// work is work in progress; nil for little work, which is not interrupted.
 type work struct {
 	ctx  context.Context
 	done int // values
 	err  error
 }
 
-// goesOn is asked at each of many values. It reports false once the context has ended: what is made of the values is of no use
-// then, and over says why.
-func (w *work) goesOn() bool {
+// step is called for each of many values. It reports false once the context has ended: the result is then useless, and interrupted
+// returns why.
+func (w *work) step() bool {
 	if w == nil {
 		return true
 	}
-	if w.done++; w.done%lookEvery == 0 {
-		return w.looksUp()
+	if w.done++; w.done%checkInterval == 0 {
+		return w.alive()
 	}
 	return w.err == nil
 }
 
-// looksUp is goesOn for what takes a while by itself.
-func (w *work) looksUp() bool {
+// alive is step for values that take long individually.
+func (w *work) alive() bool {
 	if w == nil {
 		return true
 	}
@@ -56,8 +56,8 @@ func (w *work) looksUp() bool {
 	return w.err == nil
 }
 
-// over is why the work ended early, coded; nil where it did not.
-func (w *work) over() error {
+// interrupted returns why the work ended early, as a coded error; nil if it did not.
+func (w *work) interrupted() error {
 	if w == nil || w.err == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				limiter := admit.New(1, 1)
-				mine := admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter})
+				mine := admit.WithRequest(t.Context(), &admit.Request{Caller: "me", Slots: limiter})
 				r := results(t, nil)
 				small, token := keep(t, r, `[1]`), keep(t, r, large)
 				query := func(ctx context.Context, _ string, value []byte) ([]byte, error) {
@@ -197,7 +197,7 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
-			_, err := r.Answer(admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter}), "me", f, within(999), nil)
+			_, err := r.Answer(admit.WithRequest(t.Context(), &admit.Request{Caller: "me", Slots: limiter}), "me", f, within(999), nil)
 			done <- err
 		}()
 		synctest.Wait()
@@ -224,7 +224,7 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 	token := keep(t, r, large)
 	var held []int
 	most := 1 << 20
-	holding := r.Holding(func(n int) error {
+	holding := r.WithReserve(func(n int) error {
 		if held = append(held, n); n > most {
 			return fault.New(fault.Busy, "too much")
 		}
@@ -234,7 +234,8 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 		t.Errorf("another's: %v, held %v", err, held)
 	}
 	f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
-	if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); err != nil || len(held) != 2 || held[0] != len(large) || held[1] < 1000 || held[1] >= len(large) {
+	if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); err != nil || len(held) != 2 || held[0] != len(large) ||
+		held[1] < 1000 || held[1] >= len(large) {
 		t.Errorf("%v, held %v of %d", err, held, len(large))
 	}
 	for most = range []int{0, 1} {

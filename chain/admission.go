@@ -11,112 +11,116 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// Admission divides processors and memory among callers (Caller.ID). It is safe for use by many goroutines at once.
+// Admission divides processors and memory among callers (Caller.ID). It is safe for concurrent use.
 type Admission interface {
-	// Acquire waits until a piece of heavy work of a caller may go on, and returns what ends it. Work that was admitted waits for
-	// nothing, least of all to be admitted again. The error is the context's, when it ends first.
+	// Acquire waits until the caller may do a piece of heavy work, and returns the function that ends it. Admitted work must not wait for
+	// anything, in particular not for another Acquire. The error is that of ctx.
 	Acquire(ctx context.Context, caller string) (release func(), err error)
-	// Hold takes n bytes for a caller, of so many for all callers together, or reports that it may not. A negative n gives bytes
-	// back, which always succeeds.
+	// Hold takes n bytes for a caller and reports whether it succeeded. all is the limit for all callers together. A negative n returns
+	// bytes and always succeeds.
 	Hold(caller string, n, all int64) bool
 }
 
-// freeBytes of each exchange are not counted: most chains never need more.
+// freeBytes of each request are not counted: most chains never need more.
 const freeBytes = 64 << 10
 
-// A plan is heavy work from so many steps on, or so much time: a step is made within 20 µs, or one of its patterns takes 20 ms.
+// A plan is heavy work if it has this many steps or takes this long. A step is compiled within 20 µs, but one of its patterns may take 20
+// ms.
 const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
 
-// heavyRequest is from how many bytes on a request is heavy work to read and to plan.
+// heavyRequest is the size in bytes from which a request is heavy work to decode and to compile.
 const heavyRequest = 256 << 10
 
-// Acquire waits until heavy work for a caller (Caller.ID) may go on, and returns what ends it. A transport uses it for what it
-// does with a request before Run or Call, and releases it before that. The error is the context's, when it ends first.
+// Acquire waits until the caller (Caller.ID) may do heavy work, and returns the function that ends it. A transport uses it for its own
+// work on a request, and ends it before it calls Run or Call. The error is that of ctx.
 func (e *Engine) Acquire(ctx context.Context, caller string) (release func(), err error) {
 	return e.o.Admission.Acquire(ctx, caller)
 }
 
-// abandoned is the fault of a request whose context ended before anything ran.
-func abandoned(ctx context.Context, err error, what string) *fault.Error {
+// abandonedFault is the fault for a request whose context ended before anything ran.
+func abandonedFault(ctx context.Context, err error, doing string) *fault.Error {
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
 		return given
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", what)
+		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", doing)
 	}
-	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing of it ran", what)
+	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing of it ran", doing)
 }
 
-// pace is how a request is planned: if that takes long it needs a slot, and ends with its context.
-type pace struct {
-	ctx   context.Context
-	large bool      // the request is: its plan is heavy from the first step on
-	since time.Time // the context was looked at
-	slot  admit.Slot
-	ended *fault.Error // why the plan is not made; nil: it is
+// planGuard bounds the compilation of a request: it takes a slot for heavy work if it takes long, and ends with its context.
+type planGuard struct {
+	ctx     context.Context
+	large   bool      // the request is large: its compilation is heavy from the first step on
+	since   time.Time // the context was checked
+	slot    admit.Slot
+	failure *fault.Error // why compilation ended; nil: it did not
 }
 
-// goesOn is asked before step n, from 1 on, is planned.
-func (p *pace) goesOn(n int) bool {
-	if p.ended != nil || !p.large && n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
-		return p.ended == nil
+// proceed reports whether step n, counted from 1, may be compiled.
+func (p *planGuard) proceed(n int) bool {
+	if p.failure != nil || !p.large && n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
+		return p.failure == nil
 	}
 	if err := p.slot.Acquire(p.ctx); err != nil {
-		p.ended = abandoned(p.ctx, err, "checked")
+		p.failure = abandonedFault(p.ctx, err, "checked")
 	}
 	p.since = time.Now()
-	return p.ended == nil
+	return p.failure == nil
 }
 
-// holding is what an exchange holds of the bytes that all running chains share.
-type holding struct {
+// heldBytes counts the bytes that a request holds, of those that all running chains share.
+type heldBytes struct {
 	admission Admission
 	caller    string
-	all       int64 // that all callers may hold together
+	maxTotal  int64 // limit for all callers together
 
-	used atomic.Int64 // bytes of results and arguments
+	used atomic.Int64 // of results and arguments
 	mu   sync.Mutex
-	held atomic.Int64 // of these, those that the admission counts; written under mu
+	held atomic.Int64 // of used, those that the admission counts; written under mu
 }
 
-// hold takes bytes for a result or for arguments. They are the caller's until the exchange ends.
-func (h *holding) hold(n int) *fault.Error {
+// hold takes bytes for a result or for arguments, until the request ends or releaseBytes returns them.
+func (h *heldBytes) hold(n int) *fault.Error {
 	if h.used.Add(int64(n)) <= freeBytes+h.held.Load() {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	over := h.used.Load() - freeBytes - h.held.Load()
-	if over <= 0 { // another has taken it as well
+	if over <= 0 { // another goroutine has taken enough
 		return nil
 	}
-	if h.admission.Hold(h.caller, over, h.all) {
+	if h.admission.Hold(h.caller, over, h.maxTotal) {
 		h.held.Add(over)
 		return nil
 	}
 	h.used.Add(int64(-n))
-	return fault.New(fault.Busy, "%d more bytes are too many beside what your chains and those of others hold while they run (limits.maxRunningBytes): send it again when others have ended, or select less", n)
+	return fault.New(fault.Busy,
+		"%d more bytes are too many beside what your chains and those of others hold while they run (limits.maxRunningBytes): send it "+
+			"again when others have ended, or select less", n)
 }
 
-// holdKept is hold for values that are fetched.
-func (h *holding) holdKept(n int) error {
+// holdFetched is hold for values that are fetched.
+func (h *heldBytes) holdFetched(n int) error {
 	if f := h.hold(n); f != nil {
 		return f
 	}
 	return nil
 }
 
-// maxWorkBytes is what the evaluations of a chain may hold beside MaxChainBytes of results.
+// maxWorkBytes is what evaluations may hold besides MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
 
-// HoldWork counts the values of evaluations that run (admit.Request).
-func (s *exchange) HoldWork(n int) error {
+// HoldWork counts the values of running evaluations (admit.Request).
+func (s *requestState) HoldWork(n int) error {
 	if n < 0 {
-		s.spared(-n)
+		s.releaseBytes(-n)
 		return nil
 	}
 	if s.used.Load()+int64(n) > s.o.MaxChainBytes+maxWorkBytes {
-		return fault.New(fault.LimitExceeded, "the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
+		return fault.New(fault.LimitExceeded,
+			"the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
 			s.o.MaxChainBytes+maxWorkBytes)
 	}
 	if f := s.hold(n); f != nil {
@@ -125,25 +129,27 @@ func (s *exchange) HoldWork(n int) error {
 	return nil
 }
 
-// spared tells that n bytes are not needed any more; the next that are wanted take their place.
-func (h *holding) spared(n int) { h.used.Add(int64(-n)) }
+// releaseBytes returns n bytes. The admission still counts them; the next hold of this request reuses them.
+func (h *heldBytes) releaseBytes(n int) { h.used.Add(int64(-n)) }
 
-// release gives back what is held.
-func (h *holding) release() { h.admission.Hold(h.caller, -h.held.Load(), h.all) }
+// releaseAll returns everything to the admission.
+func (h *heldBytes) releaseAll() { h.admission.Hold(h.caller, -h.held.Load(), h.maxTotal) }
 
-// keep charges a result, which is held already, to the chain's bytes.
-func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
+// chargeResult counts a result, which is already held, against the chain's limit.
+func (r *run) chargeResult(p *plannedStep, raw []byte) *fault.Error {
 	if int64(len(raw)) > r.o.MaxResultBytes {
-		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
+		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw),
+			r.o.MaxResultBytes).Under(p.at)
 	}
-	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
-		r.bytes.Add(-int64(len(raw)))
-		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
+	if total := r.resultBytes.Add(int64(len(raw))); total > r.o.MaxChainBytes {
+		r.resultBytes.Add(-int64(len(raw)))
+		return fault.New(fault.LimitExceeded,
+			"the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
 	}
 	return nil
 }
 
-// holdResult holds what a call has given. Where that cannot be, only what is safe to repeat may be sent again.
+// holdResult holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
 func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
 	f := r.hold(n)
 	if f == nil {

@@ -13,110 +13,113 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// draft is everything that an answer would tell if there were room.
-type draft struct {
-	*exchange
-	err     *fault.Error // nil: ok
-	step    int          // of err; -1: none
-	index   int          // the forEach's element of err; -1: none
-	failed  *steps.Entry // the function of err, nil: none
-	teaches schemaLevel  // what failed takes has to do with err
-	faults  []*fault.Error
-	more    []elementFault // failed elements of the step of err, beside that of index with onError stop
-	outcome fault.Outcome  // of the last call that writes of the step of err
+// answerBuilder has everything that an answer could contain, before it is cut to the budget.
+type answerBuilder struct {
+	*requestState
+	err          *fault.Error // nil: the answer is ok
+	step         int          // of err; -1: none
+	index        int          // of err: the element of a forEach; -1: none
+	failed       *steps.Entry // of err: the function; nil: none
+	schemaHelp   schemaLevel  // how much of the function's schema the answer shows
+	faults       []*fault.Error
+	moreElements []elementFault // of the step of err: failed elements, without that of index if onError is stop
+	outcome      fault.Outcome  // of the step of err: its last call that writes
 
-	unstarted []interval // elements of that step
-	skipped   string     // why they did not start
-	entries   []*writeEntry
-	summed    bool // entries has the writes
+	unstarted       []interval // elements of that step that never started
+	unstartedReason string
+	writeEntries    []*writeEntry
+	writesSummed    bool // writeEntries is complete
 
-	moreFaults int   // beside faults, that were only counted
-	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
+	moreFaults int   // faults that were only counted
+	ms         int64 // since the request came; taken once, so that the size of the answer is stable while it is fitted
 
-	member   string // the name of the result: "result" or "plan"
-	result   []byte // nil: none
-	leaned   bool   // result is the lean form of a write
-	last     bool   // nothing more can be given up: it must be written
-	hopeless bool   // the result alone passes the budget, and need not be written to see that
-	run      *run   // nil: nothing ran
-	tokens   []int  // of the run's steps
-	kept     int
+	member       string // the name of result: "result" or "plan"
+	result       []byte // nil: none
+	isLean       bool   // result is the lean form of a write
+	force        bool   // write the answer even if it does not fit
+	exceedsAlone bool   // the result alone exceeds the budget, so nothing with it needs to be rendered
+	run          *run   // nil: nothing ran
+	stepTokens   []int  // of the steps' results
+	keptTokens   int
 }
 
-// report makes the answer of a run.
-func (s *exchange) report(ctx context.Context, r *run) *Answer {
-	d := &draft{exchange: s, step: -1, index: -1, member: "result", run: r}
-	d.cause()
+// report answers a run.
+func (s *requestState) report(ctx context.Context, r *run) *Answer {
+	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", run: r}
+	b.findCause()
 	for i := range r.steps {
 		if r.steps[i].truncated {
-			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next", describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
+			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next",
+				describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
+	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, minReturnTime))
 	defer cancel()
 	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
 	if f == nil && r.plan.ret != nil {
 		f = s.hold(len(raw))
 	}
-	if d.result = raw; f != nil {
-		d.result = null
+	if b.result = raw; f != nil {
+		b.result = null
 	}
-	if f != nil && d.err == nil {
-		d.blame(f)
+	if f != nil && b.err == nil {
+		b.setError(f)
 	}
-	if s.record != nil && d.err == nil {
-		if f := s.conflictOf(s.record.Unmatched(), ""); f != nil {
-			d.blame(f)
+	if s.record != nil && b.err == nil {
+		if f := s.conflictFault(s.record.Unmatched(), ""); f != nil {
+			b.setError(f)
 		}
 	}
-	if d.err != nil && d.err.Code != fault.ResumeConflict && r.plan.onError == onErrorUndo && s.record != nil && len(r.awaited) == 0 {
-		d.undo(ctx)
+	undoes := r.plan.onError == onErrorUndo && s.record != nil && len(r.awaitingApproval) == 0
+	if undoes && b.err != nil && b.err.Code != fault.ResumeConflict {
+		b.undoWrites(ctx)
 	} else {
-		d.settle(journal.Failed)
+		b.settleRun(journal.Failed)
 	}
-	d.shorten(ctx)
-	if d.err == nil && s.lite {
-		return d.bareAnswer(ctx)
+	b.useLeanForm(ctx)
+	if b.err == nil && s.lite {
+		return b.liteAnswer(ctx)
 	}
-	d.measure()
-	return d.answer(ctx)
+	b.countTokens()
+	return b.answer(ctx)
 }
 
-// leastReturn is how long `return` may take at least, whatever time the chain had: what had ended is answered.
-const leastReturn = 10 * time.Second
+// minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.
+const minReturnTime = 10 * time.Second
 
-// journalAway is the fault for what was not started because the journal could not be told how a call ended.
-func journalAway(at string) *fault.Error {
-	return fault.New(fault.Unavailable, "the journal cannot be written: no further step was started, and what the steps before have done is told in writes").Under(at)
+// journalDownFault is the fault for steps that did not start because the journal could not record the end of a write.
+func journalDownFault(at string) *fault.Error {
+	return fault.New(fault.Unavailable,
+		"the journal cannot be written: no further step was started; writes has what the earlier steps have done").Under(at)
 }
 
-// cause finds what the answer's error is: the lowest failed step, or why steps were skipped without a failure.
-func (d *draft) cause() {
-	for i := range d.run.steps {
-		s := &d.run.steps[i]
+// findCause sets the answer's error: that of the first failed step, or the reason why steps were skipped without a failure.
+func (b *answerBuilder) findCause() {
+	for i := range b.run.steps {
+		s := &b.run.steps[i]
 		if s.status == statusFailed {
-			d.step, d.index, d.failed, d.more, d.outcome = i, s.index, s.fn, s.elements, s.outcome
-			d.unstarted, d.skipped = s.unstarted, s.skipped
-			d.blame(s.err)
+			b.step, b.index, b.failed, b.moreElements, b.outcome = i, s.index, s.fn, s.failedElements, s.outcome
+			b.unstarted, b.unstartedReason = s.unstarted, s.unstartedReason
+			b.setError(s.err)
 			return
 		}
 	}
-	for i := range d.run.steps {
-		at := d.run.plan.steps[i].at
-		if d.run.unwritten.Load() && d.run.steps[i].status == statusSkipped {
-			d.step = i
-			d.blame(journalAway(at))
+	for i := range b.run.steps {
+		at := b.run.plan.steps[i].at
+		if b.run.journalFailed.Load() && b.run.steps[i].status == statusSkipped {
+			b.step = i
+			b.setError(journalDownFault(at))
 			return
 		}
-		switch d.run.steps[i].reason {
+		switch b.run.steps[i].reason {
 		case reasonCancelled:
-			d.step = i
-			d.blame(d.run.callerEnded(at))
+			b.step = i
+			b.setError(b.run.callerEndedFault(at))
 		case reasonBudget:
-			d.step = i
-			d.blame(d.run.timeUsedUp(at))
-			if d.run.exhausted.Load() {
-				d.blame(d.run.callsUsedUp(at))
+			b.step = i
+			b.setError(b.run.outOfTimeFault(at))
+			if b.run.exhausted.Load() {
+				b.setError(b.run.outOfCallsFault(at))
 			}
 		default:
 			continue
@@ -125,18 +128,18 @@ func (d *draft) cause() {
 	}
 }
 
-// blame makes f the answer's error.
-func (d *draft) blame(f *fault.Error) {
-	d.teaches = teaches(f)
-	d.err = d.placed(f)
-	if d.single != nil {
-		d.step = -1
+// setError makes f the answer's error.
+func (b *answerBuilder) setError(f *fault.Error) {
+	b.schemaHelp = schemaHelpFor(f)
+	b.err = b.relocate(f)
+	if b.single != nil {
+		b.step = -1
 	}
 }
 
-// teaches tells how much of what a function takes helps against a failure: its schema where the arguments do not fit it or
-// could not be made, its signature where the function, or an expression, says no, and nothing where the world does.
-func teaches(f *fault.Error) schemaLevel {
+// schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it, its signature if the
+// function or an expression failed, and nothing for other failures.
+func schemaHelpFor(f *fault.Error) schemaLevel {
 	inArgs := strings.Contains(f.At, "/args")
 	switch f.Code {
 	case fault.BadArguments, fault.ReferenceMissing:
@@ -153,79 +156,79 @@ func teaches(f *fault.Error) schemaLevel {
 	return schemaNone
 }
 
-// measure counts what the steps' results would have cost.
-func (d *draft) measure() {
-	if d.single != nil {
+// countTokens counts the tokens of the steps' results.
+func (b *answerBuilder) countTokens() {
+	if b.single != nil {
 		return
 	}
-	d.tokens = make([]int, len(d.run.steps))
-	for i := range d.run.steps {
-		raw := d.run.steps[i].raw
+	b.stepTokens = make([]int, len(b.run.steps))
+	for i := range b.run.steps {
+		raw := b.run.steps[i].raw
 		if raw == nil {
 			continue
 		}
-		d.tokens[i] = d.meter.Estimate(raw)
-		if i < len(d.run.steps)-1 || d.run.plan.ret != nil {
-			d.kept += d.tokens[i]
+		b.stepTokens[i] = b.meter.Estimate(raw)
+		if i < len(b.run.steps)-1 || b.run.plan.ret != nil {
+			b.keptTokens += b.stepTokens[i]
 		}
 	}
 }
 
 // refuse answers a request that does not compile.
-func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
+func (s *requestState) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
 	list := faults.sorted()
-	s.unwarn(list)
-	if len(list) >= heavySteps { // to find and tell so many is heavy work
+	s.dropMisleadingWarnings(list)
+	if len(list) >= heavySteps { // reporting this many is heavy work
 		var slot admit.Slot
-		_ = slot.Acquire(ctx) // whoever has left is answered all the same
+		_ = slot.Acquire(ctx) // if the caller has left, the answer is written all the same
 		defer slot.Release()
 	}
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.more)
 	}
 	Locate(text, list)
-	tellOnce(list)
+	keepFirstCauses(list)
 	n := len(list) + faults.more
 	message := strconv.Itoa(n) + " faults"
 	if n == 1 {
 		message = "1 fault"
 	}
 	err := fault.New(fault.Compile, "%s", message)
-	if later := away(list); later != nil && faults.more == 0 {
+	if later := sourcesDownFault(list); later != nil && faults.more == 0 {
 		err = later
 	}
-	d := &draft{exchange: s, err: err, step: -1, index: -1, faults: list, moreFaults: faults.more}
-	a := d.answer(ctx)
+	b := &answerBuilder{requestState: s, err: err, step: -1, index: -1, faults: list, moreFaults: faults.more}
+	a := b.answer(ctx)
 	a.Faults = list
 	return a
 }
 
-// tellOnce leaves the cause by which a source is down to the first of the faults that have it.
-func tellOnce(list []*fault.Error) {
-	told := map[string]bool{}
+// keepFirstCauses keeps the cause of an unavailable source only in the first fault that has it.
+func keepFirstCauses(list []*fault.Error) {
+	seen := map[string]bool{}
 	for i, f := range list {
 		state, cause, given := strings.Cut(f.Message, ": ")
 		if f.Code != fault.Unavailable || !given {
 			continue
 		}
-		if told[cause] {
-			own := *f
-			own.Message = state + "; why stands with the first fault of this source"
-			list[i] = &own
+		if seen[cause] {
+			copied := *f
+			copied.Message = state + "; why stands with the first fault of this source"
+			list[i] = &copied
 		}
-		told[cause] = true
+		seen[cause] = true
 	}
 }
 
-// checked answers a check without faults.
-func (s *exchange) checked(text []byte) *Answer {
+// checkAnswer answers a check without faults.
+func (s *requestState) checkAnswer(text []byte) *Answer {
 	if s.single == nil {
 		Locate(text, s.warnings)
 	}
-	return (&draft{exchange: s, step: -1, index: -1}).answer(context.Background())
+	return (&answerBuilder{requestState: s, step: -1, index: -1}).answer(context.Background())
 }
 
-// failure answers an error that belongs to no step.
-func (s *exchange) failure(ctx context.Context, f *fault.Error) *Answer {
-	return (&draft{exchange: s, err: f, step: -1, index: -1}).answer(ctx)
+// failureAnswer answers an error that belongs to no step.
+func (s *requestState) failureAnswer(ctx context.Context, f *fault.Error) *Answer {
+	return (&answerBuilder{requestState: s, err: f, step: -1, index: -1}).answer(ctx)
 }

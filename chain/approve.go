@@ -22,38 +22,38 @@ import (
 
 // ApprovalCall is a call that waits for approval.
 type ApprovalCall struct {
-	Place    string // of its step, as writes name it: 3, 3[7], 3[7].1
-	ID       string // of its step; "": it has none
+	StepPath string // the path of its step, as in writes: 3, 3[7], 3[7].1
+	ID       string // of its step; "": none
 	Function string
 	Effect   steps.Effect
-	Args     []byte // as they are sent, secrets as digests
-	Undo     []byte // {"fn","args"} that takes it back, in which only $result is not filled in; nil: nothing does
+	Args     []byte // as sent, with digests in place of secrets
+	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
 
 	name string
 }
 
-// JSON is the call as answers show it, and as Waiting gives it.
+// JSON returns the call as answers and Waiting show it.
 func (c *ApprovalCall) JSON() []byte {
-	w := &writer{}
+	w := &jsonWriter{}
 	w.approvalCall(c)
 	return w.b
 }
 
-// waiting collects the calls that wait for approval, in a rehearsal of what comes next.
-type waiting struct {
+// approvalCollector collects the calls that need approval, in a rehearsal of what comes next.
+type approvalCollector struct {
 	mu    sync.Mutex
 	calls []ApprovalCall
 }
 
 // mustApprove reports whether calls of a step need approval.
-func (s *exchange) mustApprove(p *plannedStep) bool {
+func (s *requestState) mustApprove(p *plannedStep) bool {
 	return s.o.mustApprove(p.fn.Spec()) || s.mustApproveUndo(p)
 }
 
-// mustApproveUndo reports whether they need it for the sake of their undo: of one that the step brings, as it could carry any call past
-// approval. What the configuration takes back is the operator's word.
-func (s *exchange) mustApproveUndo(p *plannedStep) bool {
-	return p.undo != nil && p.undo.said && s.o.mustApprove(p.undo.fn.Spec())
+// mustApproveUndo reports whether calls of a step need approval because of an undo that the step itself defines: it could smuggle any
+// call past approval. An undo from the configuration is trusted.
+func (s *requestState) mustApproveUndo(p *plannedStep) bool {
+	return p.undo != nil && p.undo.explicit && s.o.mustApprove(p.undo.fn.Spec())
 }
 
 func (o *Options) mustApprove(f *steps.Spec) bool {
@@ -66,18 +66,18 @@ func (o *Options) mustApprove(f *steps.Spec) bool {
 	return false
 }
 
-// MustApprove reports whether calls of a function need approval: those that are made past the engine would get none.
+// MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
 func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
 
-// asks reports whether any call of the plan needs approval.
-func (s *exchange) asks(p *plan) bool {
+// needsApproval reports whether any call of the plan needs approval.
+func (s *requestState) needsApproval(p *plan) bool {
 	return slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
-		return step.inline != nil && s.asks(step.inline) || step.fn != nil && s.mustApprove(step)
+		return step.inline != nil && s.needsApproval(step.inline) || step.fn != nil && s.mustApprove(step)
 	})
 }
 
-// approved waits at a call that needs approval, until somebody has approved it; a fault means that it may not be made.
-func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
+// awaitApproval waits until a call that needs approval is approved. A fault means that it must not be made.
+func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
 	if !r.mustApprove(p) {
 		return nil
 	}
@@ -88,104 +88,104 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		return nil
 	}
 	if r.rehearsal {
-		if r.waits != nil {
-			r.waits.add(p, s.call, undo, name)
+		if r.waiting != nil {
+			r.waiting.add(p, s.call, undo, name)
 		}
 		return nil
 	}
-	defer clockOf(ctx).pause()() // the time until somebody has answered, this question or one before it, is nobody's
-	r.asking.Lock()
-	defer r.asking.Unlock()
-	if r.record.Approved(name) { // an element of the same step has asked for all
+	defer timerOf(ctx).pause()() // the chain's time does not pass while somebody decides
+	r.approvalMu.Lock()
+	defer r.approvalMu.Unlock()
+	if r.record.Approved(name) { // another element of the step asked for all of them
 		s.call.Approval = name
 		return nil
 	}
 	switch {
-	case r.stopped.Load() && len(r.awaited) == 0: // it was refused for all
-		return refused(p)
-	case r.stopped.Load():
-		return r.required(p)
+	case r.approvalStopped.Load() && len(r.awaitingApproval) == 0: // refused for all
+		return refusedFault(p)
+	case r.approvalStopped.Load():
+		return r.approvalRequired(p)
 	}
-	calls := r.whatWaits(ctx, p, s.call, undo, name)
-	if r.ask == nil {
+	calls := r.collectWaiting(ctx, p, s.call, undo, name)
+	if r.askApproval == nil {
 		return r.stopForApproval(p, calls)
 	}
-	yes, err := r.ask(r.parent, calls)
+	yes, err := r.askApproval(r.parent, calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
 	case !yes:
-		r.record.Tell(journal.Event{Kind: journal.Denied, Approvals: names(calls)})
-		r.stopped.Store(true)
-		return refused(p)
+		r.record.Append(journal.Event{Kind: journal.Denied, Approvals: approvalNames(calls)})
+		r.approvalStopped.Store(true)
+		return refusedFault(p)
 	}
-	r.record.Tell(journal.Event{Kind: journal.Approved, Approvals: names(calls)})
+	r.record.Append(journal.Event{Kind: journal.Approved, Approvals: approvalNames(calls)})
 	s.call.Approval = name
 	return nil
 }
 
-// approvalName names exactly this call: any change of a byte gives another name.
+// approvalName identifies exactly this call: changing one byte gives another name.
 func (r *run) approvalName(c *journal.Call, undo []byte) string {
 	mac := r.o.Journal.MAC([]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal())))
 	return base64.RawURLEncoding.EncodeToString(mac)
 }
 
-// undoShown is what would take a call back, as far as it is known before the call: nil, nothing does.
+// undoShown returns the call that would undo a call, as far as it is known in advance; nil: there is none.
 func undoShown(ctx context.Context, p *plannedStep, scope *refs.Scope) []byte {
 	if p.undo == nil {
 		return nil
 	}
 	args, err := p.undo.args.ResolveButResult(ctx, nil, scope)
 	if err != nil {
-		return p.undo.text // it will not be made: what it refers to is not there
+		return p.undo.text // the call will not be made: a reference is missing
 	}
 	return undoText(p.undo.fn.Spec().Name, args)
 }
 
-func (w *waiting) add(p *plannedStep, c *journal.Call, undo []byte, name string) {
-	call := ApprovalCall{Place: c.Place, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, Undo: undo, name: name}
+func (w *approvalCollector) add(p *plannedStep, c *journal.Call, undo []byte, name string) {
+	call := ApprovalCall{StepPath: c.StepPath, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, Undo: undo, name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
 }
 
-// whatWaits are the calls that are to be approved together: this one, those of the other elements of its step, and those of
-// later steps that refer to what has ended only.
-func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, undo []byte, name string) []ApprovalCall {
-	s := r.shadow()
-	s.record, s.waits = r.record.Rehearse(), &waiting{}
-	defer s.release()
-	s.rehearse(ctx, r.plan)
-	if !slices.ContainsFunc(s.waits.calls, func(call ApprovalCall) bool { return call.name == name }) {
-		s.waits.add(p, c, undo, name)
+// collectWaiting returns the calls to approve together: this one, those of the other elements of its step, and those of later steps that
+// depend only on ended steps.
+func (r *run) collectWaiting(ctx context.Context, p *plannedStep, c *journal.Call, undo []byte, name string) []ApprovalCall {
+	silent := r.silentCopy()
+	silent.record, silent.waiting = r.record.Rehearse(), &approvalCollector{}
+	defer silent.releaseAll()
+	silent.rehearse(ctx, r.plan)
+	if !slices.ContainsFunc(silent.waiting.calls, func(call ApprovalCall) bool { return call.name == name }) {
+		silent.waiting.add(p, c, undo, name)
 	}
-	calls := s.waits.calls
-	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(stepsOf(a.Place), stepsOf(b.Place)) })
+	calls := silent.waiting.calls
+	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(parsePath(a.StepPath), parsePath(b.StepPath)) })
 	for i := range calls {
-		calls[i].Args = r.shown(calls[i].Function, calls[i].Args)
+		calls[i].Args = r.redacted(calls[i].Function, calls[i].Args)
 		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {
 			function := undo.Get("fn").Str
-			calls[i].Undo = undoText(function, r.shown(function, []byte(undo.Get("args").Raw)))
+			calls[i].Undo = undoText(function, r.redacted(function, []byte(undo.Get("args").Raw)))
 		}
 	}
 	return calls
 }
 
-// shown are arguments of a function as people may see them: with digests in the place of secrets.
-func (r *run) shown(function string, args []byte) []byte {
+// redacted returns arguments of a function for people, with digests in place of secrets.
+func (r *run) redacted(function string, args []byte) []byte {
 	entry, err := r.view.Resolve(function)
 	if err != nil {
 		return args
 	}
 	return entry.Redacted(args, func(value []byte) []byte {
-		w := &writer{b: []byte{'{'}}
+		w := &jsonWriter{b: []byte{'{'}}
 		w.text("secret", hex.EncodeToString(r.o.Journal.MAC([]byte("secret"), value)[:8]))
 		w.close('}')
 		return w.b
 	})
 }
 
-func names(calls []ApprovalCall) []string {
+func approvalNames(calls []ApprovalCall) []string {
 	list := make([]string, len(calls))
 	for i := range calls {
 		list[i] = calls[i].name
@@ -195,27 +195,28 @@ func names(calls []ApprovalCall) []string {
 
 // stopForApproval stops the run before the calls.
 func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error {
-	r.stopped.Store(true)
-	r.awaited = calls
-	r.record.Tell(journal.Event{Kind: journal.Waits, Approvals: names(calls), Args: callsJSON(calls)})
-	return r.required(p)
+	r.approvalStopped.Store(true)
+	r.awaitingApproval = calls
+	r.record.Append(journal.Event{Kind: journal.Waits, Approvals: approvalNames(calls), Args: callsJSON(calls)})
+	return r.approvalRequired(p)
 }
 
-// refused is the fault for a call that somebody said no to.
-func refused(p *plannedStep) *fault.Error {
+// refusedFault is the fault for a call that was denied.
+func refusedFault(p *plannedStep) *fault.Error {
 	f := fault.New(fault.Denied, "%s was refused, and nothing of it was sent", p.name()).Under(p.at)
 	f.Outcome = fault.NotSent
 	return f
 }
 
-func (r *run) required(p *plannedStep) *fault.Error {
+func (r *run) approvalRequired(p *plannedStep) *fault.Error {
 	who := "send resume with approve, or let onecall approve and onecall resume do it"
 	if r.o.ApproveByPerson {
 		who = "a person approves them with onecall approve"
 	}
-	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaited), who).Under(p.at)
-	if len(r.awaited) == 1 {
-		f.Message = r.awaited[0].Function + " waits for approval; nothing of it was sent: " + who
+	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaitingApproval),
+		who).Under(p.at)
+	if len(r.awaitingApproval) == 1 {
+		f.Message = r.awaitingApproval[0].Function + " waits for approval; nothing of it was sent: " + who
 	}
 	if !r.o.mustApprove(p.fn.Spec()) {
 		f.Message += fmt.Sprintf(". %s needs it for the sake of its undo by %s", p.name(), p.undo.fn.Spec().Name)
@@ -225,7 +226,7 @@ func (r *run) required(p *plannedStep) *fault.Error {
 }
 
 func callsJSON(calls []ApprovalCall) []byte {
-	w := &writer{b: []byte{'['}}
+	w := &jsonWriter{b: []byte{'['}}
 	for i := range calls {
 		w.approvalCall(&calls[i])
 	}
@@ -233,9 +234,9 @@ func callsJSON(calls []ApprovalCall) []byte {
 	return w.b
 }
 
-func (w *writer) approvalCall(c *ApprovalCall) {
+func (w *jsonWriter) approvalCall(c *ApprovalCall) {
 	w.open('{')
-	w.text("at", c.Place)
+	w.text("at", c.StepPath)
 	if c.ID != "" {
 		w.text("id", c.ID)
 	}
@@ -248,44 +249,45 @@ func (w *writer) approvalCall(c *ApprovalCall) {
 	w.close('}')
 }
 
-// approvePrefix begins each approve of an answer.
+// approvePrefix begins each approve token.
 const approvePrefix = "oca_"
 
-// approveOf is what approves exactly the calls that the run waits with.
-func approveOf(j *journal.Journal, past *journal.Past) string {
-	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitsMAC(j, "approve", past))
+// approveTokenOf returns the token that approves exactly the calls that the run waits for.
+func approveTokenOf(j *journal.Journal, past *journal.Past) string {
+	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitingMAC(j, "approve", past))
 }
 
-// approve takes an approval that was sent with a resume.
-func (s *exchange) approve(record *journal.Run) *fault.Error {
+// applyApproval checks an approve token that was sent with a resume, and records the approval.
+func (s *requestState) applyApproval(record *journal.Run) *fault.Error {
 	past := record.Past()
 	switch {
 	case s.o.ApproveByPerson:
 		return fault.New(fault.Denied, "a person approves this run with onecall approve, and no approve that is sent").Under("/approve")
-	case past.Waiting == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, past)), []byte(s.said.approve)):
-		return fault.New(fault.Denied, "this approve is not that of the calls which the run waits with: resume it without approve, and it shows them").Under("/approve")
+	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(s.o.Journal, past)), []byte(s.resumption.approve)):
+		return fault.New(fault.Denied,
+			"this approve is for other calls than those that wait now: resume the run without approve to see them").Under("/approve")
 	}
-	record.Tell(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
+	record.Append(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
 	return nil
 }
 
-// Waiting are the calls that a run waits with, as ApprovalCall, for an operator.
+// Waiting returns the calls that a run waits for, as ApprovalCall.JSON has them, for an operator.
 func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
 	past, err := j.Read(ctx, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	return waitingCalls(past)
+	return storedCalls(past)
 }
 
-func waitingCalls(past *journal.Past) ([]gjson.Result, error) {
+func storedCalls(past *journal.Past) ([]gjson.Result, error) {
 	if past.Waiting == nil || past.Row.Status != journal.Waiting {
 		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
 	}
 	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
 }
 
-// DigestOf tells calls that wait from others.
+// DigestOf identifies a list of waiting calls.
 func DigestOf(calls []gjson.Result) string {
 	h := sha256.New()
 	for i := range calls {
@@ -294,31 +296,32 @@ func DigestOf(calls []gjson.Result) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Approve approves the calls that a run waits with, for an operator, and gives them. digest is that of the calls that are meant
-// (DigestOf): where others wait, nothing is approved. "": whichever wait.
+// Approve approves the calls that a run waits for, for an operator, and returns them. It fails with resume_conflict if digest is not that
+// of the calls (DigestOf). An empty digest approves whichever calls wait.
 func Approve(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
 	return decide(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
 }
 
-// Deny refuses them likewise.
+// Deny denies the calls that a run waits for; otherwise it is like Approve.
 func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
 	return decide(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
 }
 
-func decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status, code fault.Code) ([]gjson.Result, error) {
-	past, err := j.Take(ctx, run, nil)
+func decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
+	code fault.Code) ([]gjson.Result, error) {
+	past, err := j.Acquire(ctx, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := waitingCalls(past)
+	calls, err := storedCalls(past)
 	if err == nil && digest != "" && digest != DigestOf(calls) {
 		err = fault.New(fault.ResumeConflict, "the run waits with other calls than those: look at them again")
 	}
 	if err != nil {
-		j.GiveBack(past)
+		j.Release(past)
 		return nil, err
 	}
 	r := j.Resume(past, nil)
-	r.Tell(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
+	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
 	return calls, r.Settle(status, code)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// checkArguments checks the step's arguments against its function's input schema as far as they are known: literals
-// wholly, references by what the producing function's output schema says of them.
+// checkArguments checks the step's arguments against the input schema of its function: literals completely, references by the output
+// schema of the function that they refer to.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if p.literal != nil {
 		c.badArguments(p.callee(), p.at+"/args", p.callee().Check(p.literal, nil))
@@ -20,73 +20,75 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	}
 	for _, u := range p.args.Uses() {
 		if u.Root == refs.RootResult && len(u.Path) > 0 && !u.Lenient {
-			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.IfThere())
+			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.Optional())
 		}
 	}
-	holes := c.holes(l, p, p.args, p.at+"/args")
+	unknown := c.unknownArguments(l, p, p.args, p.at+"/args")
 	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.badArguments(p.callee(), p.at+"/args", p.callee().Check(withCommon(p.args.Value(), p.common), holes))
+	c.badArguments(p.callee(), p.at+"/args", p.callee().Check(withCommon(p.args.Value(), p.common), unknown))
 }
 
-// holes are the places of arguments that are not known yet, and finds fault with references there to what can never be.
-func (c *compiler) holes(l *level, p *plannedStep, args *refs.Template, at string) []schema.Hole {
+// unknownArguments returns the places in arguments whose values are not known yet. It reports references to values that cannot exist.
+func (c *compiler) unknownArguments(l *level, p *plannedStep, args *refs.Template, at string) []schema.Unknown {
 	uses := args.Uses()
-	holes := make([]schema.Hole, 0, len(uses))
+	unknown := make([]schema.Unknown, 0, len(uses))
 	for i := range uses {
-		v, f := c.produced(l, p, &uses[i])
+		v, f := c.valueOf(l, p, &uses[i])
 		if f != nil {
 			c.faults.add(f)
 		}
 		if !uses[i].Whole {
 			v.types = []string{"string"}
 		}
-		holes = append(holes, schema.Hole{At: strings.TrimPrefix(uses[i].At, at), Types: v.types})
+		unknown = append(unknown, schema.Unknown{At: strings.TrimPrefix(uses[i].At, at), Types: v.types})
 	}
 	for _, broken := range args.Broken() {
-		holes = append(holes, schema.Hole{At: strings.TrimPrefix(broken, at)})
+		unknown = append(unknown, schema.Unknown{At: strings.TrimPrefix(broken, at)})
 	}
-	return holes
+	return unknown
 }
 
-// fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes
-// as null: the first round, which has none before it, leaves them out.
-func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
+// argumentsFromLastRound returns the arguments of a repeat that refer to the previous result, are not required and must not be null. The
+// first round omits them.
+func (c *compiler) argumentsFromLastRound(p *plannedStep) (names []string) {
 	uses := p.args.Uses()
 	for _, m := range members(p.args.Value()) {
 		at := fault.Key("", m.name)
-		isTaken := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
+		isPrevious := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
 		asNull := append(appendString([]byte{'{'}, m.name), ":null}"...)
-		if slices.ContainsFunc(uses, isTaken) && !p.callee().Requires(m.name) && slices.ContainsFunc(p.callee().Check(asNull, nil), isRefused) {
+		if !slices.ContainsFunc(uses, isPrevious) || p.callee().Requires(m.name) {
+			continue
+		}
+		if slices.ContainsFunc(p.callee().Check(asNull, nil), isRefused) {
 			names = append(names, m.name)
 		}
 	}
 	return names
 }
 
-// badArguments adds what is wrong with the arguments of a function that stand at a place. The first fault of each function teaches
-// its signature.
+// badArguments adds the faults of arguments, which stand at a pointer. The first fault of each function shows its signature.
 func (c *compiler) badArguments(e *steps.Entry, at string, faults []*fault.Error) {
 	for _, f := range faults {
 		f = f.Under(at)
 		c.faults.add(f)
-		if _, taught := c.teaching[e]; !taught && c.single == nil {
-			if c.teaching == nil {
-				c.teaching = map[*steps.Entry]*fault.Error{}
+		if _, taught := c.signatureFaults[e]; !taught && c.single == nil {
+			if c.signatureFaults == nil {
+				c.signatureFaults = map[*steps.Entry]*fault.Error{}
 			}
-			c.teaching[e] = f
+			c.signatureFaults[e] = f
 		}
 	}
 }
 
-// warnText warns of a text that would be a reference in args, where nothing is one.
-func (c *compiler) warnText(field, remedy string, raw []byte, place refs.Place) {
+// warnText warns of a text that looks like a reference where references are not read.
+func (c *compiler) warnText(field, remedy string, raw []byte, env refs.CompileScope) {
 	if !bytes.ContainsRune(raw, '$') {
 		return
 	}
-	t, _ := refs.CompileTemplate(raw, place)
+	t, _ := refs.CompileTemplate(raw, env)
 	if t == nil {
 		return
 	}
@@ -97,8 +99,8 @@ func (c *compiler) warnText(field, remedy string, raw []byte, place refs.Place) 
 	}
 }
 
-// commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`, each
-// argument once.
+// commonFor returns the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`. Each argument
+// occurs once.
 func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 	var common []byte
 	for i, m := range c.common {
@@ -107,7 +109,7 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 			continue
 		}
 		c.usedCommon[m.name] = true
-		if gives(entry, args, declared) || c.givenBefore(entry, declared, i) {
+		if providesArgument(entry, args, declared) || c.givenEarlier(entry, declared, i) {
 			continue
 		}
 		if len(common) > 0 {
@@ -119,25 +121,26 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 	return common
 }
 
-// givenBefore reports whether a member of `common` before the one at i stands for the same argument of a function; a fault
-// where their values differ, as nobody can tell which is meant.
-func (c *compiler) givenBefore(entry *steps.Entry, declared string, i int) bool {
+// givenEarlier reports whether a member of `common` before the one at i is the same argument of a function. Different values are a fault,
+// since the intended one is unknown.
+func (c *compiler) givenEarlier(entry *steps.Entry, declared string, i int) bool {
 	first := slices.IndexFunc(c.common[:i], func(m objectMember) bool { return entry.Argument(m.name) == declared })
 	if first < 0 {
 		return false
 	}
 	if name, at := c.common[i].name, c.request.commonAt(c.common[i].name); c.common[first].raw != c.common[i].raw && !c.faults.has(at) {
-		c.fault(fault.BadRequest, at, "%s and %s are both %s of %s, and not the same: give it once", c.common[first].name, name, declared, entry.Spec().Name)
+		c.fault(fault.BadRequest, at, "%s and %s are both %s of %s, and not the same: give it once", c.common[first].name, name, declared,
+			entry.Spec().Name)
 	}
 	return true
 }
 
-// gives reports whether arguments hold what the schema declares by that name, in whatever spelling.
-func gives(entry *steps.Entry, args []byte, declared string) bool {
+// providesArgument reports whether args have the declared argument, in any accepted spelling.
+func providesArgument(entry *steps.Entry, args []byte, declared string) bool {
 	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
-// withCommon is an arguments object with the members of `common`: a copy if there are any.
+// withCommon adds the members of `common` to arguments. It copies if there are any.
 func withCommon(args, common []byte) []byte {
 	if len(common) == 0 {
 		return args

@@ -172,7 +172,7 @@ func TestFactor(t *testing.T) {
 // TestInlineTakesItsTime: an inline chain has no time of its own but that of its calls, unless timeoutMs gives it one.
 func TestInlineTakesItsTime(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"chain":{"steps":[{"fn":"test.sleep","args":{"ms":20000}},{"fn":"test.sleep","args":{"ms":"$0.slept"}}]}}]}`, 0,
+	runTimed(t, `{"steps":[{"chain":{"steps":[{"fn":"test.sleep","args":{"ms":20000}},{"fn":"test.sleep","args":{"ms":"$0.slept"}}]}}]}`, 0,
 		func(a *chain.Answer, took time.Duration) {
 			if !a.OK || took != 40*time.Second {
 				t.Errorf("took %v: %s", took, a.JSON)

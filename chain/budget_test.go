@@ -28,7 +28,7 @@ func drawValue(depth int) *rapid.Generator[any] {
 
 // drawChain draws a chain: some of its steps fail, some have references that find nothing, some do not compile.
 func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
-	limit = rapid.OneOf(rapid.Just(budget.LeastTokens), rapid.IntRange(budget.LeastTokens, 2000)).Draw(t, "limit")
+	limit = rapid.OneOf(rapid.Just(budget.MinTokens), rapid.IntRange(budget.MinTokens, 2000)).Draw(t, "limit")
 	lite = rapid.Bool().Draw(t, "lite")
 	list := make([]map[string]any, rapid.IntRange(1, 12).Draw(t, "steps"))
 	for i := range list {

@@ -10,16 +10,16 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// Engine runs chains. It is safe for use by many goroutines at once and holds nothing that must be closed.
+// Engine runs chains. It is safe for concurrent use and holds nothing that must be closed.
 type Engine struct {
 	o Options
 }
 
-// Journal is what the engine remembers runs in; nil: it remembers none.
+// Journal returns the journal that records runs, or nil if there is none.
 func (e *Engine) Journal() *journal.Journal { return e.o.Journal }
 
-// New makes an engine. It fails with bad_request when there are no Functions or a limit is below zero, and with
-// budget_too_small when MaxTotalTokens is positive and below budget.Least of the counter.
+// New returns an engine. It fails with bad_request if Functions is missing or a limit is negative, and with budget_too_small if
+// MaxTotalTokens is positive and below budget.MinTokensFor of the counter.
 func New(o *Options) (*Engine, error) {
 	if o == nil || o.Functions == nil {
 		return nil, fault.New(fault.BadRequest, "Options.Functions is missing: give the registry whose functions the steps may call")
@@ -29,47 +29,47 @@ func New(o *Options) (*Engine, error) {
 		return nil, err
 	}
 	if e.o.Results != nil {
-		e.o.Results = e.o.Results.Under(e.o.MaxTotalTokens)
+		e.o.Results = e.o.Results.WithMaxTokens(e.o.MaxTotalTokens)
 	}
 	return e, nil
 }
 
-// Run runs one request, a chain or a fetch of an earlier large result, for a caller (nil: the zero Caller) and answers
-// it. It always answers: what is wrong with the request, the functions or the data is in the Answer, with a code. When
-// ctx ends, the running calls are cancelled and the answer carries what had ended.
+// Run answers one request of a caller (nil: the zero Caller): a chain, or a fetch of an earlier large result. It always returns an
+// Answer; errors of the request, the functions and the data are in it, with a code. If ctx ends, running calls are cancelled and the
+// answer has the results of the steps that had ended.
 func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
-	s := e.newExchange(c)
-	defer s.conclude(ctx, KindChain, &a)
-	return s.carryOut(ctx, text)
+	s := e.newRequestState(c)
+	defer s.finish(ctx, KindChain, &a)
+	return s.serve(ctx, text)
 }
 
-// stopped is the fault for what a panic has stopped. What panicked and where is its cause, and not in its message.
-func stopped(panicked any, what string) *fault.Error {
+// panicFault is the fault for work that a panic ended. The panic and its stack are its cause, not part of its message.
+func panicFault(panicked any, what string) *fault.Error {
 	f := fault.New(fault.Internal, "%s", what)
 	f.Err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 	return f
 }
 
-// carryOut does what a request asks, a chain or the arguments of a single call.
-func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
-	defer s.release()
-	ctx = admit.With(ctx, &s.computing)
+// serve carries out a request: a chain, or the arguments of a single call.
+func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
+	defer s.releaseAll()
+	ctx = admit.WithRequest(ctx, &s.computing)
 	r, faults := s.decode(ctx, text) // r is nil if nothing could be decoded
-	ctx = s.begins(ctx, s.kind(r), r, len(text))
+	ctx = s.observeBegin(ctx, s.requestKind(r), r, len(text))
 	if r != nil && r.fetch != nil {
-		return s.fetch(ctx, r.fetch, faults.list)
+		return s.answerFetch(ctx, r.fetch, faults.list)
 	}
-	if s.said.undo && (s.taken != nil || s.looked != nil) {
-		if f := s.mayUndo(); f != nil {
-			return s.failure(ctx, f)
+	if s.resumption.undo && (s.leasedRun != nil || s.previewedRun != nil) {
+		if f := s.checkUndo(); f != nil {
+			return s.failureAnswer(ctx, f)
 		}
-		return s.undoRun(ctx)
+		return s.answerUndo(ctx)
 	}
-	s.await(ctx, r)
+	s.awaitFunctions(ctx, r)
 	p, ended := s.compile(ctx, r, faults)
 	switch {
 	case ended != nil:
-		return s.failure(ctx, ended)
+		return s.failureAnswer(ctx, ended)
 	case len(faults.list) > 0:
 		return s.refuse(ctx, text, p, faults)
 	}
@@ -78,12 +78,12 @@ func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	}
 	switch {
 	case s.override.Check:
-		return s.checked(text)
+		return s.checkAnswer(text)
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}
-	if f := s.remember(p, r); f != nil {
-		return s.failure(ctx, f)
+	if f := s.beginRecord(p, r); f != nil {
+		return s.failureAnswer(ctx, f)
 	}
 	return s.report(ctx, s.execute(ctx, p))
 }

@@ -14,76 +14,76 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// compiler turns a request into a plan and collects every fault on the way; nothing stops it at the first.
+// compiler turns a request into a plan. It collects all faults and does not stop at the first.
 type compiler struct {
-	*exchange
-	request    *request // that is compiled: the exchange's, or a saved chain
-	saved      []string // the saved chains around what is compiled, from the outermost on
-	common     []objectMember
-	usedCommon map[string]bool
-	unread     []string // settings of the front end for input without params that no reference has read so far
-	onError    string
-	total      int // steps so far, inline ones included
-	faults     *faultList
+	*requestState
+	request        *request // being compiled: the whole request, or a saved chain
+	saved          []string // the saved chains around request, outermost first
+	common         []objectMember
+	usedCommon     map[string]bool
+	unreadSettings []string // input that the front end sets, without params, and that no reference reads so far
+	onError        string
+	total          int // steps so far, including those of inline chains
+	faults         *faultList
 }
 
-// level is what the steps of one chain share: the outermost one or an inline one.
+// level is what the steps of one chain share, be it the outermost chain or an inline one.
 type level struct {
 	at      string // JSON Pointer of the chain
 	depth   int
 	ids     map[string]int
 	steps   []step
-	item    bool        // $item and $index of an outer forEach are in scope
-	element origin      // of $item of that forEach
-	own     stepOrigins // of the step that is compiled
+	item    bool       // $item and $index of an outer forEach are in scope
+	element origin     // of $item in that forEach
+	values  stepValues // of the step that is being compiled
 	planned []*plannedStep
-	fills   func(key string) bool // whether $input.key can be there
+	fills   func(key string) bool // reports whether $input.key can exist
 }
 
-// compile makes the plan of a chain, or says all that is wrong with it, the faults of its decoding included; r is nil
-// where nothing could be decoded. The fault that it gives is why it went no further.
-func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
+// compile returns the plan of a chain and adds what is wrong to faults. r is nil if nothing could be decoded. An error means that
+// compiling was cut off.
+func (s *requestState) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
 	if r == nil {
-		return nil, s.pace.ended
+		return nil, s.planGuard.failure
 	}
-	if low := s.apply(r.Budget, r.Lite, r.Trace); low != nil {
+	if low := s.applyBudget(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.add(low)
 	}
 	s.request = r
-	c := &compiler{exchange: s, request: r, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
-	s.pace.ctx, s.pace.since = ctx, time.Now()
-	defer s.pace.slot.Release()
+	c := &compiler{requestState: s, request: r, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	s.planGuard.ctx, s.planGuard.since = ctx, time.Now()
+	defer s.planGuard.slot.Release()
 	if c.onError == "" {
 		c.onError = onErrorStop
 	}
-	input, fills := c.input(r)
+	input, fills := c.buildInput(r)
 	c.common = members(r.Common)
 	s.verify = r.Verify
 
 	outermost := &level{steps: r.Steps, fills: fills}
-	p := c.chain(outermost, r.Return)
+	p := c.compileLevel(outermost, r.Return)
 	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
 	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
 	for _, m := range c.common {
 		at := r.commonAt(m.name)
-		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.place(at, len(r.Steps)))
+		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.env(at, len(r.Steps)))
 		if !c.usedCommon[m.name] {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
 		}
 	}
-	for _, key := range c.unread {
+	for _, key := range c.unreadSettings {
 		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
 	}
-	return p, c.pace.ended
+	return p, c.planGuard.failure
 }
 
 func (c *compiler) fault(code fault.Code, at, format string, args ...any) {
 	c.faults.add(fault.New(code, format, args...).Under(at))
 }
 
-// chain plans the steps and the return of one level.
-func (c *compiler) chain(l *level, ret []byte) *plan {
-	l.ids = c.ids(l)
+// compileLevel plans the steps and the return of one level.
+func (c *compiler) compileLevel(l *level, ret []byte) *plan {
+	l.ids = c.indexIDs(l)
 	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, retAt: l.at + "/return"}
 	l.planned = p.steps
 	for i := range l.steps {
@@ -93,35 +93,35 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 			p.steps = p.steps[:i]
 			return p
 		}
-		if !c.pace.goesOn(c.total) {
+		if !c.planGuard.proceed(c.total) {
 			p.steps = p.steps[:i]
 			return p
 		}
-		p.steps[i] = c.step(l, i)
+		p.steps[i] = c.compileStep(l, i)
 	}
 	if ret != nil {
-		place := l.place(p.retAt, len(l.steps))
-		place.Item = l.item
-		t, faults := refs.CompileTemplate(ret, place)
-		c.collect(l, faults)
+		env := l.env(p.retAt, len(l.steps))
+		env.Item = l.item
+		t, faults := refs.CompileTemplate(ret, env)
+		c.addFaults(l, faults)
 		if t != nil {
 			p.ret = t
-			c.use(l, nil, t.Uses())
-			if v := c.check(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.retAt {
-				p.gives = v.origin
+			c.addUses(l, nil, t.Uses())
+			if v := c.checkUses(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.retAt {
+				p.origin = v.origin
 			}
 		}
 	} else if n := len(p.steps); n > 0 {
-		p.gives = p.steps[n-1].gives
+		p.origin = p.steps[n-1].origin
 	}
-	p.order()
+	p.orderWrites()
 	if c.o.Rung != nil {
-		p.climb(c.o.Rung)
+		p.orderByRung(c.o.Rung)
 	}
 	return p
 }
 
-func (c *compiler) ids(l *level) map[string]int {
+func (c *compiler) indexIDs(l *level) map[string]int {
 	var ids map[string]int
 	for i := range l.steps {
 		id := l.steps[i].ID
@@ -132,7 +132,8 @@ func (c *compiler) ids(l *level) map[string]int {
 			ids = map[string]int{}
 		}
 		if first, taken := ids[id]; taken {
-			c.fault(fault.BadRequest, fault.Index(l.at+"/steps", i)+"/id", "step %d has the id %q already: ids are unique in a chain", first, id)
+			c.fault(fault.BadRequest, fault.Index(l.at+"/steps", i)+"/id", "step %d has the id %q already: ids are unique in a chain",
+				first, id)
 			continue
 		}
 		ids[id] = i
@@ -140,44 +141,47 @@ func (c *compiler) ids(l *level) map[string]int {
 	return ids
 }
 
-// place is where a text of step i stands.
-func (l *level) place(at string, i int) refs.Place {
-	return refs.Place{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
+// env describes where a text of step i stands.
+func (l *level) env(at string, i int) refs.CompileScope {
+	return refs.CompileScope{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
 }
 
-// step plans one step.
-func (c *compiler) step(l *level, i int) *plannedStep {
+// compileStep plans one step.
+func (c *compiler) compileStep(l *level, i int) *plannedStep {
 	s := &l.steps[i]
-	p := &plannedStep{number: i, id: l.steps[i].ID, at: fault.Index(l.at+"/steps", i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
-	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
-	l.own = stepOrigins{element: l.element}
-	c.before(l, s, p)
+	p := &plannedStep{number: i, id: l.steps[i].ID, at: fault.Index(l.at+"/steps", i), maxRounds: 1, timeout: c.o.StepTimeout,
+		effect: steps.Write}
+	p.needs, p.after = p.dependencyBuf[0:0:2], p.dependencyBuf[2:2:4]
+	l.values = stepValues{element: l.element}
+	c.compileBefore(l, s, p)
 	switch {
 	case s.Chain != nil:
-		c.inline(l, s, p)
+		c.compileInline(l, s, p)
 	case s.Fn != "":
-		c.function(l, s, p)
+		c.compileFunction(l, s, p)
 	case s.Expr != nil:
-		c.expression(l, s, p)
+		c.compileExpression(l, s, p)
 	}
 	if s.Expr == nil {
-		c.arguments(l, s, p)
+		c.compileArguments(l, s, p)
 	}
-	c.undo(l, s, p)
-	c.after(l, s, p)
-	c.controls(l, s, p)
+	c.compileUndo(l, s, p)
+	c.compileAfter(l, s, p)
+	c.compileControls(l, s, p)
 	return p
 }
 
-func (c *compiler) function(l *level, s *step, p *plannedStep) {
+func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 	if strings.HasPrefix(s.Fn, "$") {
-		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference", fault.ClipRunes(s.Fn, 60))
+		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference",
+			fault.ClipRunes(s.Fn, 60))
 		return
 	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
-		f := c.absent(s.Fn, err).Under(p.at + "/fn")
-		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(serverTools, steps.FoldName(s.Fn))
+		f := c.notFoundFault(s.Fn, err).Under(p.at + "/fn")
+		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil &&
+			slices.Contains(serverTools, steps.FoldName(s.Fn))
 		if tool {
 			f.Message = strconv.Quote(s.Fn) + " is a tool beside chain, not a function: a step cannot call it"
 		}
@@ -191,38 +195,38 @@ func (c *compiler) function(l *level, s *step, p *plannedStep) {
 		c.fault(fault.Denied, p.at+"/fn", "%s may write, and %s", entry.Spec().Name, cmp.Or(c.override.WhyReadOnly, onlyReads))
 	}
 	if entry.Spec().Saved != nil {
-		c.savedChain(l, s, p, entry)
+		c.compileSaved(l, s, p, entry)
 		return
 	}
 	p.fn = entry
-	if len(entry.Spec().Output) > 0 || entry.Seen() != nil {
-		l.own.result.fn = entry
+	if len(entry.Spec().Output) > 0 || entry.ResultShape() != nil {
+		l.values.result.fn = entry
 	}
-	if own := entry.Spec().Timeout; own > 0 {
-		p.timeout = own
+	if timeout := entry.Spec().Timeout; timeout > 0 {
+		p.timeout = timeout
 	}
 	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
 	p.common = c.commonFor(entry, s.Args)
-	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
+	p.mayTruncate = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
 }
 
-// serverTools are the tools that stand beside the functions where the server is asked; a step that means one of them is told
-// so.
+// serverTools are the MCP server's tools. They are not functions, and a step that names one gets its own message.
 var serverTools = []string{"chain", "chainread", "search", "info"}
 
-func (c *compiler) inline(l *level, s *step, p *plannedStep) {
+func (c *compiler) compileInline(l *level, s *step, p *plannedStep) {
 	at := p.at + "/chain"
 	if l.depth+1 > maxDepth {
 		c.fault(fault.LimitExceeded, at, "inline chains nest deeper than %d", maxDepth)
 		return
 	}
-	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil, element: l.own.element,
-		fills: func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
+	p.inline = c.compileLevel(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
+		element: l.values.element,
+		fills:   func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
 	p.effect, p.repeatable = p.inline.effect()
-	l.own.result = p.inline.gives
+	l.values.result = p.inline.origin
 }
 
-// effect is the strongest effect of a plan's steps, and whether all of them may be repeated.
+// effect returns the strongest effect of a plan's steps, and whether all steps may be repeated.
 func (p *plan) effect() (effect steps.Effect, repeatable bool) {
 	effect, repeatable = steps.Read, true
 	for _, s := range p.steps {
@@ -234,11 +238,11 @@ func (p *plan) effect() (effect steps.Effect, repeatable bool) {
 	return effect, repeatable
 }
 
-// arguments compiles what the step hands to its function or inline chain.
-func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
+// compileArguments compiles the arguments of the step's function or inline chain.
+func (c *compiler) compileArguments(l *level, s *step, p *plannedStep) {
 	args := s.Args
 	if s.argsBroken {
-		return // what they hold is not known, and what they lack neither
+		return // nothing is known of its members
 	}
 	if args == nil {
 		args = []byte("{}")
@@ -250,40 +254,40 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 		}
 		return
 	}
-	place := l.place(p.at+"/args", p.number)
-	place.Item, place.Result = l.item || s.ForEach != nil, s.Repeat != nil
+	env := l.env(p.at+"/args", p.number)
+	env.Item, env.Result = l.item || s.ForEach != nil, s.Repeat != nil
 	if p.fn != nil && p.fn.Spec().Expression != "" {
-		place.Expression = fault.Key(place.At, p.fn.Spec().Expression)
+		env.Expression = fault.Key(env.At, p.fn.Spec().Expression)
 	}
-	t, faults := refs.CompileTemplate(args, place)
-	c.collect(l, faults)
+	t, faults := refs.CompileTemplate(args, env)
+	c.addFaults(l, faults)
 	if t == nil {
 		return
 	}
 	p.args = t
-	c.use(l, p, t.Uses())
+	c.addUses(l, p, t.Uses())
 	if p.callee() != nil {
 		c.checkArguments(l, p)
 		if s.Repeat != nil {
-			p.leftOut = c.fromRoundBefore(p)
+			p.omitIfNull = c.argumentsFromLastRound(p)
 		}
 	} else {
-		c.check(l, p, t.Uses())
+		c.checkUses(l, p, t.Uses())
 	}
 }
 
-// controls checks the numbers that say how often, how long and how many at once.
-func (c *compiler) controls(l *level, s *step, p *plannedStep) {
+// compileControls checks timeouts, retries and concurrency.
+func (c *compiler) compileControls(l *level, s *step, p *plannedStep) {
 	if p.orElse = s.OrElse; p.orElse != nil {
-		place := l.place(p.at+"/orElse", p.number)
-		place.Item = l.item || s.ForEach != nil
-		c.warnText("orElse", "leave orElse out, and write ?? where the step is referred to", p.orElse, place)
+		env := l.env(p.at+"/orElse", p.number)
+		env.Item = l.item || s.ForEach != nil
+		c.warnText("orElse", "leave orElse out, and write ?? where the step is referred to", p.orElse, env)
 	}
 	switch {
 	case s.TimeoutMs != nil:
 		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond
 	case p.fn == nil:
-		p.timeout = 0 // the calls of an inline chain have their own, and an expression has its bounds
+		p.timeout = 0 // the calls of an inline chain have their own timeouts, and an expression has other limits
 	}
 	if s.Repeat != nil {
 		p.maxRounds, p.delay = max(s.Repeat.Max, 1), time.Duration(s.Repeat.DelayMs)*time.Millisecond
@@ -321,12 +325,12 @@ func describe(p *plannedStep) string {
 	return "the inline chain"
 }
 
-// use notes the steps that a text of step p refers to, and checks what it reads of $input; p is nil for `return`.
-func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
+// addUses adds the dependencies of a text of step p, and checks its uses of $input. p is nil for `return`.
+func (c *compiler) addUses(l *level, p *plannedStep, uses []refs.Use) {
 	for _, u := range uses {
 		switch {
 		case u.Root == refs.RootInput:
-			c.useInput(l, u)
+			c.checkInputUse(l, u)
 		case u.Root == refs.RootStep && p != nil:
 			p.after = appendNew(p.after, u.Step)
 			if !u.Status {
@@ -336,10 +340,10 @@ func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
 	}
 }
 
-func (c *compiler) collect(l *level, faults []*fault.Error) {
+func (c *compiler) addFaults(l *level, faults []*fault.Error) {
 	for _, f := range faults {
 		if l.depth > 0 && f.Code == fault.BadReference {
-			f = f.Under("") // a copy: what is compiled may be kept
+			f = f.Under("") // a copy: compiled texts may be cached
 			f.Message += " An inline chain has step numbers of its own: hand outer values in by the step's args, and read them as $input."
 		}
 		c.faults.add(f)

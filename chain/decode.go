@@ -20,21 +20,21 @@ const (
 	tokenField   = "continuation_token"
 )
 
-// decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
-// read, and the faults say what could not.
-func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultList) {
-	if s.pace.large = len(text) >= heavyRequest; s.pace.large {
+// decode reads a request. Text that is not JSON gives no request and one fault. Otherwise the request has all that could be read, and the
+// faults say what could not.
+func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faultList) {
+	if s.planGuard.large = len(text) >= heavyRequest; s.planGuard.large {
 		var slot admit.Slot
 		if err := slot.Acquire(ctx); err != nil {
-			s.pace.ended = abandoned(ctx, err, "read")
+			s.planGuard.failure = abandonedFault(ctx, err, "read")
 			return nil, &faultList{}
 		}
 		defer slot.Release()
 	}
 	if s.decision != nil {
-		chain, f := s.takeDecided(ctx)
+		chain, f := s.loadDecided(ctx)
 		if f != nil {
-			s.pace.ended = f
+			s.planGuard.failure = f
 			return nil, &faultList{}
 		}
 		if s.single == nil {
@@ -44,7 +44,7 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 	if s.single != nil {
 		return s.decodeCall()
 	}
-	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields, remembers: s.o.Journal != nil}
+	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields, hasJournal: s.o.Journal != nil}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
 		d.faults.add(fromLine(f, s.line))
@@ -52,27 +52,28 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 	}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", kindOf(root))
+		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
 		return nil, &d.faults
 	}
-	if at, fetch, found := findToken(root); found {
+	if at, fetch, ok := findToken(root); ok {
 		if root.Get("steps").Exists() {
-			d.fault(fault.BadRequest, fault.Key(at, tokenField), "continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps")
+			d.fault(fault.BadRequest, fault.Key(at, tokenField),
+				"continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps")
 			return nil, &d.faults
 		}
-		return &request{fetch: d.fetch(fetch, at)}, &d.faults
+		return &request{fetch: d.decodeFetch(fetch, at)}, &d.faults
 	}
 	if s.decision == nil {
-		if root, f = s.takeUp(ctx, root); f != nil {
-			s.pace.ended = f
+		if root, f = s.mergeResumed(ctx, root); f != nil {
+			s.planGuard.failure = f
 			return nil, &d.faults
 		}
 	}
-	return d.chain(root), &d.faults
+	return d.decodeChain(root), &d.faults
 }
 
-// compactJSON checks that text is one JSON value within the bounds, with no duplicate keys, and drops the white space
-// between its tokens. Numbers and strings keep their spelling.
+// compactJSON checks that text is one JSON value within the limits and without duplicate keys, and removes white space between tokens.
+// Numbers and strings keep their spelling.
 func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	if int64(len(text)) > maxBytes {
 		return nil, fault.New(fault.LimitExceeded, "the request has more than %d bytes (limits.maxRequestBytes)", maxBytes)
@@ -82,7 +83,8 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 		f.Line, f.Column = position(text, deep)
 		return nil, f
 	}
-	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(false))
+	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true),
+		jsontext.AllowInvalidUTF8(false))
 	if err == nil {
 		return compact, nil
 	}
@@ -100,8 +102,7 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	return nil, f
 }
 
-// fromLine gives a fault of text that is not JSON the line that it has in a file; the text begins in the line first (0 and 1: the
-// file's first).
+// fromLine shifts the line of a JSON fault, for text that begins at line first of a file. 0 and 1 are the file's first line.
 func fromLine(f *fault.Error, first int) *fault.Error {
 	rest, placed := strings.CutPrefix(f.Message, lineAndColumn(f))
 	if f.Line += max(first, 1) - 1; placed {
@@ -114,9 +115,9 @@ func lineAndColumn(f *fault.Error) string {
 	return "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": "
 }
 
-// findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.
-func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
-	if !strings.Contains(root.Raw, tokenField) && !strings.Contains(root.Raw, `\u`) { // a key may be written with escapes
+// findToken looks for a continuation token at the top of the arguments or in `params`, and returns the object that holds it.
+func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
+	if !strings.Contains(root.Raw, tokenField) && !strings.Contains(root.Raw, `\u`) { // the key may be escaped
 		return "", root, false
 	}
 	if token := root.Get(tokenField); token.Exists() && token.Type != gjson.Null {
@@ -129,11 +130,11 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
 
 // decoder reads the fields of a request.
 type decoder struct {
-	faults    faultList
-	maxSteps  int      // of an array of steps; what stands past it is not read
-	hoisted   []string // names that the top level of a chain takes beside its fields
-	topFields []string // both
-	remembers bool     // there is a journal
+	faults     faultList
+	maxSteps   int      // elements of `steps` after these are not read
+	hoisted    []string // further names that are allowed at the top level of a chain
+	topFields  []string // the fields of a chain and hoisted
+	hasJournal bool
 }
 
 func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
@@ -144,21 +145,21 @@ func (d *decoder) wrongType(at, want string, got gjson.Result) {
 	d.fault(fault.BadRequest, at, "must be %s%s", want, insteadOf(want, got))
 }
 
-// insteadOf ends the sentence on a value of the wrong kind. An object or array that came as a string of itself, as some
-// clients send it, is told apart.
+// insteadOf ends the sentence about a value of the wrong type. It recognizes an object or array that was sent as a string, as some
+// clients do.
 func insteadOf(want string, got gjson.Result) string {
 	if got.Type == gjson.String && gjson.Valid(got.Str) {
-		switch held := gjson.Parse(got.Str); {
-		case held.IsObject() && strings.Contains(want, "object"):
+		switch parsed := gjson.Parse(got.Str); {
+		case parsed.IsObject() && strings.Contains(want, "object"):
 			return ": send the object itself, not a string of it"
-		case held.IsArray() && strings.Contains(want, "array"):
+		case parsed.IsArray() && strings.Contains(want, "array"):
 			return ": send the array itself, not a string of it"
 		}
 	}
-	return ", not " + kindOf(got)
+	return ", not " + describeValue(got)
 }
 
-// notSupported refuses a part of the contract that is not built yet.
+// notSupported refuses a field that this engine cannot carry out.
 func (d *decoder) notSupported(at, what string) {
 	d.fault(fault.NotSupported, at, "%s is not supported by this version: leave it out", what)
 }
@@ -170,8 +171,7 @@ func (d *decoder) text(f *field, v gjson.Result, at string) string {
 	return v.Str
 }
 
-// optionalText tells an absent text (nil) from an empty one. Of an expression `true` and `false` may be written without
-// quotes.
+// optionalText distinguishes a missing text (nil) from an empty one. For an expression, `true` and `false` need no quotes.
 func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
 	if v.IsBool() && f.kind == "expression" {
 		word := v.Raw
@@ -192,11 +192,10 @@ func (d *decoder) boolean(f *field, v gjson.Result, at string) *bool {
 	return &b
 }
 
-// maxInteger is above every limit there is.
+// maxInteger is greater than any limit.
 const maxInteger = math.MaxInt32
 
-// integer reads a whole number that fits an int32; written as 1e3 or 1.0 it is still whole. What is no page number is
-// bad_page.
+// integer reads a whole number that fits an int32; 1e3 and 1.0 are whole. A page number that is not one is bad_page.
 func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	n := int(v.Num)
 	high := v.Type == gjson.Number && v.Num > maxInteger
@@ -207,7 +206,7 @@ func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 		if high {
 			want += " to " + itoa(maxInteger)
 		}
-		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, kindOf(v))
+		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, describeValue(v))
 	case high:
 		d.wrongType(fault.Key(at, f.name), "at most "+itoa(maxInteger), v)
 	case !whole:
@@ -218,7 +217,7 @@ func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	return nil
 }
 
-// raw keeps a value's bytes.
+// raw returns a value as it is written.
 func (d *decoder) raw(f *field, v gjson.Result, at string) []byte {
 	if f.kind != "any" && !v.IsObject() {
 		d.wrongType(fault.Key(at, f.name), "an object", v)
@@ -243,7 +242,7 @@ func (d *decoder) texts(v gjson.Result, at string) []string {
 	return texts
 }
 
-func kindOf(v gjson.Result) string {
+func describeValue(v gjson.Result) string {
 	switch {
 	case v.IsObject():
 		return "an object"

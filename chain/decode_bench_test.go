@@ -17,7 +17,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			o := &Options{MaxSteps: 1000, MaxRequestBytes: 1 << 20}
 			o.topFields = requestShape.names
-			s := &exchange{o: o}
+			s := &requestState{o: o}
 			b.ReportAllocs()
 			for b.Loop() {
 				if r, faults := s.decode(b.Context(), []byte(text)); r == nil || len(faults.list) > 0 {

@@ -41,7 +41,7 @@ func TestRefuse(t *testing.T) {
 // TestDeliver hands out what fits as it is, and a probe of what does not.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
-	e := engineOf(t, writing(), chain.Options{MaxTotalTokens: 1000, ProbeAbove: 5}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 1000, ProbeAbove: 5}, true)
 	small := `{ "help": "text",  "n": 1.10 }`
 	if answer := e.Deliver(context.Background(), []byte(small), nil, nil); !answer.OK || string(answer.JSON) != `{"help":"text","n":1.10}` {
 		t.Errorf("small: %s", answer.JSON)
@@ -62,7 +62,7 @@ func TestDeliver(t *testing.T) {
 	for want, answer := range map[fault.Code]*chain.Answer{
 		fault.BudgetTooSmall: e.Deliver(context.Background(), []byte(small), &chain.Delivery{MaxTotalTokens: 20}, nil),
 		fault.Internal:       e.Deliver(context.Background(), []byte(`{"a":`), nil, nil),
-		fault.LimitExceeded:  engineOf(t, writing(), chain.Options{MaxTotalTokens: 200}, false).Deliver(context.Background(), []byte(large), nil, nil),
+		fault.LimitExceeded:  engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 200}, false).Deliver(context.Background(), []byte(large), nil, nil),
 	} {
 		if codeOf(answer) != want || !json.Valid(answer.JSON) {
 			t.Errorf("%s: %s", want, answer.JSON)

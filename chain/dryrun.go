@@ -12,76 +12,77 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// DryRun is what would run, in which order, and the bounds that hold whatever the functions answer.
+// DryRun is what a chain would run, in which order, and the limits that hold whatever the functions answer.
 type DryRun struct {
 	DryChain
-	Hash        string // of all that decides what would be done
+	Hash        string // identifies what the chain would do
 	Counts      map[steps.Effect]int
 	MaxCalls    int64
-	MaxTokens   int           // of the answer; 0: no bound
-	MaxDuration time.Duration // 0: no bound
-	Resume      *Foreseen     // nil: no earlier run would go on
+	MaxTokens   int            // of the answer; 0: no limit
+	MaxDuration time.Duration  // 0: no limit
+	Resume      *ResumePreview // nil: the request resumes no run
 }
 
-// DryChain is a chain that would run: the outermost one, or that of a step.
+// DryChain is a chain that would run: the outermost one, or an inline one.
 type DryChain struct {
-	Waves [][]int // the steps that could run side by side, in their order
+	Waves [][]int // steps that could run side by side, in order
 	Steps []DryStep
 }
 
 // DryStep is a step that would run.
 type DryStep struct {
-	ID        string // "": it has none
+	ID        string // "": none
 	Function  string // "expr" for an expression; "" for an inline chain
 	Effect    steps.Effect
-	After     []int     // the steps that have to end before it starts
+	After     []int     // steps that must end before it starts
 	Approve   bool      // its calls need approval
-	Undo      []byte    // {"fn","args"} that takes its call back; nil: nothing does
-	Signature string    // "": it has none
-	Chain     *DryChain // that it runs; nil: it calls a function, or computes
+	Undo      []byte    // {"fn","args"} of the call that undoes it; nil: none
+	Signature string    // "": none
+	Chain     *DryChain // its inline chain; nil: none
 }
 
-// answerPlan answers a dry run. Signatures, then the list of steps are left out where the answer would not fit.
-func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
-	d := &draft{exchange: s, step: -1, index: -1, member: "plan"}
-	room := d.wholeRoom()
-	resume, f := s.foresee(ctx, p)
+// answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
+func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
+	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "plan"}
+	room := b.fullRoom()
+	resume, f := s.previewResume(ctx, p)
 	if f != nil {
-		return s.failure(ctx, f)
+		return s.failureAnswer(ctx, f)
 	}
 	dry := s.dryRun(p, r)
 	dry.Resume = resume
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
-		w := &writer{}
+		w := &jsonWriter{}
 		w.plan(dry, detail)
-		if d.result = w.b; room.Fits(d.result) {
+		if b.result = w.b; room.Fits(b.result) {
 			break
 		}
 	}
-	answer := d.answer
+	answer := b.answer
 	if s.lite {
-		answer = d.bareAnswer
+		answer = b.liteAnswer
 	}
 	a := answer(ctx)
 	a.Plan = dry
 	return a
 }
 
-func (s *exchange) dryRun(p *plan, r *request) *DryRun {
+func (s *requestState) dryRun(p *plan, r *request) *DryRun {
 	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.meter.Limit(),
-		MaxCalls: min(p.mostCalls(s.o.MaxElements), int64(p.maxCalls))}
-	p.count(dry.Counts)
+		MaxCalls: min(p.maxPossibleCalls(s.o.MaxElements), int64(p.maxCalls))}
+	p.countEffects(dry.Counts)
 	if p.maxDuration < noMaxDuration {
 		dry.MaxDuration = p.maxDuration
 	}
 	return dry
 }
 
-func (s *exchange) dryChain(p *plan) *DryChain {
+func (s *requestState) dryChain(p *plan) *DryChain {
 	c := &DryChain{Waves: p.waves(), Steps: make([]DryStep, len(p.steps))}
 	for i, step := range p.steps {
 		dry := &c.Steps[i]
-		*dry = DryStep{ID: step.id, Function: step.name(), Effect: step.effect, After: step.after, Approve: step.fn != nil && s.mustApprove(step)}
+		*dry = DryStep{ID: step.id, Function: step.name(), Effect: step.effect, After: step.after,
+			Approve: step.fn != nil && s.mustApprove(step)}
 		if step.undo != nil {
 			dry.Undo = step.undo.text
 		}
@@ -103,7 +104,7 @@ const (
 	planCounts
 )
 
-func (w *writer) plan(p *DryRun, detail planDetail) {
+func (w *jsonWriter) plan(p *DryRun, detail planDetail) {
 	w.open('{')
 	w.text("hash", p.Hash)
 	if detail != planCounts {
@@ -122,57 +123,57 @@ func (w *writer) plan(p *DryRun, detail planDetail) {
 		w.int("ms", p.MaxDuration.Milliseconds())
 	}
 	w.close('}')
-	w.goesOn(p.Resume)
+	w.resumePreview(p.Resume)
 	w.close('}')
 }
 
-// Foreseen is what a resume would do, as far as it can be known without a call.
-type Foreseen struct {
-	Reused, Made []int               // steps of the outermost chain: all their calls come from the journal; they would call something
-	Conflicts    []*journal.PastCall // that the run has made, and the chain does not make
+// ResumePreview is what a resume would do, as far as it can be known without making calls.
+type ResumePreview struct {
+	// Reused and Made are steps of the outermost chain: those whose calls are all in the journal, and those that would make calls.
+	Reused, Made []int
+	Conflicts    []*journal.PastCall // calls that the run has made and the chain does not contain
 }
 
-// foresee follows the plan through what the run has done that it would go on with; nil: there is none.
-func (s *exchange) foresee(ctx context.Context, p *plan) (*Foreseen, *fault.Error) {
-	if s.looked == nil {
+// previewResume follows the plan through the recorded calls of the run to resume; nil: there is no such run.
+func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePreview, *fault.Error) {
+	if s.previewedRun == nil {
 		return nil, nil
 	}
-	record := s.o.Journal.Resume(s.looked, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
-	if f := assume(record, s.said.assume); f != nil {
+	record := s.o.Journal.Resume(s.previewedRun, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
+	if f := applyAssumptions(record, s.resumption.assume); f != nil {
 		return nil, f
 	}
-	own := s.shadow()
-	own.record = record.Rehearse()
-	defer own.release()
-	r := own.rehearse(ctx, p)
-	seen := &Foreseen{Conflicts: append(own.record.Unmatched(), r.doubts...)}
+	silent := s.silentCopy()
+	silent.record = record.Rehearse()
+	defer silent.releaseAll()
+	r := silent.rehearse(ctx, p)
+	forecast := &ResumePreview{Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
 	for i := range r.steps {
 		switch step := &r.steps[i]; {
 		case step.reused > 0 && !step.pending:
-			seen.Reused = append(seen.Reused, i)
+			forecast.Reused = append(forecast.Reused, i)
 		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
 		default:
-			seen.Made = append(seen.Made, i)
+			forecast.Made = append(forecast.Made, i)
 		}
 	}
-	return seen, nil
+	return forecast, nil
 }
 
-// goesOn tells which steps of a resume would take all their results from the journal, which would call something, and which calls that
-// were made are none of the chain.
-func (w *writer) goesOn(seen *Foreseen) {
-	if seen == nil {
+// resumePreview writes what a resume would do.
+func (w *jsonWriter) resumePreview(forecast *ResumePreview) {
+	if forecast == nil {
 		return
 	}
 	w.key("resume")
 	w.b = append(w.b, '{')
-	w.ints("reused", seen.Reused)
-	w.ints("made", seen.Made)
-	w.pastCalls("conflicts", seen.Conflicts)
+	w.ints("reused", forecast.Reused)
+	w.ints("made", forecast.Made)
+	w.pastCalls("conflicts", forecast.Conflicts)
 	w.close('}')
 }
 
-func (w *writer) ints(name string, list []int) {
+func (w *jsonWriter) ints(name string, list []int) {
 	w.key(name)
 	w.b = append(w.b, '[')
 	for _, n := range list {
@@ -182,7 +183,7 @@ func (w *writer) ints(name string, list []int) {
 	w.close(']')
 }
 
-func (w *writer) waves(waves [][]int) {
+func (w *jsonWriter) waves(waves [][]int) {
 	w.key("waves")
 	w.b = append(w.b, '[')
 	for _, wave := range waves {
@@ -196,7 +197,7 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) dryChain(c *DryChain, detail planDetail) {
+func (w *jsonWriter) dryChain(c *DryChain, detail planDetail) {
 	w.waves(c.Waves)
 	w.key("steps")
 	w.b = append(w.b, '[')
@@ -228,27 +229,27 @@ func (w *writer) dryChain(c *DryChain, detail planDetail) {
 	w.close(']')
 }
 
-// count adds up the steps that call a function, by effect.
-func (p *plan) count(counts map[steps.Effect]int) {
+// countEffects counts the steps that call a function, by effect.
+func (p *plan) countEffects(counts map[steps.Effect]int) {
 	for _, s := range p.steps {
 		switch {
 		case s.inline != nil:
-			s.inline.count(counts)
+			s.inline.countEffects(counts)
 		case s.fn != nil:
 			counts[s.effect]++
 		}
 	}
 }
 
-// mostCalls is the most calls that the plan can make, were there no maxCalls.
-func (p *plan) mostCalls(maxElements int) int64 {
+// maxPossibleCalls is the most calls that the plan could make without maxCalls.
+func (p *plan) maxPossibleCalls(maxElements int) int64 {
 	const enough = 1 << 40 // above any limit, and far from overflow
 	var sum int64
 	for _, s := range p.steps {
 		calls := int64(1)
 		switch {
 		case s.inline != nil:
-			calls = s.inline.mostCalls(maxElements)
+			calls = s.inline.maxPossibleCalls(maxElements)
 		case s.expr != nil:
 			calls = 0
 		}
@@ -261,26 +262,26 @@ func (p *plan) mostCalls(maxElements int) int64 {
 	return sum
 }
 
-// hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its order on
-// errors. White space and the form of the answer do not change it.
+// hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its onError. White space and the
+// form of the answer do not matter.
 func (p *plan) hash(r *request) string {
 	text := make([]byte, 0, len(r.stepsRaw)+500)
-	for _, part := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
-		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
-		text = append(text, part...)
+	for _, value := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
+		text = append(strconv.AppendInt(text, int64(len(value)), 10), ':')
+		text = append(text, value...)
 	}
-	p.writeNames(func(name string) { text = append(append(text, name...), '\n') })
+	p.writeFunctionNames(func(name string) { text = append(append(text, name...), '\n') })
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-func (p *plan) writeNames(write func(string)) {
+func (p *plan) writeFunctionNames(write func(string)) {
 	for _, s := range p.steps {
 		if s.saved != nil {
 			write(string(s.saved.Spec().Saved.Text))
 		}
 		if s.inline != nil {
-			s.inline.writeNames(write)
+			s.inline.writeFunctionNames(write)
 		} else {
 			write(s.name())
 		}

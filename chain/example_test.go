@@ -201,11 +201,11 @@ func (n *numbering) Identify(ctx context.Context, given string) (context.Context
 	return ctx, given
 }
 
-func (*numbering) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+func (*numbering) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	return ctx, nil
 }
 
-func (*numbering) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+func (*numbering) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	return ctx, nil
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of what is told of one request: enough to mend it by, and no more than can be found in a moment.
+// Upper bounds of what is reported of one request.
 const (
 	maxFaults   = 1000
 	maxWarnings = 100
 )
 
-// faultList collects faults; what comes past maxFaults is only counted.
+// faultList collects faults. Those after maxFaults are only counted.
 type faultList struct {
-	list   []*fault.Error
-	more   int
-	places map[string]bool
+	list     []*fault.Error
+	more     int
+	pointers map[string]bool
 }
 
 func (l *faultList) add(faults ...*fault.Error) {
@@ -27,17 +27,17 @@ func (l *faultList) add(faults ...*fault.Error) {
 			l.more++
 			continue
 		}
-		if l.places == nil {
-			l.places = map[string]bool{}
+		if l.pointers == nil {
+			l.pointers = map[string]bool{}
 		}
-		l.list, l.places[f.At] = append(l.list, f), true
+		l.list, l.pointers[f.At] = append(l.list, f), true
 	}
 }
 
-// has reports whether a place, or one that it lies in, is at fault already.
+// has reports whether a pointer, or one above it, already has a fault.
 func (l *faultList) has(at string) bool {
 	for at != "" {
-		if l.places[at] {
+		if l.pointers[at] {
 			return true
 		}
 		at = at[:strings.LastIndexByte(at, '/')]
@@ -45,7 +45,7 @@ func (l *faultList) has(at string) bool {
 	return false
 }
 
-// sorted gives the faults in the order of their steps, those of no step first, then of their places.
+// sorted returns the faults in the order of their steps, those without a step first, then by pointer.
 func (l *faultList) sorted() []*fault.Error {
 	slices.SortStableFunc(l.list, func(a, b *fault.Error) int {
 		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
@@ -56,10 +56,10 @@ func (l *faultList) sorted() []*fault.Error {
 	return l.list
 }
 
-// stepOf is the number of the outermost step that a pointer lies in; -1 when it lies in none.
+// stepOf returns the number of the outermost step that a pointer lies in, or -1.
 func stepOf(at string) int {
-	rest, found := strings.CutPrefix(at, "/steps/")
-	if !found {
+	rest, ok := strings.CutPrefix(at, "/steps/")
+	if !ok {
 		return -1
 	}
 	digits, _, _ := strings.Cut(rest, "/")

@@ -9,36 +9,36 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// fetch answers a request for more of a kept result. No step runs, whatever the request holds.
-func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
-	s.most = s.o.MaxTotalTokens // the caller's own bound is not for fetches
-	low := s.apply(f.Budget, f.Lite, "")
+// answerFetch answers a request for more of a stored result. No step runs, whatever the request contains.
+func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
+	s.maxTokens = s.o.MaxTotalTokens // the caller's own limit does not apply to fetches
+	low := s.applyBudget(f.Budget, f.Lite, "")
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}
 	if low != nil {
-		faults = append(faults, f.placed(low))
+		faults = append(faults, f.relocate(low))
 	}
 	if len(faults) > 0 {
-		return s.failure(ctx, faults[0])
+		return s.failureAnswer(ctx, faults[0])
 	}
 	if s.results == nil {
-		return s.failure(ctx, fault.New(fault.TokenExpired, budget.Expired))
+		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.Expired))
 	}
-	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
-	result, err := s.results.Holding(s.holdKept).Answer(ctx, s.owner, f.wanted(), d.wholeRoom(), query)
+	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
+	result, err := s.results.WithReserve(s.holdFetched).Answer(ctx, s.caller, f.wanted(), b.fullRoom(), query)
 	if err != nil {
-		return s.failure(ctx, f.placed(coded(err, "")))
+		return s.failureAnswer(ctx, f.relocate(asFault(err, "")))
 	}
-	d.result = result
+	b.result = result
 	if s.lite {
-		return d.bareAnswer(ctx)
+		return b.liteAnswer(ctx)
 	}
-	return d.answer(ctx)
+	return b.answer(ctx)
 }
 
-// placed puts a fault's place below the object that holds the fetch.
-func (f *fetchRequest) placed(e *fault.Error) *fault.Error {
+// relocate prefixes a fault's pointer with that of the object that holds the fetch.
+func (f *fetchRequest) relocate(e *fault.Error) *fault.Error {
 	if e.At == "" {
 		return e
 	}
@@ -56,17 +56,17 @@ func (f *fetchRequest) wanted() budget.Fetch {
 	return w
 }
 
-// query runs a path or an expression over a kept value. In a path `$result` may be left out: `.items[0]`, `items[0]`.
+// query evaluates a path or an expression over a stored value. A path may omit `$result`: `.items[0]`, `items[0]`.
 func query(ctx context.Context, text string, value []byte) ([]byte, error) {
-	place := refs.Place{At: "/query", Result: true}
-	selector, faults := refs.CompileSelector(text, place)
+	env := refs.CompileScope{At: "/query", Result: true}
+	selector, faults := refs.CompileSelector(text, env)
 	root := "$result."
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "?") {
 		root = "$result"
 	}
-	if len(faults) > 0 || strings.HasPrefix(text, "[") { // which could also be a list, of no use here
+	if len(faults) > 0 || strings.HasPrefix(text, "[") { // it could be a list, which is useless here
 		if _, err := refs.Parse(root + text); err == nil {
-			selector, faults = refs.CompileSelector(root+text, place)
+			selector, faults = refs.CompileSelector(root+text, env)
 		}
 	}
 	if len(faults) > 0 {

@@ -30,7 +30,7 @@ const floodOf = "ONECALL_TEST_FETCH_FLOOD"
 // floodSize is how large the result is that many fetch at once, in bytes.
 const floodSize = 10 << 20
 
-// TestFetchFlood: many fetches of one large result at once need little more memory than one, also where each has to be read, and another
+// TestFetchFlood: many fetches of one large result at once need little more memory than one, also where each must be read, and another
 // caller's fetches are answered meanwhile. Each store is measured in a process of its own: its memory is that of this alone.
 func TestFetchFlood(t *testing.T) {
 	if store := os.Getenv(floodOf); store != "" {

@@ -9,30 +9,30 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// chain decodes the fields of a chain.
-func (d *decoder) chain(root gjson.Result) *request {
+// decodeChain decodes the fields of a chain.
+func (d *decoder) decodeChain(root gjson.Result) *request {
 	r := &request{}
 	read := d.object(root, "", requestShape, reflect.ValueOf(r).Elem(), d.topFields, func(name string, v gjson.Result) bool {
-		return d.beside(r, name, v)
+		return d.topMember(r, name, v)
 	})
 	r.text, r.stepsRaw = root.Raw, root.Get("steps").Raw
 	if r.stepsRaw == "" {
 		d.fault(fault.BadRequest, "", "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 	}
-	r.anyInput = r.Input == nil && d.faults.places["/input"]
+	r.anyInput = r.Input == nil && d.faults.pointers["/input"]
 	if len(r.hoisted) > 0 {
-		d.common(r)
+		d.mergeHoisted(r)
 	}
-	d.resumption(r)
-	if read.check {
-		d.tags(r, "")
+	d.checkResumption(r)
+	if read.needsValidator {
+		d.checkTags(r, "")
 	}
 	return r
 }
 
-// resumption refuses what is said of an earlier run where there is none: of a request that goes on with one, it is the run's chain that is
-// decoded.
-func (d *decoder) resumption(r *request) {
+// checkResumption refuses the fields that need an earlier run. When a run is resumed they are not decoded here: mergeResumed removes
+// them.
+func (d *decoder) checkResumption(r *request) {
 	if r.Resume != "" {
 		d.notSupported("/resume", "resume without a journal")
 	}
@@ -44,16 +44,16 @@ func (d *decoder) resumption(r *request) {
 			d.fault(fault.BadRequest, "/"+field.name, "%s goes with resume, the text that a failed answer had", field.name)
 		}
 	}
-	if r.Key != nil && !d.remembers {
+	if r.Key != nil && !d.hasJournal {
 		d.notSupported("/key", "key without a journal")
 	}
 }
 
-// beside takes a member of the top level that is no field of a chain: one of a fetch, of which null is as if it were not
-// there, or a hoisted one.
-func (d *decoder) beside(r *request, name string, v gjson.Result) bool {
+// topMember handles a top-level member that is not a field of a chain: a hoisted member, or a field of a fetch, for which null counts as
+// absent.
+func (d *decoder) topMember(r *request, name string, v gjson.Result) bool {
 	if fetchShape.field(name) == nil {
-		return d.hoist(r, name, v)
+		return d.takeHoisted(r, name, v)
 	}
 	if v.Type != gjson.Null {
 		d.fault(fault.BadRequest, fault.Key("", name), "%s goes with a continuation_token, to fetch from an earlier large result", name)
@@ -61,7 +61,7 @@ func (d *decoder) beside(r *request, name string, v gjson.Result) bool {
 	return true
 }
 
-func (d *decoder) steps(v gjson.Result, at string) []step {
+func (d *decoder) decodeSteps(v gjson.Result, at string) []step {
 	if !v.IsArray() {
 		d.wrongType(at, "an array of steps", v)
 		return nil
@@ -69,7 +69,7 @@ func (d *decoder) steps(v gjson.Result, at string) []step {
 	var steps []step
 	v.ForEach(func(_, element gjson.Result) bool {
 		steps = append(steps, step{})
-		d.step(element, fault.Index(at, len(steps)-1), &steps[len(steps)-1])
+		d.decodeStep(element, fault.Index(at, len(steps)-1), &steps[len(steps)-1])
 		return len(steps) <= d.maxSteps
 	})
 	if len(steps) == 0 {
@@ -78,27 +78,27 @@ func (d *decoder) steps(v gjson.Result, at string) []step {
 	return steps
 }
 
-func (d *decoder) step(v gjson.Result, at string, s *step) {
+func (d *decoder) decodeStep(v gjson.Result, at string, s *step) {
 	before := len(d.faults.list)
 	read := d.object(v, at, stepShape, reflect.ValueOf(s).Elem(), stepShape.names, nil)
-	if read.unknown {
-		if f := misnamed(v, at); f != nil {
+	if read.hasUnknown {
+		if f := misnamedFault(v, at); f != nil {
 			d.faults.list = append(d.faults.list[:before], f)
 			*s = step{ID: s.ID, argsBroken: true}
 			return
 		}
 	}
-	s.argsBroken = s.Args == nil && len(d.faults.list) > before && d.faults.places[at+"/args"]
+	s.argsBroken = s.Args == nil && len(d.faults.list) > before && d.faults.pointers[at+"/args"]
 	if v.IsObject() {
-		d.kind(s, at)
+		d.checkKind(s, at)
 	}
-	if read.check {
-		d.tags(s, at)
+	if read.needsValidator {
+		d.checkTags(s, at)
 	}
 }
 
-// kind requires that a step says one thing to do, and nothing that an expression has no use for.
-func (d *decoder) kind(s *step, at string) {
+// checkKind requires exactly one of fn, expr and chain, and refuses fields that make no sense with an expression.
+func (d *decoder) checkKind(s *step, at string) {
 	kinds := 0
 	for _, given := range []bool{s.Fn != "", s.Expr != nil, s.Chain != nil} {
 		if given {
@@ -123,23 +123,23 @@ func (d *decoder) kind(s *step, at string) {
 	}
 }
 
-func (d *decoder) inline(v gjson.Result, at string) *inline {
+func (d *decoder) decodeInline(v gjson.Result, at string) *inline {
 	c := &inline{}
 	d.object(v, at, inlineShape, reflect.ValueOf(c).Elem(), inlineShape.names, nil)
-	if v.IsObject() && c.Steps == nil && !d.faults.places[at+"/steps"] {
+	if v.IsObject() && c.Steps == nil && !d.faults.pointers[at+"/steps"] {
 		d.fault(fault.BadRequest, at, "steps is missing: an inline chain is {\"steps\":[…],\"return\":…}")
 	}
 	return c
 }
 
-// fetch decodes the fields of a fetch. Hoisted names at the top only say what was called before.
-func (d *decoder) fetch(v gjson.Result, at string) *fetchRequest {
+// decodeFetch decodes the fields of a fetch. Hoisted members at the top level are ignored.
+func (d *decoder) decodeFetch(v gjson.Result, at string) *fetchRequest {
 	f := &fetchRequest{at: at}
 	read := d.object(v, at, fetchShape, reflect.ValueOf(f).Elem(), fetchShape.names, func(name string, _ gjson.Result) bool {
 		return at == "" && slices.Contains(d.hoisted, name)
 	})
-	if read.check {
-		d.tags(f, at)
+	if read.needsValidator {
+		d.checkTags(f, at)
 	}
 	return f
 }

@@ -14,32 +14,32 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// trim says what of a draft is given up. The zero value gives up nothing.
-type trim struct {
-	trace       traceLevel
-	noWarnings  bool
-	noNotices   bool // nor the front end's warnings
-	schema      schemaLevel
-	noAvailable bool   // nor the body of a failed call
-	probe       []byte // in the place of the result
-	lost        bool   // probe is a preview of a result that is not kept
-	faults      int    // how many are told
-	elements    int    // likewise
-	writes      int    // likewise
-	longest     int    // characters of a message
-	noNearest   bool
-	label       int    // characters of the front end's label
-	bare        bool   // nor the place and the function of the error, and the id of the run
-	noResult    bool   // not even the probe
-	counted     bool   // of the calls that wait for approval only how many
-	awaited     string // the continuation token of their list; "": it is told, or could not be kept
+// omissions says what an answer leaves out. The limits of the zero value are 0; see omitNothing.
+type omissions struct {
+	trace            traceLevel
+	noWarnings       bool
+	noCallerWarnings bool // nor those of the front end
+	schema           schemaLevel
+	noAvailable      bool   // nor the body of a failed call
+	probe            []byte // replaces the result
+	resultLost       bool   // probe is a preview of a result that is not stored
+	faults           int    // how many are shown
+	elements         int    // likewise
+	writes           int    // likewise
+	maxMessage       int    // characters of a message
+	noNearest        bool
+	label            int    // characters of the front end's label
+	minimalError     bool   // nor the place and the function of the error, nor the id of the run
+	noResult         bool   // not even the probe
+	approvalsCounted bool   // of the calls that wait for approval, only their number
+	approvalsToken   string // the continuation token of their list; "": the list is shown, or could not be stored
 
-	unkept *fault.Error // why the result could not be kept; nil: it was not tried, or it was kept
+	storeFault *fault.Error // why the result could not be stored; nil: it was stored, or not tried
 }
 
-// nothing is the trim that gives up nothing of a draft.
-func (d *draft) nothing() *trim {
-	return &trim{faults: len(d.faults), elements: math.MaxInt, writes: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
+// omitNothing returns omissions that leave out nothing.
+func (b *answerBuilder) omitNothing() *omissions {
+	return &omissions{faults: len(b.faults), elements: math.MaxInt, writes: math.MaxInt, maxMessage: math.MaxInt, label: math.MaxInt}
 }
 
 type traceLevel int
@@ -62,314 +62,318 @@ const (
 const (
 	longMessage  = 2000 // characters
 	shortMessage = 300
-	leastMessage = 60
+	minMessage   = 60
 	manyElements = 100
 	fewElements  = 10
 	shortLabel   = 24
 	smallResult  = 60 // bytes; a probe is no shorter
 )
 
-// reductions is the order in which an answer gives things up until it fits.
-var reductions = []func(ctx context.Context, d *draft, t *trim){
-	func(_ context.Context, _ *draft, t *trim) { t.trace = traceSummary },
-	func(_ context.Context, _ *draft, t *trim) { t.trace = traceNotOK },
-	func(_ context.Context, _ *draft, t *trim) { t.noWarnings = true },
-	func(_ context.Context, _ *draft, t *trim) { t.schema = schemaSignature },
-	func(_ context.Context, _ *draft, t *trim) { t.schema = schemaNone },
-	func(_ context.Context, _ *draft, t *trim) { t.noAvailable, t.longest = true, longMessage },
-	func(ctx context.Context, d *draft, t *trim) { d.probe(ctx, t) },
-	func(ctx context.Context, d *draft, t *trim) { d.countAwaited(ctx, t) },
-	func(_ context.Context, _ *draft, t *trim) { t.elements = manyElements },
-	func(_ context.Context, _ *draft, t *trim) { t.elements = fewElements },
-	func(_ context.Context, _ *draft, t *trim) { t.trace = traceNone },
-	func(_ context.Context, _ *draft, t *trim) { t.longest = shortMessage },
-	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
-	func(_ context.Context, _ *draft, t *trim) { t.noNotices = true },
-	func(_ context.Context, _ *draft, t *trim) { t.elements = 0 },
-	func(_ context.Context, d *draft, t *trim) { d.fewerWrites(t) },
-	func(_ context.Context, _ *draft, t *trim) { t.longest, t.noNearest = leastMessage, true },
-	func(_ context.Context, d *draft, t *trim) { d.fewerWrites(t) },
-	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
-	func(_ context.Context, _ *draft, t *trim) { t.bare = true },
-	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
-	func(_ context.Context, _ *draft, t *trim) { t.label = shortLabel },
-	func(_ context.Context, _ *draft, t *trim) { t.noResult = true },
-	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
-	func(_ context.Context, _ *draft, t *trim) { t.label = 0 },
+// reductions is the order in which an answer leaves things out until it fits.
+var reductions = []func(ctx context.Context, b *answerBuilder, omit *omissions){
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceSummary },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceNotOK },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noWarnings = true },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.schema = schemaSignature },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.schema = schemaNone },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) {
+		omit.noAvailable, omit.maxMessage = true, longMessage
+	},
+	func(ctx context.Context, b *answerBuilder, omit *omissions) { b.probeResult(ctx, omit) },
+	func(ctx context.Context, b *answerBuilder, omit *omissions) { b.countApprovals(ctx, omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = manyElements },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = fewElements },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceNone },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.maxMessage = shortMessage },
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerFaults(omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noCallerWarnings = true },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = 0 },
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerWrites(omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) {
+		omit.maxMessage, omit.noNearest = minMessage, true
+	},
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerWrites(omit) },
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerFaults(omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.minimalError = true },
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.shorterMessage(omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.label = shortLabel },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noResult = true },
+	func(_ context.Context, b *answerBuilder, omit *omissions) { b.shorterMessage(omit) },
+	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.label = 0 },
 }
 
-// answer writes the draft, giving up what does not fit.
-func (d *draft) answer(ctx context.Context) *Answer {
-	t := d.nothing()
-	if d.heavy() {
-		d.heavyProbe(ctx, t)
+// answer writes the answer, leaving out what does not fit.
+func (b *answerBuilder) answer(ctx context.Context) *Answer {
+	omit := b.omitNothing()
+	if b.wantsProbe() {
+		b.preferProbe(ctx, omit)
 	}
-	return d.fit(ctx, t)
+	return b.fit(ctx, omit)
 }
 
-// fit writes the draft, giving up what does not fit beside what t gives up already.
-func (d *draft) fit(ctx context.Context, t *trim) *Answer {
-	d.ms = time.Since(d.started).Milliseconds()
-	d.hopeless = d.result != nil && !d.meter.Fits(d.result)
-	json, fits := d.render(t)
+// fit writes the answer, leaving out what does not fit in addition to omit.
+func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
+	b.ms = time.Since(b.started).Milliseconds()
+	b.exceedsAlone = b.result != nil && !b.meter.Fits(b.result)
+	json, fits := b.render(omit)
 	for i := 0; i < len(reductions) && !fits; i++ {
-		lost := t.lost
-		reductions[i](ctx, d, t)
-		if t.lost && !lost { // what was given up for the result's sake may have room now
-			again := d.nothing()
-			again.probe, again.lost = t.probe, true
-			t, i = again, -1
+		lost := omit.resultLost
+		reductions[i](ctx, b, omit)
+		if omit.resultLost && !lost { // without the result, there may be room for what was left out
+			again := b.omitNothing()
+			again.probe, again.resultLost = omit.probe, true
+			omit, i = again, -1
 		}
-		json, fits = d.render(t)
+		json, fits = b.render(omit)
 	}
 	if !fits {
-		// The budget is never below what this costs: it is the code, the step and the numbers.
-		d.last = true
-		json, _ = d.render(t)
+		// The budget is never below the cost of what is left: the code, the step and the numbers.
+		b.force = true
+		json, _ = b.render(omit)
 	}
-	d.tellKept(t.probe != nil && !t.lost)
-	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings, Warned: d.noticed(t)}
+	b.observeKept(omit.probe != nil && !omit.resultLost)
+	return &Answer{OK: b.err == nil, JSON: json, Error: b.err, Warnings: b.warnings, Warned: b.showsCallerWarnings(omit)}
 }
 
-// countAwaited tells of the calls that wait for approval how many they are; their list is kept to be fetched.
-func (d *draft) countAwaited(ctx context.Context, t *trim) {
-	if d.run == nil || len(d.run.awaited) == 0 || t.counted {
+// countApprovals replaces the calls that wait for approval by their number. It stores their list, so that it can be fetched.
+func (b *answerBuilder) countApprovals(ctx context.Context, omit *omissions) {
+	if b.run == nil || len(b.run.awaitingApproval) == 0 || omit.approvalsCounted {
 		return
 	}
-	t.counted = true
-	if d.results == nil {
+	omit.approvalsCounted = true
+	if b.results == nil {
 		return
 	}
-	if token, _, err := d.results.Keep(context.WithoutCancel(ctx), d.owner, callsJSON(d.run.awaited)); err == nil {
-		t.awaited = token
+	if token, _, err := b.results.Keep(context.WithoutCancel(ctx), b.caller, callsJSON(b.run.awaitingApproval)); err == nil {
+		omit.approvalsToken = token
 	}
 }
 
-// shorterMessage cuts the message until the answer fits: characters cost between a part of a token and four.
-func (d *draft) shorterMessage(t *trim) {
-	tooLong := sort.Search(leastMessage+1, func(n int) bool {
-		with := *t
-		with.longest = n
-		_, fits := d.render(&with)
+// shorterMessage cuts the message until the answer fits. A character costs between a fraction of a token and four.
+func (b *answerBuilder) shorterMessage(omit *omissions) {
+	tooLong := sort.Search(minMessage+1, func(n int) bool {
+		trial := *omit
+		trial.maxMessage = n
+		_, fits := b.render(&trial)
 		return !fits
 	})
-	t.longest = max(tooLong-1, 0)
+	omit.maxMessage = max(tooLong-1, 0)
 }
 
-// bareAnswer answers a success in its lite form: the result and nothing else. A result that neither fits nor can be kept is
-// a failure, which tells what has run.
-func (d *draft) bareAnswer(ctx context.Context) *Answer {
-	whole := d.bare(d.result)
-	heavy, fits := d.heavy(), d.meter.Fits(whole)
+// liteAnswer answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
+// reports what has run.
+func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
+	whole := b.liteForm(b.result)
+	heavy, fits := b.wantsProbe(), b.meter.Fits(whole)
 	if fits && !heavy {
-		return d.bareSuccess(whole, false)
+		return b.liteSuccess(whole, false)
 	}
-	probe, f := d.keep(ctx, d.bareRoom(), false)
+	probe, f := b.storeResult(ctx, b.liteRoom(), false)
 	switch {
 	case f == nil:
-		return d.bareSuccess(d.bare(probe), true)
+		return b.liteSuccess(b.liteForm(probe), true)
 	case fits:
-		return d.bareSuccess(whole, false)
-	case d.run != nil:
-		d.measure()
+		return b.liteSuccess(whole, false)
+	case b.run != nil:
+		b.countTokens()
 	}
-	t := d.nothing()
-	d.lose(t, f)
-	return d.fit(ctx, t)
+	omit := b.omitNothing()
+	b.loseResult(omit, f)
+	return b.fit(ctx, omit)
 }
 
-// bareSuccess is the answer of this text, which holds a probe of the result or the result itself.
-func (d *draft) bareSuccess(text []byte, probe bool) *Answer {
-	d.tellKept(probe)
-	return &Answer{OK: true, JSON: text, Warnings: d.warnings}
+// liteSuccess answers text, which is the result or a probe of it.
+func (b *answerBuilder) liteSuccess(text []byte, probe bool) *Answer {
+	b.observeKept(probe)
+	return &Answer{OK: true, JSON: text, Warnings: b.warnings}
 }
 
-// bareRoom is what the lite form has for a result.
-func (d *draft) bareRoom() *budget.Room {
-	around := d.bare(nil)
+// liteRoom is the room for a result in the lite form.
+func (b *answerBuilder) liteRoom() *budget.Envelope {
+	around := b.liteForm(nil)
 	end := max(len(around)-1, 0)
-	return &budget.Room{Meter: d.meter, Before: around[:end], After: around[end:]}
+	return &budget.Envelope{Meter: b.meter, Before: around[:end], After: around[end:]}
 }
 
-// bare is the lite form of a result: its bytes and nothing else, but for the label that a front end has asked for.
-func (d *draft) bare(result []byte) []byte {
-	if d.label == "" {
+// liteForm returns the lite form of a result: the result itself, or an object with the front end's label.
+func (b *answerBuilder) liteForm(result []byte) []byte {
+	if b.label == "" {
 		return result
 	}
-	w := &writer{b: make([]byte, 0, len(result)+len(d.label)+24)}
+	w := &jsonWriter{b: make([]byte, 0, len(result)+len(b.label)+24)}
 	w.b = append(w.b, '{')
-	w.text("chain", d.label)
+	w.text("chain", b.label)
 	w.raw("result", result)
 	w.close('}')
 	return w.b
 }
 
-// heavy reports whether the result is to be a probe though it may fit: by its size, or as the function says whose own whole
-// result is the default `return`. Where it does not fit it is a probe whatever the function says: else it would be lost.
-func (d *draft) heavy() bool {
-	if d.result == nil || d.run == nil || d.leaned || d.member != "result" {
+// wantsProbe reports whether the answer shows a probe of the result even if the result fits: because of its size, or because the function
+// asks for it and its result is the default `return`. A result that does not fit becomes a probe in any case, or it would be lost.
+func (b *answerBuilder) wantsProbe() bool {
+	if b.result == nil || b.run == nil || b.isLean || b.member != "result" {
 		return false
 	}
 	declared := ""
-	if last := d.run.plan.steps[len(d.run.plan.steps)-1]; d.run.plan.ret == nil && last.fn != nil && last.selects == nil {
+	if last := b.run.plan.steps[len(b.run.plan.steps)-1]; b.run.plan.ret == nil && last.fn != nil && last.selector == nil {
 		declared = last.fn.Spec().Heavy
 	}
 	switch {
 	case declared == "never":
 		return false
-	case declared == "always" && d.err == nil:
+	case declared == "always" && b.err == nil:
 		return true
 	}
-	return d.o.ProbeAbove > 0 && d.o.Counter.Count(d.result, d.o.ProbeAbove) > d.o.ProbeAbove
+	return b.o.ProbeAbove > 0 && b.o.Counter.Count(b.result, b.o.ProbeAbove) > b.o.ProbeAbove
 }
 
-// heavyProbe puts a probe in the place of a result that may fit; what does not fit then is given up in the same order as
-// ever. A result that cannot be kept stays, as long as it fits.
-func (d *draft) heavyProbe(ctx context.Context, t *trim) {
-	t.probe, t.unkept = d.keep(ctx, nil, false)
+// preferProbe shows a probe of a result that may fit. A result that cannot be stored stays if it fits.
+func (b *answerBuilder) preferProbe(ctx context.Context, omit *omissions) {
+	omit.probe, omit.storeFault = b.storeResult(ctx, nil, false)
 }
 
-// probe puts a probe in the place of the result, with as much of a preview as fits.
-func (d *draft) probe(ctx context.Context, t *trim) {
-	if t.lost || d.result == nil || d.leaned || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
+// probeResult replaces the result by a probe, with as much of a preview as fits.
+func (b *answerBuilder) probeResult(ctx context.Context, omit *omissions) {
+	if omit.resultLost || b.result == nil || b.isLean || b.member != "result" || len(b.result) <= smallResult && b.err != nil {
 		return
 	}
-	if t.unkept != nil { // it was tried
-		d.lose(t, t.unkept)
+	if omit.storeFault != nil { // already tried
+		b.loseResult(omit, omit.storeFault)
 		return
 	}
-	probe, f := d.keep(ctx, d.room(t), false)
-	if f != nil && f.Code == fault.BudgetTooSmall && d.noticed(t) {
-		t.noNotices = true
-		probe, f = d.keep(ctx, d.room(t), false)
+	probe, f := b.storeResult(ctx, b.resultRoom(omit), false)
+	if f != nil && f.Code == fault.BudgetTooSmall && b.showsCallerWarnings(omit) {
+		omit.noCallerWarnings = true
+		probe, f = b.storeResult(ctx, b.resultRoom(omit), false)
 	}
 	if f != nil && f.Code == fault.BudgetTooSmall {
-		probe, f = d.keep(ctx, nil, true)
+		probe, f = b.storeResult(ctx, nil, true)
 	}
 	if f != nil {
-		d.lose(t, f)
+		b.loseResult(omit, f)
 		return
 	}
-	t.probe = probe
+	omit.probe = probe
 }
 
-// wholeRoom is what an answer that gives nothing up has for a result.
-func (d *draft) wholeRoom() *budget.Room {
-	if d.lite {
-		return d.bareRoom()
+// fullRoom is the room for a result in an answer that leaves out nothing.
+func (b *answerBuilder) fullRoom() *budget.Envelope {
+	if b.lite {
+		return b.liteRoom()
 	}
-	return d.room(d.nothing())
+	return b.resultRoom(b.omitNothing())
 }
 
-// room is what the answer with a trim has in the place of its result.
-func (d *draft) room(t *trim) *budget.Room {
-	with := *t
-	with.probe = []byte{}
-	text, end, number := d.write(&with)
-	room := &budget.Room{Meter: d.meter, Before: text[:end], After: text[end:], Number: number - end}
-	if d.bounded() {
+// resultRoom is the room for the result in an answer with these omissions.
+func (b *answerBuilder) resultRoom(omit *omissions) *budget.Envelope {
+	trial := *omit
+	trial.probe = []byte{}
+	text, end, number := b.write(&trial)
+	room := &budget.Envelope{Meter: b.meter, Before: text[:end], After: text[end:], Number: number - end}
+	if b.isBounded() {
 		room.MaxRunes = maxFailure
 	}
 	return room
 }
 
-// lose gives up a result that does not fit and could not be kept, as f says: what there is room for is a preview of it. It
-// is an error of its own, unless there is one already.
-func (d *draft) lose(t *trim, f *fault.Error) {
-	if d.err == nil {
-		d.err = d.lost(f)
+// loseResult gives up a result that neither fits nor could be stored, for the reason f. The answer shows a preview if there is room. It
+// is an error, unless the answer has one.
+func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
+	if b.err == nil {
+		b.err = b.lostFault(f)
 	}
-	with := *t
-	with.trace, with.noWarnings = traceNone, true
-	room := d.room(&with)
-	t.probe, t.lost = nil, true
-	tooLong := sort.Search(maxLost+1, func(n int) bool { return !room.Fits(d.preview(n)) })
-	if tooLong > leastLost {
-		t.probe = d.preview(tooLong - 1)
+	trial := *omit
+	trial.trace, trial.noWarnings = traceNone, true
+	room := b.resultRoom(&trial)
+	omit.probe, omit.resultLost = nil, true
+	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !room.Fits(b.preview(n)) })
+	if tooLong > minPreview {
+		omit.probe = b.preview(tooLong - 1)
 		return
 	}
-	d.result, d.hopeless = nil, false
+	b.result, b.exceedsAlone = nil, false
 }
 
-// Characters of the preview of a result that is lost: at most as many as a probe's, and so few that they tell nothing.
-const maxLost, leastLost = 200, 20
+// Characters of the preview of a lost result: at most as many as in a probe, and none if there is room for very few.
+const maxPreview, minPreview = 200, 20
 
 // preview describes a result that cannot be fetched.
-func (d *draft) preview(characters int) []byte {
+func (b *answerBuilder) preview(characters int) []byte {
 	end := 0
 	for range characters {
-		_, size := utf8.DecodeRune(d.result[end:])
+		_, size := utf8.DecodeRune(b.result[end:])
 		end += size
 	}
-	w := &writer{b: []byte{'{'}}
-	w.text("preview", string(d.result[:end]))
-	w.int("total_size", int64(len(d.result)))
+	w := &jsonWriter{b: []byte{'{'}}
+	w.text("preview", string(b.result[:end]))
+	w.int("total_size", int64(len(b.result)))
 	w.close('}')
 	return w.b
 }
 
-// tryAgain is what the end of a store's message advises to whoever uses the store alone.
-var tryAgain = regexp.MustCompile(`[;.] [Tt]ry again[^.]*\.?$`)
+// retryAdvice matches the end of a store's message, which is meant for those who use the store alone.
+var retryAdvice = regexp.MustCompile(`[;.] [Tt]ry again[^.]*\.?$`)
 
-// lost is the fault of a result that neither fits nor could be kept, as f says. It begins with what ran, as a message may be
-// cut; whoever has had something written is not told to try again.
-func (d *draft) lost(f *fault.Error) *fault.Error {
-	what := "the result"
+// lostFault is the fault for a result that neither fits nor could be stored, for the reason f. It begins with what ran, since the message
+// may be cut. It does not suggest a retry if something was written.
+func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
+	subject := "the result"
 	switch {
-	case d.run == nil:
-	case d.single != nil:
-		what = d.run.plan.steps[0].name() + " has run; its result"
+	case b.run == nil:
+	case b.single != nil:
+		subject = b.run.plan.steps[0].name() + " has run; its result"
 	default:
-		what = "the chain ran to its end; its result"
+		subject = "the chain ran to its end; its result"
 	}
-	own := f.Under("") // a copy
-	own.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", what, d.meter.Estimate(d.result), tryAgain.ReplaceAllString(f.Message, "."))
+	lost := f.Under("") // a copy
+	lost.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", subject, b.meter.Estimate(b.result),
+		retryAdvice.ReplaceAllString(f.Message, "."))
 	switch {
-	case d.run != nil && d.run.unsafe.Load():
-		own.Message += " What was to be done is done: do not send it again."
+	case b.run != nil && b.run.madeUnrepeatable.Load():
+		lost.Message += " What was to be done is done: do not send it again."
 	case f.Code.Retryable():
-		own.Message += " Ask for less, or send it again later."
+		lost.Message += " Ask for less, or send it again later."
 	}
-	return own
+	return lost
 }
 
-// keep keeps the result for its caller and describes it, with as much of a preview as there is room for; unseen: without one.
-func (d *draft) keep(ctx context.Context, room *budget.Room, unseen bool) (probe []byte, f *fault.Error) {
-	if d.results == nil {
+// storeResult stores the result for its caller and returns a probe of it, with a preview that fits room; noPreview: without one.
+func (b *answerBuilder) storeResult(ctx context.Context, room *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
+	if b.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
 	var err error
-	// The answer is due even when the client's context has ended, and so is what it refers to.
+	// The answer is due even if the client's context has ended, and so is what it refers to.
 	ctx = context.WithoutCancel(ctx)
-	own := slices.Clip(d.result)
-	if d.run != nil && d.run.shares() {
-		own = slices.Clone(d.result)
+	value := slices.Clip(b.result)
+	if b.run != nil && b.run.sharesMemory() {
+		value = slices.Clone(b.result)
 	}
-	if unseen {
-		probe, err = d.results.Probe(ctx, d.owner, own, 0)
+	if noPreview {
+		probe, err = b.results.Probe(ctx, b.caller, value, 0)
 	} else {
-		probe, err = d.results.ProbeWithin(ctx, d.owner, own, room)
+		probe, err = b.results.ProbeWithin(ctx, b.caller, value, room)
 	}
 	if err != nil {
-		return nil, coded(err, "")
+		return nil, asFault(err, "")
 	}
 	return probe, nil
 }
 
-// shares reports whether the result may be a part of a larger one, which a store would hold with it.
-func (r *run) shares() bool {
-	return r.plan.ret == nil && r.plan.steps[len(r.plan.steps)-1].selects != nil
+// sharesMemory reports whether the result may be part of a larger value, which a store would retain with it.
+func (r *run) sharesMemory() bool {
+	return r.plan.ret == nil && r.plan.steps[len(r.plan.steps)-1].selector != nil
 }
 
-// fewerFaults tells as many of the faults as fit.
-func (d *draft) fewerFaults(t *trim) {
-	if len(d.faults) == 0 {
+// fewerFaults shows as many faults as fit.
+func (b *answerBuilder) fewerFaults(omit *omissions) {
+	if len(b.faults) == 0 {
 		return
 	}
-	t.faults = sort.Search(len(d.faults), func(n int) bool {
-		with := *t
-		with.faults = n + 1
-		_, fits := d.render(&with)
+	omit.faults = sort.Search(len(b.faults), func(n int) bool {
+		trial := *omit
+		trial.faults = n + 1
+		_, fits := b.render(&trial)
 		return !fits
 	})
 }

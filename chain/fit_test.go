@@ -19,27 +19,27 @@ import (
 
 var errAway = errors.New("the server of results is away")
 
-// away is a driver of results whose server cannot be reached.
-type away struct{ fault error }
+// failingStore is a store whose server cannot be reached.
+type failingStore struct{ fault error }
 
-func (a away) Put(context.Context, string, budget.Entry) error { return a.fault }
-func (a away) Get(context.Context, string, budget.Admit) (budget.Entry, error) {
+func (a failingStore) Put(context.Context, string, budget.Entry) error { return a.fault }
+func (a failingStore) Get(context.Context, string, budget.Admit) (budget.Entry, error) {
 	return budget.Entry{}, a.fault
 }
-func (a away) Touch(context.Context, string, time.Time) error { return a.fault }
-func (a away) Delete(context.Context, string) error           { return a.fault }
-func (away) SetMaxBytes(int64) error                          { return nil }
-func (away) Close() error                                     { return nil }
+func (a failingStore) Touch(context.Context, string, time.Time) error { return a.fault }
+func (a failingStore) Delete(context.Context, string) error           { return a.fault }
+func (failingStore) SetMaxBytes(int64) error                          { return nil }
+func (failingStore) Close() error                                     { return nil }
 
 // withoutStore is an engine whose store fails as f says.
 func withoutStore(t testing.TB, o chain.Options, f error) *chain.Engine {
 	t.Helper()
-	results, err := budget.NewResults(away{f}, nil)
+	results, err := budget.NewResults(failingStore{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Results = results
-	return engineOf(t, writing(), o, false)
+	return engineOf(t, writingFunctions(), o, false)
 }
 
 // TestUnkept: where a result neither fits nor can be kept, the answer is a failure that tells what has run, how it begins,
@@ -60,7 +60,7 @@ func TestUnkept(t *testing.T) {
 	} {
 		e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, store.fault)
 		if store.fault == nil {
-			e = engineOf(t, writing(), chain.Options{MaxTotalTokens: 400}, false)
+			e = engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400}, false)
 		}
 		for _, fn := range []string{"do.write", "do.read"} {
 			for _, lite := range []bool{true, false} {
@@ -208,7 +208,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 
 // counted counts how often it is asked.
 type counted struct {
-	away
+	failingStore
 	asked *int
 }
 
@@ -219,11 +219,11 @@ func TestUnkeptIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	for _, lite := range []bool{true, false} {
 		asked := 0
-		results, err := budget.NewResults(counted{away{errAway}, &asked}, nil)
+		results, err := budget.NewResults(counted{failingStore{errAway}, &asked}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := engineOf(t, writing(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
+		e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
 		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK || asked != 1 {
 			t.Errorf("lite %t: asked %d times: %s", lite, asked, a.JSON)
 		}

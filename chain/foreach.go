@@ -14,17 +14,18 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// forEach runs the step once for each element, in order of the elements as far as its concurrency allows, and gives the
-// array of their results. It stops at the first failure unless onError is continue.
+// forEach runs the step for each element and returns the array of results. Elements start in order, as many at once as the concurrency
+// allows. It stops at the first failure unless onError is continue.
 func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *stepRun) {
 	items, size, f := r.items(ctx, p, &scope)
 	if f != nil {
 		s.fail(p, f)
 		return
 	}
-	defer r.spared(size)
+	defer r.releaseBytes(size)
 	s.count = len(items)
-	e := &each{run: r, step: p, within: s.within, scope: scope, items: items, results: make([][]byte, len(items)), most: int64(p.concurrency)}
+	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
+		maxWorkers: int64(p.concurrency)}
 	e.first.Store(int64(len(items)))
 	e.work(ctx)
 	e.workers.Wait()
@@ -33,38 +34,40 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 		s.status = statusOK
 		return
 	}
-	e.end(ctx, s)
+	e.finishForEach(ctx, s)
 }
 
-// items resolves the array that forEach goes over; its bytes are held, size of them.
+// items resolves the array of a forEach. Its size bytes count as held.
 func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
 	at := p.at + "/forEach"
 	raw, err := p.forEach.Resolve(ctx, scope)
 	if err != nil {
-		return nil, 0, coded(err, at)
+		return nil, 0, asFault(err, at)
 	}
 	if f := r.hold(len(raw)); f != nil {
 		return nil, 0, f.Under(at)
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
-		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", kindOf(list), arrayInstead(p.forEach.String(), list)).Under(at)
+		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", describeValue(list),
+			arrayInstead(p.forEach.String(), list)).Under(at)
 	}
 	list.ForEach(func(_, item gjson.Result) bool {
 		items = append(items, raw[item.Index:item.Index+len(item.Raw)])
 		return len(items) <= r.o.MaxElements
 	})
 	if len(items) > r.o.MaxElements {
-		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
+		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer",
+			r.o.MaxElements).Under(at)
 	}
 	return items, len(raw), nil
 }
 
-// arrayInstead tells how an array is had of a value that is none; text is what gave it.
+// arrayInstead suggests how to get an array from a value that is none; text is the expression of that value.
 func arrayInstead(text string, value gjson.Result) string {
 	switch {
 	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
-		return ": fromJSON(" + fault.ClipRunes(text, maxRemedy) + ") is the array"
+		return ": fromJSON(" + fault.ClipRunes(text, maxRemedyChars) + ") is the array"
 	case value.Type == gjson.String:
 		return splitInstead(text)
 	case value.IsObject():
@@ -75,14 +78,14 @@ func arrayInstead(text string, value gjson.Result) string {
 	return ""
 }
 
-// Bounds of what a remedy repeats: characters of a text, and members.
-const maxRemedy, maxRemedies = 80, 5
+// What a suggestion repeats at most: characters of a text, and members of an object.
+const maxRemedyChars, maxRemedyMembers = 80, 5
 
 func splitInstead(text string) string {
-	return ": split it, as in split(" + fault.ClipRunes(text, maxRemedy) + `, "\n")`
+	return ": split it, as in split(" + fault.ClipRunes(text, maxRemedyChars) + `, "\n")`
 }
 
-// membersInstead names the members of an object that are arrays.
+// membersInstead suggests the members of an object that are arrays.
 func membersInstead(text string, arrays iter.Seq[string]) string {
 	var list []string
 	for name := range arrays {
@@ -91,21 +94,21 @@ func membersInstead(text string, arrays iter.Seq[string]) string {
 		} else {
 			name = "[" + string(appendString(nil, name)) + "]"
 		}
-		if list = append(list, fault.ClipRunes(text, maxRemedy)+fault.ClipRunes(name, maxRemedy)); len(list) == maxRemedies {
+		if list = append(list, fault.ClipRunes(text, maxRemedyChars)+fault.ClipRunes(name, maxRemedyChars)); len(list) == maxRemedyMembers {
 			break
 		}
 	}
 	if len(list) == 0 {
-		return ": of an object, values(" + fault.ClipRunes(text, maxRemedy) + ") is an array"
+		return ": of an object, values(" + fault.ClipRunes(text, maxRemedyChars) + ") is an array"
 	}
 	return ": take " + strings.Join(list, " or ")
 }
 
-// each is a forEach under way. Workers take the next element each; what they share is guarded.
-type each struct {
+// forEachRun is a forEach under way. Each worker takes the next element.
+type forEachRun struct {
 	*run
 	step      *plannedStep
-	within    *enclosing
+	frame     *inlineFrame
 	scope     refs.Scope
 	items     [][]byte
 	results   [][]byte
@@ -117,56 +120,55 @@ type each struct {
 	defaulted atomic.Bool
 	truncated atomic.Bool
 
-	most    int64 // workers at once, that on the step's own goroutine included
-	extra   atomic.Int64
-	workers sync.WaitGroup
+	maxWorkers int64 // including the step's own goroutine
+	extra      atomic.Int64
+	workers    sync.WaitGroup
 
 	mu     sync.Mutex
 	failed []elementFault
 }
 
-// work runs elements until there is none left or none may start. While there are goroutines to spare, and elements for
-// them, it sets another to work.
-func (e *each) work(ctx context.Context) {
+// work runs elements until none is left or none may start. If there are elements and slots left, it adds a worker.
+func (e *forEachRun) work(ctx context.Context) {
 	scope := e.scope
 	for {
 		i := int(e.next.Add(1) - 1)
-		if i >= len(e.items) || e.stopped(ctx, i) {
+		if i >= len(e.items) || e.mayNotStart(ctx, i) {
 			return
 		}
 		if i+1 < len(e.items) {
-			e.share(ctx)
+			e.addWorker(ctx)
 		}
-		e.take(ctx, &scope, i)
+		e.runItem(ctx, &scope, i)
 	}
 }
 
-// share starts another worker where the step's concurrency and the run's goroutines allow it.
-func (e *each) share(ctx context.Context) {
-	if e.extra.Load()+1 >= e.most {
+// addWorker starts another worker, if the step's concurrency and the run's slots allow it.
+func (e *forEachRun) addWorker(ctx context.Context) {
+	if e.extra.Load()+1 >= e.maxWorkers {
 		return
 	}
-	if e.extra.Add(1)+1 > e.most {
+	if e.extra.Add(1)+1 > e.maxWorkers {
 		e.extra.Add(-1)
 		return
 	}
-	if !e.another() {
+	if !e.tryAcquireSlot() {
 		e.extra.Add(-1)
 		return
 	}
 	e.workers.Go(func() {
 		growStack()
-		defer e.free()
+		defer e.releaseSlot()
 		defer e.extra.Add(-1)
 		e.work(ctx)
 	})
 }
 
-// take runs element i and keeps what comes of it.
-func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
+// runItem runs element i and stores its result.
+func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	scope.Item, scope.Index = e.items[i], i
-	s := stepRun{within: e.within, index: i}
-	raw, f := e.one(ctx, scope, &s)
+	s := stepRun{frame: e.frame, index: i}
+	raw, f := e.runGuarded(ctx, scope, &s)
 	e.calls.Add(s.calls)
 	e.reused.Add(s.reused)
 	if s.pending {
@@ -176,10 +178,10 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	if s.truncated {
 		e.truncated.Store(true)
 	}
-	if f != nil && e.defaults(ctx, e.step, &s, f) && e.keep(e.step, e.step.orElse) == nil {
+	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.orElse) == nil {
 		raw, f = e.step.orElse, nil
 		e.defaulted.Store(true)
-		s.standIn()
+		s.recordDefault()
 	}
 	if f != nil {
 		e.fail(elementFault{i, f, s.outcome, s.fn})
@@ -188,51 +190,51 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	e.results[i] = raw
 }
 
-// one runs an element and charges its result.
-func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
+// runGuarded runs an element, recovers from a panic and charges the result.
+func (e *forEachRun) runGuarded(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			raw, f = nil, defect(e.step, panicked)
+			raw, f = nil, stepPanicFault(e.step, panicked)
 		}
 	}()
-	raw, f = e.element(ctx, e.step, scope, s)
+	raw, f = e.runElement(ctx, e.step, scope, s)
 	if f == nil {
-		f = e.keep(e.step, raw)
+		f = e.chargeResult(e.step, raw)
 	}
 	return raw, f
 }
 
-// stopped reports whether element i may not start any more. With onError stop the elements before the first failure
-// still run, so that which one is reported does not hang on time.
-func (e *each) stopped(ctx context.Context, i int) bool {
-	if ctx.Err() != nil || e.exhausted.Load() || e.atEnd() {
+// mayNotStart reports whether element i must not start any more. With onError stop, elements before the first failure still run, so that
+// the reported failure does not depend on timing.
+func (e *forEachRun) mayNotStart(ctx context.Context, i int) bool {
+	if ctx.Err() != nil || e.exhausted.Load() || e.mustStop() {
 		return true
 	}
 	return e.plan.onError != onErrorContinue && int64(i) > e.first.Load()
 }
 
-func (e *each) fail(f elementFault) {
+func (e *forEachRun) fail(f elementFault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failed = append(e.failed, f)
 	e.first.Store(min(e.first.Load(), int64(f.index)))
 }
 
-// end makes the step's result and status out of its elements'.
-func (e *each) end(ctx context.Context, s *stepRun) {
+// finishForEach derives the step's result and status from its elements.
+func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	slices.SortFunc(e.failed, func(a, b elementFault) int { return a.index - b.index })
-	s.unstarted, s.skipped = e.unstarted(), e.skipReason(ctx)
+	s.unstarted, s.unstartedReason = e.unstarted(), e.skipReason(ctx)
 	failed := len(e.failed) > 0
 	if s.calls > 0 || failed {
-		e.leftOut(e.step, s)
+		e.logUnstarted(e.step, s)
 	}
-	if failed && e.plan.onError != onErrorContinue { // what never started is left out at the end
+	if failed && e.plan.onError != onErrorContinue { // cut the elements that never started off the end
 		last := len(e.results)
 		for last > 0 && e.results[last-1] == nil {
 			last--
 		}
 		if e.results = e.results[:last]; last == 0 {
-			e.lowest(s)
+			e.failWithFirst(s)
 			return
 		}
 	}
@@ -246,21 +248,22 @@ func (e *each) end(ctx context.Context, s *stepRun) {
 		size += len(e.results[i]) + 1
 	}
 	if int64(size) > e.o.MaxResultBytes {
-		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
+		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): "+
+			"select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
 		return
 	}
 	s.raw = joinArray(e.results, size)
 	switch {
 	case failed:
-		e.lowest(s)
+		e.failWithFirst(s)
 	case !complete && e.exhausted.Load() && s.calls == 0:
 		s.status, s.reason, s.raw = statusSkipped, reasonBudget, nil
 	case !complete && e.exhausted.Load():
-		s.fail(e.step, e.callsUsedUp(e.step.at))
-	case !complete && e.unwritten.Load():
-		s.fail(e.step, journalAway(e.step.at))
+		s.fail(e.step, e.outOfCallsFault(e.step.at))
+	case !complete && e.journalFailed.Load():
+		s.fail(e.step, journalDownFault(e.step.at))
 	case !complete:
-		s.fail(e.step, e.interrupted(e.step))
+		s.fail(e.step, e.interruptedFault(e.step))
 	default:
 		s.status = statusOK
 	}
@@ -278,18 +281,18 @@ func joinArray(elements [][]byte, size int) []byte {
 	return append(array, ']')
 }
 
-// lowest makes the failure of the lowest element the step's.
-func (e *each) lowest(s *stepRun) {
+// failWithFirst makes the failure of the lowest element the step's.
+func (e *forEachRun) failWithFirst(s *stepRun) {
 	first := e.failed[0]
-	s.index, s.fn, s.outcome, s.elements = first.index, first.fn, first.outcome, e.failed
+	s.index, s.fn, s.outcome, s.failedElements = first.index, first.fn, first.outcome, e.failed
 	if e.plan.onError != onErrorContinue {
-		s.elements = e.failed[1:]
+		s.failedElements = e.failed[1:]
 	}
 	s.fail(e.step, first.err)
 }
 
-// unstarted gives the elements that have neither a result nor a failure.
-func (e *each) unstarted() (list []interval) {
+// unstarted returns the elements that have neither a result nor a failure.
+func (e *forEachRun) unstarted() (list []interval) {
 	failed := e.failed
 	for i, raw := range e.results {
 		switch {

@@ -8,26 +8,27 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// taken are the names that a hoisted one cannot have, beside the fields of a chain, a fetch and a step: those of the tools
-// that call one function or tell of functions.
-var taken = []string{"action", "resource", "schema", "again", "names"}
+// reservedNames are the names that cannot be hoisted, besides the fields of chains, fetches and steps: arguments of the tools that call
+// one function or describe functions.
+var reservedNames = []string{"action", "resource", "schema", "again", "names"}
 
-// hoistFault refuses the first name that cannot be hoisted, as it means something already where a request comes in: bad_request, At
-// /hoist/N.
+// hoistFault refuses the first name that already has a meaning in a request: bad_request, At /hoist/N.
 func hoistFault(names []string) *fault.Error {
 	for i, name := range names {
 		switch {
 		case name == "":
 			return fault.New(fault.BadRequest, "a hoisted name is empty: drop it").Under(fault.Index("/hoist", i))
-		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil || slices.Contains(taken, name):
-			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name).Under(fault.Index("/hoist", i))
+		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil,
+			slices.Contains(reservedNames, name):
+			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead",
+				name).Under(fault.Index("/hoist", i))
 		}
 	}
 	return nil
 }
 
-// hoist takes a member of the top level that is named in Options.Hoist; null is as if it were not there.
-func (d *decoder) hoist(r *request, name string, v gjson.Result) bool {
+// takeHoisted accepts a top-level member that Options.Hoist names. null counts as absent.
+func (d *decoder) takeHoisted(r *request, name string, v gjson.Result) bool {
 	if !slices.Contains(d.hoisted, name) {
 		return false
 	}
@@ -37,8 +38,8 @@ func (d *decoder) hoist(r *request, name string, v gjson.Result) bool {
 	return true
 }
 
-// common adds the hoisted members to those of `common`.
-func (d *decoder) common(r *request) {
+// mergeHoisted adds the hoisted members to `common`.
+func (d *decoder) mergeHoisted(r *request) {
 	for _, m := range r.hoisted {
 		if hasKey(r.Common, m.name) {
 			d.fault(fault.BadRequest, fault.Key("", m.name), "%s stands here and in common: give it once", m.name)
@@ -47,7 +48,7 @@ func (d *decoder) common(r *request) {
 	r.Common = appendObject(nil, append(members(r.Common), r.hoisted...))
 }
 
-// commonAt is the place of a member of `common`.
+// commonAt returns the JSON Pointer of a member of `common`.
 func (r *request) commonAt(name string) string {
 	if slices.ContainsFunc(r.hoisted, func(m objectMember) bool { return m.name == name }) {
 		return fault.Key("", name)

@@ -9,21 +9,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// inline runs an inline chain; what it gives is its return, or its last step's result.
-func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+// runInline runs an inline chain. Its result is that of its return or of its last step.
+func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.saved != nil {
 		sent, refused := p.saved.Accept(ctx, args)
 		if refused != nil {
-			return nil, refused.Under(inArguments(p, refused))
+			return nil, refused.Under(faultPointer(p, refused))
 		}
 		args = sent
 	}
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
-	var within *enclosing
+	var frame *inlineFrame
 	if p.effect != steps.Read || r.record != nil {
-		within = &enclosing{outer: s.within, step: p.number, index: s.index}
+		frame = &inlineFrame{outer: s.frame, step: p.number, index: s.index}
 	}
-	runs := r.chain(ctx, p.inline, scope, within)
+	runs := r.runLevel(ctx, p.inline, scope, frame)
 	first := -1
 	for i := range runs {
 		s.calls += runs[i].calls
@@ -44,16 +44,16 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 		f = runs[first].err
 	}
 	if f == nil && ctx.Err() != nil {
-		f = r.interrupted(p)
+		f = r.interruptedFault(p)
 	}
 	if f == nil && skippedForBudget(runs) {
-		f = r.callsUsedUp(p.at)
+		f = r.outOfCallsFault(p.at)
 	}
-	if f == nil && r.unwritten.Load() && slices.ContainsFunc(runs, func(s stepRun) bool { return s.reason == reasonStopped }) {
-		f = journalAway(p.at)
+	if f == nil && r.journalFailed.Load() && slices.ContainsFunc(runs, func(s stepRun) bool { return s.reason == reasonStopped }) {
+		f = journalDownFault(p.at)
 	}
 	if f != nil && p.saved != nil {
-		f = r.undoSaved(ctx, p, within, f)
+		f = r.undoSaved(ctx, p, frame, f)
 	}
 	return raw, f
 }
@@ -67,7 +67,7 @@ func skippedForBudget(runs []stepRun) bool {
 	return false
 }
 
-// returned makes what a level gives: its `return` over the results that are there, or the last step's result.
+// returned evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
 func returned(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
 	if p.ret == nil {
 		if raw := runs[len(runs)-1].raw; raw != nil {
@@ -82,7 +82,7 @@ func returned(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([
 	scope.Lenient = true
 	raw, err := p.ret.Resolve(ctx, nil, &scope)
 	if err != nil {
-		return null, coded(err, p.retAt)
+		return null, asFault(err, p.retAt)
 	}
 	return raw, nil
 }

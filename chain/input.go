@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// input makes what $input names: the request's `input`, under what the front end sets over it, with the defaults of `params`
-// in the gaps. It also gives a test of which of its keys can be there, for references.
-func (c *compiler) input(r *request) (input []byte, fills func(key string) bool) {
+// buildInput builds $input: the request's `input`, overridden by the front end, and the defaults of `params` for missing members. fills
+// reports whether a key can exist.
+func (c *compiler) buildInput(r *request) (input []byte, fills func(key string) bool) {
 	values, params := newTable(r.Input), newTable(r.Params)
 	if c.override.Input != nil {
 		c.overrideInput(values)
@@ -23,7 +23,7 @@ func (c *compiler) input(r *request) (input []byte, fills func(key string) bool)
 	for _, setting := range c.override.Set {
 		values.set(setting.Key, settingValue(setting, params))
 		if r.Params == nil {
-			c.unread = append(c.unread, setting.Key)
+			c.unreadSettings = append(c.unreadSettings, setting.Key)
 		}
 	}
 	for _, param := range params.list {
@@ -52,20 +52,20 @@ func newTable(object []byte) *table {
 }
 
 func (t *table) has(name string) bool {
-	_, found := t.index[name]
-	return found
+	_, ok := t.index[name]
+	return ok
 }
 
-// get is a member's raw value, "" where there is none.
+// get returns a member's raw value, or "" if there is none.
 func (t *table) get(name string) string {
-	if i, found := t.index[name]; found {
+	if i, ok := t.index[name]; ok {
 		return t.list[i].raw
 	}
 	return ""
 }
 
 func (t *table) set(name, raw string) {
-	if i, found := t.index[name]; found {
+	if i, ok := t.index[name]; ok {
 		t.list[i].raw = raw
 		return
 	}
@@ -74,8 +74,8 @@ func (t *table) set(name, raw string) {
 }
 
 func (t *table) remove(name string) {
-	i, found := t.index[name]
-	if !found {
+	i, ok := t.index[name]
+	if !ok {
 		return
 	}
 	t.list = slices.Delete(t.list, i, i+1)
@@ -107,7 +107,7 @@ func (c *compiler) overrideInput(values *table) {
 	}
 }
 
-// settingValue reads a setting's text: as JSON if it is JSON, unless its declared type is string.
+// settingValue parses a setting: as JSON if it is JSON, unless its param is declared as a string.
 func settingValue(s Setting, params *table) string {
 	if gjson.Get(params.get(s.Key), "type").Str != "string" {
 		if compact, f := compactJSON([]byte(s.Value), DefaultMaxRequestBytes); f == nil {
@@ -117,10 +117,10 @@ func settingValue(s Setting, params *table) string {
 	return string(appendString(nil, s.Value))
 }
 
-// placeInSchema is how a warning of a schema begins, with the place in params.
-var placeInSchema = regexp.MustCompile(`(?s)^its input schema is not checked as written: #/properties(/[^ ]*): (.*)$`)
+// schemaPointer matches the warning of a schema, which begins with the pointer in params.
+var schemaPointer = regexp.MustCompile(`(?s)^its input schema is not checked as written: #/properties(/[^ ]*): (.*)$`)
 
-// checkParams validates the input against `params`: a param without a default is required.
+// checkParams validates the input against `params`. A param without a default is required.
 func (c *compiler) checkParams(values, params *table) {
 	schema := []byte(`{"type":"object","properties":`)
 	schema = append(appendObject(schema, params.list), `,"required":[`...)
@@ -135,16 +135,16 @@ func (c *compiler) checkParams(values, params *table) {
 	}
 	schema = append(schema, "]}"...)
 
-	var warned *fault.Error
+	var problem *fault.Error
 	registry, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "chain.input", Input: schema}, Call: notCalled}},
-		&steps.RegistryOptions{Warn: func(f *fault.Error) { warned = f }})
-	if err != nil || warned != nil {
+		&steps.RegistryOptions{Warn: func(f *fault.Error) { problem = f }})
+	if err != nil || problem != nil {
 		if f, ok := fault.As(err); ok {
-			warned = f
+			problem = f
 		}
-		at, why := "/params", strings.TrimPrefix(warned.Message, "chain.input: ")
-		if place := placeInSchema.FindStringSubmatch(why); place != nil {
-			at, why = at+place[1], place[2]
+		at, why := "/params", strings.TrimPrefix(problem.Message, "chain.input: ")
+		if match := schemaPointer.FindStringSubmatch(why); match != nil {
+			at, why = at+match[1], match[2]
 		}
 		c.fault(fault.BadRequest, at, "params must be JSON Schemas: %s", why)
 		return
@@ -159,7 +159,7 @@ func (c *compiler) checkParams(values, params *table) {
 	c.warnUndeclared(values, params)
 }
 
-// warnUndeclared tells of input that no param declares: it may be a misspelt one.
+// warnUndeclared warns of input that params does not declare: it may be misspelled.
 func (c *compiler) warnUndeclared(values, params *table) {
 	names := params.names()
 	for _, m := range values.list {
@@ -172,21 +172,21 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		w := fault.New(fault.UnknownField, "params does not declare %q", fault.ClipRunes(m.name, 60)).Under(fault.Key("/input", m.name))
 		w.Nearest = fault.Nearest(m.name, names, 1)
 		if slices.ContainsFunc(c.override.Set, func(s Setting) bool { return s.Key == m.name }) {
-			c.faults.add(w) // who sets a value means one that is there
+			c.faults.add(w) // a value that is set explicitly must be declared
 			continue
 		}
 		c.warn(w)
 	}
 }
 
-// notCalled stands for the call of a function that is only there for its schema.
+// notCalled is the Call of functions that are registered only for their schema.
 func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 
-// useInput notes what a reference reads of $input; one that nothing can fill is a fault.
-func (c *compiler) useInput(l *level, u refs.Use) {
+// checkInputUse records which member of $input a reference reads. A member that nothing fills is a fault.
+func (c *compiler) checkInputUse(l *level, u refs.Use) {
 	byKey := len(u.Path) > 0 && u.Path[0].Kind <= refs.Quoted
 	if l.depth == 0 && len(c.saved) == 0 {
-		c.unread = slices.DeleteFunc(c.unread, func(key string) bool { return !byKey || u.Path[0].Key == key })
+		c.unreadSettings = slices.DeleteFunc(c.unreadSettings, func(key string) bool { return !byKey || u.Path[0].Key == key })
 	}
 	if u.Lenient || !byKey || l.fills(u.Path[0].Key) {
 		return
@@ -202,7 +202,7 @@ func (c *compiler) useInput(l *level, u refs.Use) {
 	}
 }
 
-// appendObject writes members as a JSON object.
+// appendObject appends members as a JSON object.
 func appendObject(dst []byte, list []objectMember) []byte {
 	dst = append(dst, '{')
 	for i, m := range list {

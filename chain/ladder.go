@@ -9,13 +9,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// span is from which rung to which the functions of a step stand; the zero value is that of a step that calls none.
-type span struct {
+// rungRange is the range of rungs that a step's functions are on. The zero value is that of a step without such functions.
+type rungRange struct {
 	any       bool
 	low, high int
 }
 
-func (s *span) cover(other span) {
+func (s *rungRange) extend(other rungRange) {
 	switch {
 	case !other.any:
 	case !s.any:
@@ -25,34 +25,34 @@ func (s *span) cover(other span) {
 	}
 }
 
-// one reports whether all functions stand on one rung.
-func (s *span) one() bool { return s.low == s.high }
+// isSingle reports whether all functions are on one rung.
+func (s *rungRange) isSingle() bool { return s.low == s.high }
 
-// climb has steps that call functions of different rungs run in the order written: what is decided of a call depends on what
-// was called before it, and not on which is faster. Those of one rung run side by side, as what one of them calls does not
-// let another pass. The elements of a forEach over several rungs run one after the other, whatever its concurrency. The
-// plans of inline chains are made before the one that they stand in.
-func (p *plan) climb(rung func(*steps.Entry) int) {
+// orderByRung makes steps whose functions are on different rungs run in the order written, so that decisions about a call depend on the
+// calls before it and not on timing. Steps on one rung run side by side: a call does not allow another on its own rung to be skipped. A
+// forEach over several rungs runs its elements one after another, whatever its concurrency. The plans of inline chains are ordered before
+// the plan around them.
+func (p *plan) orderByRung(rung func(*steps.Entry) int) {
 	var earlier []*plannedStep
 	for _, s := range p.steps {
 		if s.inline != nil {
 			for _, inner := range s.inline.steps {
-				s.rungs.cover(inner.rungs)
+				s.rungs.extend(inner.rungs)
 			}
 		} else if s.fn != nil {
 			if n := rung(s.fn); n >= 0 {
-				s.rungs = span{true, n, n}
+				s.rungs = rungRange{true, n, n}
 			}
 		}
 		if !s.rungs.any {
 			continue
 		}
-		if !s.rungs.one() {
+		if !s.rungs.isSingle() {
 			s.concurrency = 1
 		}
 		before := s.after
 		for _, e := range earlier {
-			if alike := e.rungs == s.rungs && s.rungs.one(); !alike && !slices.Contains(before, e.number) {
+			if alike := e.rungs == s.rungs && s.rungs.isSingle(); !alike && !slices.Contains(before, e.number) {
 				s.after = append(s.after, e.number)
 			}
 		}
@@ -60,29 +60,28 @@ func (p *plan) climb(rung func(*steps.Entry) int) {
 	}
 }
 
-// notes are what functions warn of while a chain runs.
-type notes struct {
+// warningLog collects the warnings of functions while a chain runs.
+type warningLog struct {
 	mu   sync.Mutex
 	list []*fault.Error
-	told map[string]bool // by place and message: the elements of a forEach share theirs
+	seen map[string]bool // by pointer and message, which the elements of a forEach share
 }
 
-func (n *notes) add(f *fault.Error) {
+func (n *warningLog) add(f *fault.Error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	is := f.At + " " + f.Message
-	if n.told[is] || len(n.list) == maxWarnings {
+	key := f.At + " " + f.Message
+	if n.seen[key] || len(n.list) == maxWarnings {
 		return
 	}
-	if n.told == nil {
-		n.told = map[string]bool{}
+	if n.seen == nil {
+		n.seen = map[string]bool{}
 	}
-	n.told[is], n.list = true, append(n.list, f)
+	n.seen[key], n.list = true, append(n.list, f)
 }
 
-// close adds what was taken down to the warnings, in the order of the steps. A function that was abandoned may still run: what
-// it warns of after that is never read.
-func (n *notes) close(s *exchange) {
+// flush adds the warnings to the answer, in the order of the steps. Later warnings, from abandoned functions, are ignored.
+func (n *warningLog) flush(s *requestState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {

@@ -20,7 +20,7 @@ var long = `"` + strings.Repeat("a word and another, ", 60) + `"`
 func TestLeanSays(t *testing.T) {
 	t.Parallel()
 	const whole = ""
-	e := engineOf(t, writing(), chain.Options{Lite: true}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{Lite: true}, true)
 	http := func(body string) string {
 		return `{"status":200,"headers":{"etag":` + long + `},"body":` + body + `}`
 	}
@@ -102,7 +102,7 @@ func TestLeanSays(t *testing.T) {
 // TestLeanOfNothing: a deletion that answers null says that it deleted, and there is nothing to fetch.
 func TestLeanOfNothing(t *testing.T) {
 	t.Parallel()
-	e := engineOf(t, writing(), chain.Options{Lite: true}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{Lite: true}, true)
 	for request, want := range map[string]string{
 		`{"steps":[` + stepOf("do.destroy", "null", "") + `]}`:               `{"deleted":true}`,
 		`{"steps":[` + stepOf("do.destroy", "null", "") + `],"verify":true}`: `null`,
@@ -143,7 +143,7 @@ func TestLeanDeletes(t *testing.T) {
 // TestLeanProbe: what has no lean form and does not fit is a probe like any other result.
 func TestLeanProbe(t *testing.T) {
 	t.Parallel()
-	e := engineOf(t, writing(), chain.Options{MaxTotalTokens: 300}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 300}, true)
 	for _, answer := range []string{long, wide(`"error":"locked","more":` + long), `[` + long + `,` + long + `]`} {
 		for _, fn := range []string{"do.edit", "do.destroy"} {
 			got := e.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":200},"lite":true,"steps":[%s]}`, stepOf(fn, answer, "")), nil)

@@ -75,7 +75,7 @@ func TestHiddenFunctions(t *testing.T) {
 // TestTokensBelongToTheirCaller: another caller's token reads as an expired one.
 func TestTokensBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
-	e := engine(t, &world{}, chain.Options{MaxTotalTokens: budget.LeastTokens, Lite: true})
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: budget.MinTokens, Lite: true})
 	answer := e.Run(context.Background(), []byte(`{"steps":[{"fn":"test.items","args":{"n":500}}]}`), &chain.Caller{ID: "ada"})
 	token := find(answer.JSON, true, "continuation_token").Str
 	for caller, want := range map[string]fault.Code{"ada": "", "bob": fault.TokenExpired, "": fault.TokenExpired} {

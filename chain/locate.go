@@ -12,24 +12,23 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxLocated bounds the bytes that are walked to find the positions of faults; those beyond have the position of a value around
-// them.
+// maxLocated bounds the bytes that are searched for the positions of faults. Later faults get the position of a value around them.
 const maxLocated = 64 << 20
 
-// wanted is a fault whose position is looked for.
-type wanted struct {
-	fault  *fault.Error
-	left   []string // of its JSON Pointer
-	offset int      // of the nearest value around it
+// faultTarget is a fault whose position is being looked for.
+type faultTarget struct {
+	fault     *fault.Error
+	remaining []string // of its JSON Pointer
+	offset    int      // of the nearest value around it
 }
 
-// Locate finds the lines and columns, in a chain's text, of faults that have none: of the values at their JSON Pointers (At), or of the
-// nearest values around them that are there. Text that is no JSON gives none.
+// Locate sets the lines and columns of faults that have none, in a chain's text: of the values at their JSON Pointers (At), or of the
+// nearest existing values around them. It does nothing if text is not JSON.
 func Locate(text []byte, list []*fault.Error) {
-	var all []*wanted
+	var all []*faultTarget
 	for _, f := range list {
 		if f.Line == 0 {
-			all = append(all, &wanted{fault: f, left: pointerTokens(f.At)})
+			all = append(all, &faultTarget{fault: f, remaining: pointerTokens(f.At)})
 		}
 	}
 	if len(all) == 0 || !gjson.ValidBytes(text) {
@@ -37,21 +36,21 @@ func Locate(text []byte, list []*fault.Error) {
 	}
 	walked := 0
 	descend(gjson.ParseBytes(text), all, &walked)
-	slices.SortStableFunc(all, func(a, b *wanted) int { return cmp.Compare(a.offset, b.offset) })
-	p := places{text: text}
+	slices.SortStableFunc(all, func(a, b *faultTarget) int { return cmp.Compare(a.offset, b.offset) })
+	p := positionCounter{text: text}
 	for _, w := range all {
-		w.fault.Line, w.fault.Column = p.of(w.offset)
+		w.fault.Line, w.fault.Column = p.advance(w.offset)
 	}
 }
 
-// descend finds the offsets of what is wanted within a value.
-func descend(value gjson.Result, all []*wanted, walked *int) {
-	within := map[string][]*wanted{}
+// descend finds the offsets of targets within a value.
+func descend(value gjson.Result, all []*faultTarget, walked *int) {
+	within := map[string][]*faultTarget{}
 	for _, w := range all {
 		w.offset = value.Index
-		if len(w.left) > 0 {
-			within[w.left[0]] = append(within[w.left[0]], w)
-			w.left = w.left[1:]
+		if len(w.remaining) > 0 {
+			within[w.remaining[0]] = append(within[w.remaining[0]], w)
+			w.remaining = w.remaining[1:]
 		}
 	}
 	if *walked += len(value.Raw); len(within) == 0 || *walked > maxLocated {
@@ -59,7 +58,7 @@ func descend(value gjson.Result, all []*wanted, walked *int) {
 	}
 	isArray, i := value.IsArray(), -1
 	if !isArray && !value.IsObject() {
-		return // of which gjson would give the value itself
+		return // gjson would pass the value itself
 	}
 	value.ForEach(func(key, v gjson.Result) bool {
 		name := key.Str
@@ -68,21 +67,21 @@ func descend(value gjson.Result, all []*wanted, walked *int) {
 			name = strconv.Itoa(i)
 		}
 		if inner := within[name]; inner != nil {
-			delete(within, name) // of duplicates the first
+			delete(within, name) // the first of duplicate keys
 			descend(v, inner, walked)
 		}
 		return len(within) > 0
 	})
 }
 
-// places gives the lines and columns of offsets, which come in ascending order.
-type places struct {
+// positionCounter converts offsets, in ascending order, to lines and columns.
+type positionCounter struct {
 	text           []byte
 	at             int
 	lines, columns int // before at
 }
 
-func (p *places) of(offset int) (line, column int) {
+func (p *positionCounter) advance(offset int) (line, column int) {
 	offset = min(max(offset, p.at), len(p.text))
 	passed := p.text[p.at:offset]
 	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
@@ -93,7 +92,7 @@ func (p *places) of(offset int) (line, column int) {
 	return p.lines + 1, p.columns + 1
 }
 
-// position gives the line and column, both from 1, of a byte offset; columns count characters.
+// position returns the line and column of a byte offset, both from 1. Columns count characters.
 func position(text []byte, offset int) (line, column int) {
-	return (&places{text: text}).of(offset)
+	return (&positionCounter{text: text}).advance(offset)
 }

@@ -32,7 +32,7 @@ func TestMentions(t *testing.T) {
 		{`{"steps":[{"fn":"a","fnn":"b"}]}`, "/steps/0/fn a", false, 1},
 		{`{"resume":"r","replace":{"0":1}}`, "", true, 1},
 	} {
-		m, faults := chain.Mentions([]byte(one.text))
+		m, faults := chain.FindMentions([]byte(one.text))
 		var got []string
 		for _, f := range m.Functions {
 			got = append(got, f.At, f.Function)
@@ -49,7 +49,7 @@ func FuzzMentions(f *testing.F) {
 	f.Add(`{"st\u0065ps":[{"f\u006e":"a"}],"return":"$0"}`)
 	f.Add(`{"steps":[{"fn":"a"}],"continuation_token":"x"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, faults := chain.Mentions([]byte(text))
+		m, faults := chain.FindMentions([]byte(text))
 		fn, wrong := chain.Saved("x", []byte(text), &chain.Options{})
 		if len(wrong) > 0 {
 			return

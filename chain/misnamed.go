@@ -9,18 +9,18 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Names that other formats have for a step's fn and args.
+// Names that other formats use for fn and args.
 var (
-	likeFn   = []string{"tool", "tool_name", "toolName", "name", "function", "function_name", "functionName", "func", "call", "action", "method"}
+	likeFn = []string{"tool", "tool_name", "toolName", "name", "function", "function_name", "functionName", "func", "call", "action",
+		"method"}
 	likeArgs = []string{"arguments", "params", "parameters", "input", "inputs"}
 )
 
-// maxShownArgs bounds, in characters, what a fault repeats of a step.
+// maxShownArgs is how many characters of a step a fault repeats.
 const maxShownArgs = 300
 
-// misnamed is one fault for a step that has its fn or its args under another name, which shows the step as it should be;
-// nil: it has not.
-func misnamed(step gjson.Result, at string) *fault.Error {
+// misnamedFault is the fault for a step whose fn or args has another name. It shows the corrected step. nil: the step has no such field.
+func misnamedFault(step gjson.Result, at string) *fault.Error {
 	fn, args := step.Get("fn"), step.Get("args")
 	hasKind := fn.Exists() || step.Get("expr").Exists() || step.Get("chain").Exists()
 	hasArgs := args.Exists()
@@ -44,7 +44,8 @@ func misnamed(step gjson.Result, at string) *fault.Error {
 	if args.Exists() {
 		shown += `"args":` + fault.ClipRunes(args.Raw, maxShownArgs)
 	}
-	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "), strings.TrimSuffix(shown, ",")).Under(at)
+	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "),
+		strings.TrimSuffix(shown, ",")).Under(at)
 	f.Available = stepShape.names
 	return f
 }

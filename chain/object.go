@@ -8,10 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// objectMember is one member of an object: its name and the raw value.
 type objectMember struct{ name, raw string }
 
-// members lists the members of a raw object; of duplicates, which the decoder refuses, nothing is known here.
+// members lists the members of a raw object. Duplicate keys were refused before.
 func members(object []byte) []objectMember {
 	var list []objectMember
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
@@ -21,7 +20,7 @@ func members(object []byte) []objectMember {
 	return list
 }
 
-// withoutNulls copies an object without those of the named members that are null.
+// withoutNulls copies an object without the named members that are null.
 func withoutNulls(object []byte, names []string) []byte {
 	out := []byte{'{'}
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
@@ -37,19 +36,19 @@ func withoutNulls(object []byte, names []string) []byte {
 	return append(out, '}')
 }
 
-// hasKey reports whether a raw object has a member of that name.
+// hasKey reports whether a raw object has a member with this name.
 func hasKey(object []byte, name string) bool {
 	return hasMember(object, func(key string) bool { return key == name })
 }
 
-// hasMember reports whether a raw object has a member whose name is one that is looked for.
-func hasMember(object []byte, is func(name string) bool) (found bool) {
+// hasMember reports whether a raw object has a member whose name satisfies is.
+func hasMember(object []byte, satisfies func(name string) bool) (ok bool) {
 	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
 		return false
 	}
 	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
-		found = is(key.String())
-		return !found
+		ok = satisfies(key.String())
+		return !ok
 	})
-	return found
+	return ok
 }

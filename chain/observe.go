@@ -9,179 +9,175 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Observer is told of the requests that an Engine carries out and of their steps, for logs, metrics and traces. Many
-// goroutines call it at once, and what they run waits for it: it must return at once, and must change nothing that it is
-// given.
+// Observer is notified of the requests that an Engine carries out and of their steps, for logs, metrics and traces. It is called
+// concurrently and on the path of the chain, so it must return at once. It must not change its arguments.
 //
-// Both methods give a context, which descends from theirs, and a function that is told of the end, once; either may be nil.
-// An observer that panics changes nothing of the chain, and is told nothing more of what it panicked about.
+// Both methods return a context derived from theirs, and a function that is called once at the end. Either may be nil. A panic in an
+// observer does not affect the chain; the observer hears no more of that request or step.
 type Observer interface {
-	// Request tells that a request begins. All that is done for it runs in the context that is given.
-	Request(ctx context.Context, r *Observed) (context.Context, func(*Ended))
-	// Step tells that a step begins, one of an inline chain too, but not each element of a forEach. Its calls run in the context
-	// that is given. ctx descends from what Request gave, and in an inline chain from what Step gave for the step around it.
+	// Request reports the start of a request. All work for the request runs in the returned context.
+	Request(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd))
+	// Step reports the start of a step, including those of inline chains, but not each element of a forEach. The step's calls run in the
+	// returned context. ctx is derived from that of Request, or in an inline chain from that of the step around it.
 	//
-	// There may be a million of them in a request: what is told of them are values, for which no memory has to be found.
-	Step(ctx context.Context, s ObservedStep) (context.Context, func(StepEnded))
+	// A request may have a million steps. Step and its end are passed as values, so that they need no allocation.
+	Step(ctx context.Context, s StepInfo) (context.Context, func(StepEnd))
 }
 
-// Identifier is an Observer that tells requests apart by ids, which a front end may give to its callers: who reports a failure
-// can name it, and the operator finds it in the logs.
+// Identifier is an Observer that gives requests ids. A front end may show them to its callers, who can then name a failure that the
+// operator finds in the logs.
 type Identifier interface {
 	Observer
-	// Identify gives a context, which descends from ctx, and an id. What is then begun in that context, one request or several
-	// of one caller, is told of under this id: given, which an earlier Identify gave, or a new one where given is "". A new one
-	// must be different each time, and tell nothing of other requests: not how many there are either. "": there is none, and
-	// the context is not used.
-	Identify(ctx context.Context, given string) (own context.Context, id string)
+	// Identify returns a context derived from ctx, and an id for all requests of a caller that begin in it. given is an id from an
+	// earlier Identify, or "" for a new one. New ids are unique and reveal nothing of other requests, not even their number. An empty id
+	// means that there is none; the context is not used then.
+	Identify(ctx context.Context, given string) (observed context.Context, id string)
 }
 
-// Kind is what a request asks for.
+// Kind is the kind of a request.
 type Kind string
 
-// The kinds.
+// The kinds of requests.
 const (
-	KindChain   Kind = "chain"   // that a chain is run
-	KindPlan    Kind = "plan"    // that a chain is compiled, and nothing of it run: a dry run, a check
-	KindCall    Kind = "call"    // that one function is called (Engine.Call)
-	KindFetch   Kind = "fetch"   // more of a kept result
-	KindDeliver Kind = "deliver" // what the front end has made, such as help, or what a search found (Engine.Deliver)
-	KindRefuse  Kind = "refuse"  // what the front end could make no request of (Engine.Refuse)
-	KindPass    Kind = "pass"    // a call that the front end makes by itself, and tells of by Engine.Observe
+	KindChain   Kind = "chain"   // runs a chain
+	KindPlan    Kind = "plan"    // compiles a chain without running it: a dry run or a check
+	KindCall    Kind = "call"    // calls one function (Engine.Call)
+	KindFetch   Kind = "fetch"   // fetches from a stored result
+	KindDeliver Kind = "deliver" // answers a value of the front end, such as help or search results (Engine.Deliver)
+	KindRefuse  Kind = "refuse"  // answers with faults that the front end found (Engine.Refuse)
+	KindPass    Kind = "pass"    // a call that the front end makes itself and reports by Engine.Observe
 )
 
-// Observed is a request that begins. Label and Name are words of its caller.
-type Observed struct {
+// RequestInfo describes a request at its start. Label and Name come from its caller.
+type RequestInfo struct {
 	Kind    Kind
-	Caller  string    // ID of the Caller
-	Label   string    // of the Caller
-	Name    string    // of the chain, "" where it has none
-	Steps   int       // of the outermost chain as it is written; 1 for a call
+	Caller  string    // Caller.ID
+	Label   string    // Caller.Label
+	Name    string    // of the chain; "": none
+	Steps   int       // of the outermost chain as written; 1 for a call
 	Bytes   int       // of the request
-	Started time.Time // when it came, which is before it was decoded
+	Started time.Time // when it came, before it was decoded
 }
 
-// Ended is what came of a request.
-type Ended struct {
+// RequestEnd describes a request at its end.
+type RequestEnd struct {
 	Err      *fault.Error   // as in Answer; nil: ok
 	Faults   []*fault.Error // as in Answer
-	Function string         // the one that a call called, or by which a chain failed, by its canonical name; "" where there is none
+	Function string         // the canonical name of the function that a call called, or whose failure failed a chain; "": none
 
 	Skipped  int   // steps of the outermost chain that did not run
-	Calls    int64 // of functions, repetitions and those of inline chains included
-	Cached   int64 // of these, calls that the call cache answered
+	Calls    int64 // of functions, including repetitions and inline chains
+	Cached   int64 // of Calls, those that the call cache answered
 	Warnings int
 
 	Bytes  int  // of the answer
-	Tokens int  // of the answer; of one in its lite form estimated
-	Kept   int  // estimated: tokens of results that the answer does not hold, intermediate ones and what a probe or a lean form stands for
-	Probe  bool // the answer holds a probe in the place of the result
-	Lean   bool // or the lean form of a write
+	Tokens int  // of the answer; estimated if it is lite
+	Kept   int  // estimated tokens of results that are not in the answer: intermediate ones, and what a probe or a lean form replaces
+	Probe  bool // the answer has a probe of the result
+	Lean   bool // the answer has the lean form of a write
 
 	Took time.Duration
 }
 
-// ObservedStep is a step that begins.
-type ObservedStep struct {
+// StepInfo describes a step at its start.
+type StepInfo struct {
 	Number   int    // in its own chain
 	At       string // its JSON Pointer in the request, such as /steps/1/chain/steps/0
-	Function string // by its canonical name; "expr": an expression; "": an inline chain
+	Function string // the canonical name; "expr" for an expression, "" for an inline chain
 	Effect   steps.Effect
 	ForEach  bool
 }
 
-// StepEnded is what came of a step.
-type StepEnded struct {
+// StepEnd describes a step at its end.
+type StepEnd struct {
 	Status   string       // ok, failed or skipped
-	Reason   string       // of a skipped one
-	Err      *fault.Error // of a failed one; else nil
-	Function string       // the one that failed; not the step's own in an inline chain
+	Reason   string       // why it was skipped
+	Err      *fault.Error // why it failed; else nil
+	Function string       // the function that failed, which in an inline chain is not the step's own
 	Calls    int64        // of functions
-	Elements int          // of its forEach; -1: it has none
+	Elements int          // of its forEach; -1: none
 	Took     time.Duration
 }
 
-// Observe tells the engine's Observer of a request that a front end carries out by itself: r.Kind is KindPass. What it gives is
-// never nil; a zero r.Started is now, and a zero Ended.Took the time since. Without an observer nothing is done.
-func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, func(*Ended)) {
+// Observe reports a request that a front end carries out itself (KindPass) to the engine's Observer. A zero r.Started means now; a zero
+// Ended.Took means the time since. The returned function is never nil. Without an observer, Observe does nothing.
+func (e *Engine) Observe(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd)) {
 	if e.o.Observer == nil {
-		return ctx, func(*Ended) {}
+		return ctx, func(*RequestEnd) {}
 	}
-	o := &observation{observer: e.o.Observer, about: *r}
-	if o.about.Started.IsZero() {
-		o.about.Started = time.Now()
+	o := &observation{observer: e.o.Observer, info: *r}
+	if o.info.Started.IsZero() {
+		o.info.Started = time.Now()
 	}
-	return o.begin(ctx), func(end *Ended) {
-		told := *end
-		if told.Took == 0 {
-			told.Took = time.Since(o.about.Started)
+	return o.begin(ctx), func(end *RequestEnd) {
+		result := *end
+		if result.Took == 0 {
+			result.Took = time.Since(o.info.Started)
 		}
-		o.end(&told)
+		o.end(&result)
 	}
 }
 
-// Identify gives a context for what a front end does for one call of a caller, and the id under which the engine's Observer tells of
-// it: given, which an earlier Identify gave, or a new one where given is "". "" and ctx itself: nobody gives ids, as the Observer
-// is no Identifier or there is none.
-func (e *Engine) Identify(ctx context.Context, given string) (own context.Context, id string) {
+// Identify is Identifier.Identify of the engine's Observer. It returns ctx and "" if the Observer is not an Identifier or gives no id.
+func (e *Engine) Identify(ctx context.Context, given string) (observed context.Context, id string) {
 	observer, gives := e.o.Observer.(Identifier)
 	if !gives {
 		return ctx, ""
 	}
 	defer func() {
-		if recover() != nil || own == nil || id == "" {
-			own, id = ctx, ""
+		if recover() != nil || observed == nil || id == "" {
+			observed, id = ctx, ""
 		}
 	}()
 	return observer.Identify(ctx, given)
 }
 
-// observation is a request whose observer is told of it.
+// observation is a request that is reported to an observer.
 type observation struct {
 	observer Observer
-	about    Observed
-	ended    func(*Ended)
+	info     RequestInfo
+	ended    func(*RequestEnd)
 	begun    bool
-	told     Ended
+	result   RequestEnd
 	run      *run // nil: nothing ran
 }
 
-// begin tells that the request begins, which o.about is about.
-func (o *observation) begin(ctx context.Context) (own context.Context) {
+// begin reports the start of the request that o.info describes.
+func (o *observation) begin(ctx context.Context) (observed context.Context) {
 	o.begun = true
 	defer func() {
-		if recover() != nil || own == nil {
-			own = ctx
+		if recover() != nil || observed == nil {
+			observed = ctx
 		}
 	}()
-	own, o.ended = o.observer.Request(ctx, &o.about)
-	return own
+	observed, o.ended = o.observer.Request(ctx, &o.info)
+	return observed
 }
 
-// end tells what came of it, once.
-func (o *observation) end(e *Ended) {
-	defer func() { _ = recover() }() // it is not worth an answer
+// end reports the end of the request, once.
+func (o *observation) end(e *RequestEnd) {
+	defer func() { _ = recover() }() // a panic of the observer must not cost the answer
 	if ended := o.ended; ended != nil {
 		o.ended = nil
 		ended(e)
 	}
 }
 
-// begins tells the observer of the request that was decoded.
-func (s *exchange) begins(ctx context.Context, kind Kind, r *request, bytes int) context.Context {
+// observeBegin reports the start of a decoded request to the observer.
+func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *request, bytes int) context.Context {
 	o := s.observation
 	if o == nil {
 		return ctx
 	}
-	o.about = Observed{Kind: kind, Caller: s.owner, Label: s.label, Bytes: bytes, Started: s.started}
+	o.info = RequestInfo{Kind: kind, Caller: s.caller, Label: s.label, Bytes: bytes, Started: s.started}
 	if r != nil {
-		o.about.Name, o.about.Steps = r.Name, len(r.Steps)
+		o.info.Name, o.info.Steps = r.Name, len(r.Steps)
 	}
 	return o.begin(ctx)
 }
 
-// kind is what a decoded request asks for; nil: it could not be decoded.
-func (s *exchange) kind(r *request) Kind {
+// requestKind returns the kind of a decoded request; r is nil if it could not be decoded.
+func (s *requestState) requestKind(r *request) Kind {
 	switch {
 	case r != nil && r.fetch != nil:
 		return KindFetch
@@ -193,40 +189,41 @@ func (s *exchange) kind(r *request) Kind {
 	return KindChain
 }
 
-// conclude makes an answer of a panic, whose cause only logs have, and tells the observer what came of the request. It is deferred.
-func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
+// finish turns a panic into an answer and reports the end of the request to the observer and the journal. It is deferred. Only logs show
+// the cause of a panic.
+func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 	if panicked := recover(); panicked != nil {
-		*a = s.failure(ctx, stopped(panicked, "a defect of onecall stopped this request"))
+		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))
 	}
-	s.answered(*a)
+	s.journalAnswer(*a)
 	o := s.observation
 	if o == nil {
 		return
 	}
-	defer func() { _ = recover() }() // it is not worth an answer
+	defer func() { _ = recover() }() // a panic of the observer must not cost the answer
 	if !o.begun {
-		s.begins(ctx, kind, nil, 0)
+		s.observeBegin(ctx, kind, nil, 0)
 	}
-	e := &o.told
+	e := &o.result
 	e.Err, e.Faults, e.Warnings, e.Bytes = (*a).Error, (*a).Faults, len((*a).Warnings), len((*a).JSON)
 	if e.Tokens == 0 {
-		e.Tokens = s.estimate(1, func(int) []byte { return (*a).JSON }, mostSample)
+		e.Tokens = s.estimate(1, func(int) []byte { return (*a).JSON }, maxSample)
 	}
 	if r := o.run; r != nil {
-		e.Calls, e.Cached = r.made(), r.cached.Load()
+		e.Calls, e.Cached = r.callCount(), r.cached.Load()
 		for i := range r.steps {
 			if r.steps[i].status == statusSkipped {
 				e.Skipped++
 			}
 		}
-		e.Function = s.blamed(r, e.Err)
+		e.Function = s.failedFunction(r, e.Err)
 	}
 	e.Took = time.Since(s.started)
 	o.end(e)
 }
 
-// blamed is the function of a call, or the one by which a chain failed; "": none.
-func (s *exchange) blamed(r *run, failure *fault.Error) string {
+// failedFunction returns the function of a call, or the one that failed a chain, or "".
+func (s *requestState) failedFunction(r *run, failure *fault.Error) string {
 	if s.single != nil {
 		return r.plan.steps[0].name()
 	}
@@ -238,38 +235,38 @@ func (s *exchange) blamed(r *run, failure *fault.Error) string {
 	return ""
 }
 
-// made is the number of calls of functions.
-func (r *run) made() (calls int64) {
+// callCount returns the number of calls of functions.
+func (r *run) callCount() (calls int64) {
 	for i := range r.steps {
 		calls += r.steps[i].calls
 	}
 	return calls
 }
 
-// tellKept takes note of the results that an answer which was made does not hold.
-func (d *draft) tellKept(probe bool) {
-	o := d.observation
+// observeKept counts the tokens of results that the answer does not have.
+func (b *answerBuilder) observeKept(probe bool) {
+	o := b.observation
 	if o == nil {
 		return
 	}
-	e := &o.told
-	e.Probe, e.Lean = probe, d.leaned && !probe
+	e := &o.result
+	e.Probe, e.Lean = probe, b.isLean && !probe
 	switch {
-	case d.tokens != nil:
-		e.Kept = d.kept
+	case b.stepTokens != nil:
+		e.Kept = b.keptTokens
 	case o.run != nil:
-		e.Kept = o.run.intermediate()
+		e.Kept = o.run.intermediateTokens()
 	}
 	switch {
 	case e.Lean:
-		e.Kept += d.roughly(o.run.steps[len(o.run.steps)-1].raw)
+		e.Kept += b.estimateText(o.run.steps[len(o.run.steps)-1].raw)
 	case probe:
-		e.Kept += d.roughly(d.result)
+		e.Kept += b.estimateText(b.result)
 	}
 }
 
-// intermediate estimates the tokens of the results that are not returned.
-func (r *run) intermediate() int {
+// intermediateTokens estimates the tokens of the results that are not returned.
+func (r *run) intermediateTokens() int {
 	if r.single != nil {
 		return 0
 	}
@@ -277,31 +274,31 @@ func (r *run) intermediate() int {
 	if r.plan.ret == nil {
 		n--
 	}
-	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, leastSample)
+	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, minSample)
 }
 
-// roughly estimates the tokens of a text.
-func (s *exchange) roughly(text []byte) int {
-	return s.estimate(1, func(int) []byte { return text }, leastSample)
+// estimateText estimates the tokens of a text.
+func (s *requestState) estimateText(text []byte) int {
+	return s.estimate(1, func(int) []byte { return text }, minSample)
 }
 
-// What is counted for an estimate, in bytes: pieces of a fourth of it all, within these bounds. It takes less time than a
-// call. Of several short results, which come by thousands, too little is kept for it to be worth that time.
+// An estimate counts pieces that make up a quarter of the text, within these bounds of bytes. That takes less time than a call. Several
+// short results, which come in thousands, are not worth even that.
 const (
-	pieceBytes  = 64
-	leastSample = 2 * pieceBytes
-	mostSample  = 16 * pieceBytes
+	pieceBytes = 64
+	minSample  = 2 * pieceBytes
+	maxSample  = 16 * pieceBytes
 
-	tooLittle  = 2 * leastSample
-	tokenBytes = 3 // of a token in short JSON, about
+	guessBelow = 2 * minSample
+	tokenBytes = 3 // about, in short JSON
 )
 
-// samples are spare buffers for what is counted.
-var samples = sync.Pool{New: func() any { return new([mostSample]byte) }}
+// samples is a pool of buffers for the pieces.
+var samples = sync.Pool{New: func() any { return new([maxSample]byte) }}
 
-// estimate estimates the tokens of n texts, as if they were one, from pieces that stand at even distances in it. A single
-// text of up to least bytes, which is at most mostSample, is counted; several that are short together are guessed by their size.
-func (s *exchange) estimate(n int, text func(i int) []byte, least int) int {
+// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most least bytes (least ≤
+// maxSample) is counted; several texts that are short together are guessed by their size.
+func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) int {
 	size := 0
 	for i := range n {
 		size += len(text(i))
@@ -309,20 +306,20 @@ func (s *exchange) estimate(n int, text func(i int) []byte, least int) int {
 	if size == 0 {
 		return 0
 	}
-	if size < tooLittle && n > 1 {
+	if size < guessBelow && n > 1 {
 		return max(1, size/tokenBytes)
 	}
-	most := min(max(size/4, least), mostSample) / pieceBytes * pieceBytes
-	buffer := samples.Get().(*[mostSample]byte)
+	sampleSize := min(max(size/4, minBytes), maxSample) / pieceBytes * pieceBytes
+	buffer := samples.Get().(*[maxSample]byte)
 	defer samples.Put(buffer)
-	sample := sampled(buffer[:0:most], n, text, max(0, size-most)/(most/pieceBytes-1))
+	sample := appendSample(buffer[:0:sampleSize], n, text, max(0, size-sampleSize)/(sampleSize/pieceBytes-1))
 	tokens := s.meter.Estimate(sample)
 	return int(float64(tokens) * float64(size) / float64(len(sample)))
 }
 
-// sampled fills up with pieces of the texts, with so many bytes between any two of them.
-func sampled(to []byte, n int, text func(i int) []byte, gap int) []byte {
-	skip, left := 0, pieceBytes // until the next piece, and of it
+// appendSample fills the capacity of to with pieces of the texts that are gap bytes apart.
+func appendSample(to []byte, n int, text func(i int) []byte, gap int) []byte {
+	skip, left := 0, pieceBytes // bytes until the next piece, and left in the current one
 	for i := range n {
 		for rest := text(i); len(to) < cap(to); {
 			if skip >= len(rest) {
@@ -340,28 +337,29 @@ func sampled(to []byte, n int, text func(i int) []byte, gap int) []byte {
 	return to
 }
 
-// beginStep tells the observer that a step begins; it gives what is called at its end, nil where nobody is to be told.
-func (r *run) beginStep(ctx context.Context, p *plannedStep) (own context.Context, ended func(StepEnded)) {
+// beginStep reports the start of a step to the observer. It returns the function to call at its end; nil: none.
+func (r *run) beginStep(ctx context.Context, p *plannedStep) (observed context.Context, ended func(StepEnd)) {
 	if r.observation == nil {
 		return ctx, nil
 	}
 	defer func() {
 		if recover() != nil {
-			own, ended = ctx, nil
-		} else if own == nil {
-			own = ctx
+			observed, ended = ctx, nil
+		} else if observed == nil {
+			observed = ctx
 		}
 	}()
-	return r.observation.observer.Step(ctx, ObservedStep{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
+	return r.observation.observer.Step(ctx,
+		StepInfo{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
 }
 
-// endStep tells it what came of the step.
-func (s *stepRun) endStep(p *plannedStep, ended func(StepEnded)) {
+// endStep reports the end of the step.
+func (s *stepRun) endStep(p *plannedStep, ended func(StepEnd)) {
 	if ended == nil {
 		return
 	}
-	defer func() { _ = recover() }() // it is not worth a step
-	e := StepEnded{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
+	defer func() { _ = recover() }() // a panic of the observer must not cost the step
+	e := StepEnd{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
 	if s.fn != nil {
 		e.Function = s.fn.Spec().Name
 	}

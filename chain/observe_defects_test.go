@@ -15,21 +15,21 @@ import (
 // saboteur is an observer that panics, or gives what cannot be used.
 type saboteur struct{ where string }
 
-func (s saboteur) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+func (s saboteur) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	switch s.where {
 	case "request":
 		panic("observer")
 	case "nothing":
 		return nil, nil
 	}
-	return ctx, func(*chain.Ended) {
+	return ctx, func(*chain.RequestEnd) {
 		if s.where == "ended" {
 			panic("observer")
 		}
 	}
 }
 
-func (s saboteur) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+func (s saboteur) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	switch s.where {
 	case "step":
 		panic("observer")
@@ -38,7 +38,7 @@ func (s saboteur) Step(ctx context.Context, _ chain.ObservedStep) (context.Conte
 	case "context":
 		return broken{ctx}, nil
 	}
-	return ctx, func(chain.StepEnded) {
+	return ctx, func(chain.StepEnd) {
 		if s.where == "step ended" {
 			panic("observer")
 		}
@@ -106,23 +106,23 @@ func shapeOf(answer []byte, bare bool) string {
 		}
 		return string(answer)
 	}
-	of := gjson.ParseBytes(answer)
-	if !of.Get("ok").Bool() {
-		return of.Get("error.code").Raw + of.Get("error.step").Raw + of.Get("error.message").Raw
+	structType := gjson.ParseBytes(answer)
+	if !structType.Get("ok").Bool() {
+		return structType.Get("error.code").Raw + structType.Get("error.step").Raw + structType.Get("error.message").Raw
 	}
-	shape := of.Get("usage.calls").Raw + "|" + of.Get("usage.kept").Raw + "|"
-	if result := of.Get("result"); !result.Get("continuation_token").Exists() {
+	shape := structType.Get("usage.calls").Raw + "|" + structType.Get("usage.kept").Raw + "|"
+	if result := structType.Get("result"); !result.Get("continuation_token").Exists() {
 		return shape + result.Raw
 	}
-	return shape + of.Get("result.shape").Raw
+	return shape + structType.Get("result.shape").Raw
 }
 
 // TestDefectsHaveACause holds that the cause of a panic in the engine is there for logs, and not in the answer.
 func TestDefectsHaveACause(t *testing.T) {
 	t.Parallel()
 	var told *fault.Error
-	o := observing{step: func(ctx context.Context) (context.Context, func(chain.StepEnded)) {
-		return broken{ctx}, func(e chain.StepEnded) { told = e.Err }
+	o := observing{step: func(ctx context.Context) (context.Context, func(chain.StepEnd)) {
+		return broken{ctx}, func(e chain.StepEnd) { told = e.Err }
 	}}
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
@@ -137,8 +137,8 @@ func TestDefectsHaveACause(t *testing.T) {
 func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	t.Parallel()
 	var told *fault.Error
-	o := observing{request: func(ctx context.Context) (context.Context, func(*chain.Ended)) {
-		return broken{ctx}, func(e *chain.Ended) { told = e.Err }
+	o := observing{request: func(ctx context.Context) (context.Context, func(*chain.RequestEnd)) {
+		return broken{ctx}, func(e *chain.RequestEnd) { told = e.Err }
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -152,18 +152,18 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 }
 
 type observing struct {
-	request func(context.Context) (context.Context, func(*chain.Ended)) // nil: not that
-	step    func(context.Context) (context.Context, func(chain.StepEnded))
+	request func(context.Context) (context.Context, func(*chain.RequestEnd)) // nil: not that
+	step    func(context.Context) (context.Context, func(chain.StepEnd))
 }
 
-func (o observing) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+func (o observing) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	if o.request != nil {
 		return o.request(ctx)
 	}
 	return ctx, nil
 }
 
-func (o observing) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+func (o observing) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	return o.step(ctx)
 }
 

@@ -29,7 +29,7 @@ func TestSampled(t *testing.T) {
 			}
 		}
 		most := pieceBytes * rapid.IntRange(2, 16).Draw(t, "pieces")
-		sample := sampled(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] }, max(0, len(all)-most)/(most/pieceBytes-1))
+		sample := appendSample(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] }, max(0, len(all)-most)/(most/pieceBytes-1))
 		switch {
 		case len(all) <= most && !bytes.Equal(sample, all):
 			t.Fatalf("%d of %d bytes", len(sample), len(all))
@@ -57,30 +57,30 @@ func TestEstimate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := e.newExchange(nil)
+	s := e.newRequestState(nil)
 	for name, text := range map[string]string{
 		"one sort":  strings.Repeat(`{"id":7,"name":"a thing of some sort"},`, 3000),
 		"two sorts": strings.Repeat(`"3f9a1c77-0b52-4d8e-9a66-d2c4e8f10b35",`, 1000) + strings.Repeat("plain words that go on and on, ", 3000),
 		"a list":    "[" + strings.Repeat("1234567,", 400) + "0]",
 	} {
 		exact := s.meter.Count([]byte(text))
-		if got := s.roughly([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
+		if got := s.estimateText([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
 			t.Errorf("%s: %d tokens of %d bytes, and not %d", name, got, len(text), exact)
 		}
 		halves := []string{text[:len(text)/2], text[len(text)/2:]}
-		if got := s.estimate(2, func(i int) []byte { return []byte(halves[i]) }, leastSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
+		if got := s.estimate(2, func(i int) []byte { return []byte(halves[i]) }, minSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
 			t.Errorf("%s in two parts: %d tokens, and not %d", name, got, exact)
 		}
 	}
 	many := func(int) []byte { return []byte(`{"id":"a-1","value":7}`) }
 	for _, n := range []int{2, 9, 11, 12, 50} { // guessed, and counted
 		one := s.meter.Count(many(0))
-		if got := s.estimate(n, many, leastSample); got < n*one/2 || got > n*one*2 {
+		if got := s.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
 			t.Errorf("%d short texts: %d tokens, and each has %d", n, got, one)
 		}
 	}
 	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)
-	if got, want := s.roughly(short), s.meter.Count(short); got != want || s.roughly(nil) != 0 {
+	if got, want := s.estimateText(short), s.meter.Count(short); got != want || s.estimateText(nil) != 0 {
 		t.Errorf("%d tokens, not %d", got, want)
 	}
 }

@@ -26,15 +26,15 @@ type watcher struct {
 }
 
 type watched struct {
-	chain.Observed
-	end   *chain.Ended
+	chain.RequestInfo
+	end   *chain.RequestEnd
 	steps []*watchedStep
 }
 
 type watchedStep struct {
-	chain.ObservedStep
+	chain.StepInfo
 	within string // At of the step around it
-	end    *chain.StepEnded
+	end    *chain.StepEnd
 }
 
 type watchedKey struct{}
@@ -49,12 +49,12 @@ func (w *watcher) mind(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-func (w *watcher) Request(ctx context.Context, r *chain.Observed) (context.Context, func(*chain.Ended)) {
+func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	own := &watched{Observed: *r}
+	own := &watched{RequestInfo: *r}
 	w.requests = append(w.requests, own)
-	return context.WithValue(ctx, watchedKey{}, watchedPlace{request: own}), func(e *chain.Ended) {
+	return context.WithValue(ctx, watchedKey{}, watchedPlace{request: own}), func(e *chain.RequestEnd) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if own.end != nil {
@@ -69,7 +69,7 @@ func (w *watcher) Request(ctx context.Context, r *chain.Observed) (context.Conte
 	}
 }
 
-func (w *watcher) Step(ctx context.Context, s chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	place, ok := ctx.Value(watchedKey{}).(watchedPlace)
@@ -77,7 +77,7 @@ func (w *watcher) Step(ctx context.Context, s chain.ObservedStep) (context.Conte
 		w.mind("%s runs in a context that the observer has not given", s.At)
 		return nil, nil
 	}
-	own := &watchedStep{ObservedStep: s}
+	own := &watchedStep{StepInfo: s}
 	if place.step != nil {
 		own.within = place.step.At
 	}
@@ -86,7 +86,7 @@ func (w *watcher) Step(ctx context.Context, s chain.ObservedStep) (context.Conte
 	}
 	place.request.steps = append(place.request.steps, own)
 	place.step = own
-	return context.WithValue(ctx, watchedKey{}, place), func(e chain.StepEnded) {
+	return context.WithValue(ctx, watchedKey{}, place), func(e chain.StepEnd) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if own.end != nil {
@@ -122,11 +122,11 @@ func TestObservedTree(t *testing.T) {
 		{"fn":"test.write","args":{"value":1}}],"return":"$0.total"}`), &chain.Caller{ID: "token:ci", Label: "a.jsonl:1"})
 	r := o.only(t)
 	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 || r.Started.IsZero() {
-		t.Errorf("%+v", r.Observed)
+		t.Errorf("%+v", r.RequestInfo)
 	}
 	var got []string
 	for _, s := range r.steps {
-		text := fmt.Sprintf("%s in %q: %s %s each=%t → %s%s calls=%d of=%d", s.At, s.within, cmp.Or(s.ObservedStep.Function, "chain"), s.Effect, s.ForEach, s.end.Status, s.end.Reason, s.end.Calls, s.end.Elements)
+		text := fmt.Sprintf("%s in %q: %s %s each=%t → %s%s calls=%d of=%d", s.At, s.within, cmp.Or(s.StepInfo.Function, "chain"), s.Effect, s.ForEach, s.end.Status, s.end.Reason, s.end.Calls, s.end.Elements)
 		if s.end.Err != nil {
 			text += fmt.Sprintf(" %s by %s", s.end.Err.Code, s.end.Function)
 		}
@@ -220,7 +220,7 @@ func TestObservedKinds(t *testing.T) {
 			answer := test.do(engine(t, &world{}, chain.Options{Observer: o}))
 			r := o.only(t)
 			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error || r.end.Tokens == 0 {
-				t.Errorf("%+v %+v: %s", r.Observed, r.end, answer.JSON)
+				t.Errorf("%+v %+v: %s", r.RequestInfo, r.end, answer.JSON)
 			}
 		})
 	}
@@ -237,18 +237,18 @@ func asError(f *fault.Error) error {
 func TestObservedPass(t *testing.T) {
 	t.Parallel()
 	o := &watcher{}
-	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(), &chain.Observed{Kind: chain.KindPass, Caller: "http"})
+	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(), &chain.RequestInfo{Kind: chain.KindPass, Caller: "http"})
 	if _, ok := ctx.Value(watchedKey{}).(watchedPlace); !ok {
 		t.Error("the context is not the observer's")
 	}
-	end(&chain.Ended{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
-	end(&chain.Ended{}) // of no effect
+	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
+	end(&chain.RequestEnd{}) // of no effect
 	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout || r.end.Function != "test.echo" {
-		t.Errorf("%+v %+v", r.Observed, r.end)
+		t.Errorf("%+v %+v", r.RequestInfo, r.end)
 	}
 	plain := context.Background()
-	same, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.Observed{Kind: chain.KindPass})
-	if end(&chain.Ended{}); same != plain {
+	same, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.RequestInfo{Kind: chain.KindPass})
+	if end(&chain.RequestEnd{}); same != plain {
 		t.Error("without an observer the context is another")
 	}
 }
@@ -292,7 +292,7 @@ func TestObservedTokens(t *testing.T) {
 		})
 	}
 	o := &watcher{}
-	engineOf(t, writing(), chain.Options{Observer: o}, true).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
+	engineOf(t, writingFunctions(), chain.Options{Observer: o}, true).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
 	cost := counter.Count([]byte(wide(`"id":7`)), -1)
 	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Kept-cost)) > .3*float64(cost) {
 		t.Errorf("%+v, want about %d kept", end, cost)

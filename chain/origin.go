@@ -14,19 +14,19 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// origin says where a value comes from, as far as that is known before anything runs: from a path in what a function gives. The zero
-// value is that of a value of which nothing is known.
+// origin says where a value comes from, as far as that is known before anything runs: from a path in the result of a function. The zero
+// value means that nothing is known.
 type origin struct {
-	fn     *steps.Entry // nil: not known
-	path   []schema.Element
-	arrays int      // how many [*] at the start of path stand for arrays around what fn gives: of a forEach, of repeat.collect
-	also   []string // types that the value may have instead, as nothing or another value may stand in its place
+	fn           *steps.Entry // nil: not known
+	path         []schema.Element
+	arrays       int      // how many leading [*] of path are arrays around the results of fn, made by a forEach or repeat.collect
+	alternatives []string // further types that the value may have, since null or orElse may replace it
 }
 
-// stepOrigins are those of what stands for values of one step within it.
-type stepOrigins struct {
+// stepValues has the origins of the values that one step can refer to within itself.
+type stepValues struct {
 	element origin // of $item
-	result  origin // of $result: what the call gives, then what collect joins, at last what references to the step see
+	result  origin // of $result: of the call, then after collect, then after select
 }
 
 var (
@@ -34,8 +34,7 @@ var (
 	anyElement  = schema.Element{Index: true, Key: "*"}
 )
 
-// at is the origin of what stands at a path in the value. In what [*] has made, an index chooses one element of those that were
-// mapped.
+// at returns the origin of what path selects from the value. An index into an array that [*] made selects one of its elements.
 func (o origin) at(path []schema.Element) origin {
 	if len(path) == 0 {
 		return o
@@ -49,15 +48,15 @@ func (o origin) at(path []schema.Element) origin {
 	return origin{fn: o.fn, path: append(full, path...), arrays: o.arrays}
 }
 
-// array is the origin of an array of such values.
+// array returns the origin of an array of such values.
 func (o origin) array() origin {
-	if len(o.also) > 0 {
-		o = origin{} // what the elements are is not known
+	if len(o.alternatives) > 0 {
+		o = origin{} // nothing is known of the elements
 	}
 	return origin{fn: o.fn, path: slices.Insert(slices.Clone(o.path), 0, eachElement), arrays: o.arrays + 1}
 }
 
-// types gives the JSON Schema types that the value may have, nil if they are not known; a fault if there can be no such value.
+// types returns the JSON Schema types that the value may have, or nil if they are not known. A value that cannot exist is a fault.
 func (o origin) types() (types []string, f *fault.Error) {
 	mapped := false
 	for _, element := range o.path[:o.arrays] {
@@ -65,7 +64,8 @@ func (o origin) types() (types []string, f *fault.Error) {
 			continue
 		}
 		if _, err := strconv.Atoi(element.Key); err != nil {
-			return nil, fault.New(fault.BadReference, "no member %q: this is an array of results. Take an element with [0], or all with [*]", fault.ClipRunes(element.Key, 60))
+			return nil, fault.New(fault.BadReference,
+				"no member %q: this is an array of results. Take an element with [0], or all with [*]", fault.ClipRunes(element.Key, 60))
 		}
 	}
 	if o.fn != nil {
@@ -77,46 +77,46 @@ func (o origin) types() (types []string, f *fault.Error) {
 		types = []string{"array"}
 	}
 	if types != nil {
-		types = append(types, o.also...)
+		types = append(types, o.alternatives...)
 	}
 	return types, nil
 }
 
-// value is what is known of the value of a text that is one reference; the zero value of any other.
+// value is what is known of a text that is a single reference. For any other text it is zero.
 type value struct {
 	origin
 	types []string // that it may have; nil: not known
 }
 
-// check finds fault with references to what can never be there, by the output schemas of the functions that give it. The value is
-// that of a single reference that is the whole text.
-func (c *compiler) check(l *level, p *plannedStep, uses []refs.Use) (v value) {
+// checkUses reports references to what cannot exist, by the output schemas of the functions. The value is that of a text that is a single
+// reference.
+func (c *compiler) checkUses(l *level, p *plannedStep, uses []refs.Use) (v value) {
 	var last *fault.Error
 	for i := range uses {
-		one, f := c.produced(l, p, &uses[i])
-		if f != nil && (last == nil || f.At != last.At || f.Message != last.Message) { // $0.itms and $0.itms[*].id of one expression
+		known, f := c.valueOf(l, p, &uses[i])
+		if f != nil && (last == nil || f.At != last.At || f.Message != last.Message) { // $0.itms and $0.itms[*].id in one expression
 			c.faults.add(f)
 			last = f
 		}
 		if len(uses) == 1 && uses[i].Whole {
-			v = one
+			v = known
 		}
 	}
 	return v
 }
 
-// produced gives what is known of the value that a reference takes, or the fault of one that can have none. p is the step whose text
-// it stands in; nil for `return`.
-func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *fault.Error) {
+// valueOf returns what is known of a reference's value, or the fault of a reference that cannot have one. p is the step that it stands
+// in; nil for `return`.
+func (c *compiler) valueOf(l *level, p *plannedStep, u *refs.Use) (v value, f *fault.Error) {
 	if u.Lenient || u.Status {
 		return value{}, nil
 	}
-	from := c.origin(l, p, u)
+	from := c.originOf(l, p, u)
 	if from.fn == nil && from.arrays == 0 {
 		return value{}, nil
 	}
-	var room [8]schema.Element
-	path, flat := elementsOf(room[:0], u.Path)
+	var buf [8]schema.Element
+	path, flat := elementsOf(buf[:0], u.Path)
 	v.origin = from.at(path)
 	if v.types, f = v.origin.types(); f != nil {
 		f = f.Under("")
@@ -130,21 +130,22 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 	if flat {
 		return value{origin{}.array(), []string{"array"}}, nil
 	}
-	if u.Expression && v.types != nil { // a key that may be missing is null
-		v.also = append(v.also, "null")
+	if u.Expression && v.types != nil { // a missing key is null
+		v.alternatives = append(v.alternatives, "null")
 		v.types = append(v.types, "null")
 	}
 	return v, nil
 }
 
-// warnUnlikely warns, once, of a reference to what no result of a function without an output schema has had so far, and to what a
-// schema allows but does not declare, where it declares something like it. A reference with ? says itself that there may be nothing.
+// warnUnlikely warns, once, of a reference to a member that no result of a function without an output schema has had so far, or that a
+// schema allows but does not declare while it declares a similar one. References with ? are not checked: they say that the value may be
+// missing.
 func (c *compiler) warnUnlikely(from origin, u *refs.Use) {
 	if from.fn == nil || slices.ContainsFunc(u.Path, func(s refs.Segment) bool { return s.Optional }) {
 		return
 	}
 	path, known := from.path[from.arrays:], "as far as results of it were seen"
-	f := from.fn.Unseen(path)
+	f := from.fn.UnseenPath(path)
 	if f == nil {
 		f, known = from.fn.Undeclared(path), "though others may be there"
 	}
@@ -156,29 +157,29 @@ func (c *compiler) warnUnlikely(from origin, u *refs.Use) {
 		w.Message += ": did you mean " + strconv.Quote(f.Nearest[0]) + "?"
 	}
 	for _, before := range c.warnings {
-		if before.Message == w.Message && before.At == c.placed(w).At {
+		if before.Message == w.Message && before.At == c.relocate(w).At {
 			return
 		}
 	}
 	c.warn(w)
 }
 
-// origin is that of what a reference starts from.
-func (c *compiler) origin(l *level, p *plannedStep, u *refs.Use) origin {
+// originOf returns the origin of the root of a reference.
+func (c *compiler) originOf(l *level, p *plannedStep, u *refs.Use) origin {
 	switch {
 	case u.Root == refs.RootStep && u.Step < len(l.planned) && l.planned[u.Step] != nil:
-		return l.planned[u.Step].gives
+		return l.planned[u.Step].origin
 	case u.Root == refs.RootResult:
-		return l.own.result
+		return l.values.result
 	case u.Root == refs.RootItem && p != nil:
-		return l.own.element
+		return l.values.element
 	case u.Root == refs.RootItem:
 		return l.element
 	}
 	return origin{}
 }
 
-// elementsOf appends a reference's path as steps take it, up to [**], whose elements are not known.
+// elementsOf appends a reference's path in the form of package schema, up to the first [**]: what follows is not known.
 func elementsOf(elements []schema.Element, path []refs.Segment) (all []schema.Element, flat bool) {
 	for _, segment := range path {
 		switch segment.Kind {
@@ -193,25 +194,25 @@ func elementsOf(elements []schema.Element, path []refs.Segment) (all []schema.El
 	return elements, false
 }
 
-// givenTo is the origin of what references to a step see, whose result after select is from somewhere.
-func givenTo(s *step, from origin) origin {
+// stepOrigin returns the origin of a step's result for references to it, given that after select.
+func stepOrigin(s *step, from origin) origin {
 	if s.OrElse != nil {
 		if kind := scalarType(s.OrElse); kind == "" || s.ForEach != nil {
-			from = origin{} // the other value may have members of its own
+			from = origin{} // orElse may have other members
 		} else {
-			from.also = append(slices.Clone(from.also), kind)
+			from.alternatives = append(slices.Clone(from.alternatives), kind)
 		}
 	}
 	if s.ForEach != nil {
 		from = from.array()
 	}
 	if s.When != nil {
-		from.also = append(slices.Clone(from.also), "null")
+		from.alternatives = append(slices.Clone(from.alternatives), "null")
 	}
 	return from
 }
 
-// scalarType is the JSON Schema type of a value that has no members; "" for an object or array.
+// scalarType returns the JSON Schema type of a scalar, or "" for an object or array.
 func scalarType(raw []byte) string {
 	switch {
 	case strings.IndexByte(`{[`, raw[0]) >= 0:
@@ -226,7 +227,7 @@ func scalarType(raw []byte) string {
 	return "number"
 }
 
-// arrayMembers names the members that are always arrays.
+// arrayMembers yields the names of members that are always arrays.
 func (v *value) arrayMembers() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if v.fn == nil {

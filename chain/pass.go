@@ -9,9 +9,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Pass calls one function of a caller for a front end that gives its result as it is: without plan, budget and answer. With a journal,
-// a call that is not safe to repeat is a run of one step. Its errors are those of steps.Entry.Call, and unavailable where the journal
-// cannot be written: then nothing was sent. A call that needs approval (MustApprove) must not be passed.
+// Pass calls one function for a front end that answers its result as it is: without plan, budget and answer. With a journal, a call that
+// is not safe to repeat is recorded as a run of one step. Errors are those of steps.Entry.Call, and unavailable if the journal cannot be
+// written; then nothing was sent. Calls that need approval (MustApprove) must not be passed.
 func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, caller string) ([]byte, error) {
 	spec := entry.Spec()
 	if e.o.Journal == nil || spec.Repeatable() {
@@ -24,20 +24,21 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 	single := &Call{Function: spec.Name}
 	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Hash: func() string { return "" }, Text: []byte(single.text(sent)), Steps: 1,
 		Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
-	call := &journal.Call{Place: "0", Function: spec.Name, Effect: spec.Effect.String(), Guessed: !spec.EffectDeclared, Args: sent,
+	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
 		Shown: shownArguments(record, entry, sent)}
 	if key := spec.Idempotency; key != nil {
 		call.KeyFor = cmp.Or(key.TTL, -1)
 	}
 	record.Prepare(call)
 	if err := call.Begin(); err != nil {
-		return nil, unwritten(err, spec.Name+" was not called")
+		return nil, journalFault(err, spec.Name+" was not called")
 	}
 	if key := call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
 	}
 	raw, err := entry.Send(ctx, sent)
-	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}) // the caller is told the outcome itself
+	// the caller learns the outcome directly
+	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
 	if err != nil {
 		_ = record.Settle(journal.Failed, fault.CodeOf(err)) // likewise
 	}

@@ -9,23 +9,23 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// What happens after a failure.
+// The values of onError.
 const (
 	onErrorStop     = "stop"
 	onErrorContinue = "continue"
-	onErrorUndo     = "undo" // as stop, and then what was written is taken back
+	onErrorUndo     = "undo" // stop, then undo what was written
 )
 
-// plan is a chain that may run: every name resolved, every reference and expression compiled, every order known.
-// It is not changed after compile, so that elements of a forEach can run one inline plan side by side.
+// plan is a chain that is ready to run: its names are resolved, its references and expressions compiled, its order derived. It does not
+// change after compile, so the elements of a forEach can share an inline plan.
 type plan struct {
 	steps []*plannedStep
 	ret   *refs.Template // nil: the last step's result
 	retAt string
 
-	gives       origin // of the value of return, or of the last step
-	input       []byte // what $input names; nil for an inline chain, which gets it from its step's args
-	onError     string // an inline chain follows the one that it is written in
+	origin      origin // of the value of return, or of the last step
+	input       []byte // $input; nil for an inline chain, whose $input is its step's args
+	onError     string // for an inline chain, that of the chain around it
 	dryRun      bool
 	maxCalls    int
 	maxDuration time.Duration
@@ -34,25 +34,25 @@ type plan struct {
 // plannedStep is one step of a plan.
 type plannedStep struct {
 	number int
-	id     string       // "": it has none
+	id     string       // "": none
 	at     string       // its JSON Pointer
-	fn     *steps.Entry // one of these three is not nil
+	fn     *steps.Entry // exactly one of fn, expr and inline is not nil
 	expr   *refs.Expression
 	inline *plan
-	saved  *steps.Entry // the saved chain that inline is; nil: it is none
+	saved  *steps.Entry // the saved chain that inline is; nil: none
 
-	args    *refs.Template // nil: literal
-	literal []byte         // the arguments of a single call, in which nothing is a reference
-	leftOut []string       // arguments that the first round of repeat does not send if they are null
-	common  []byte         // members `"k":v,"k2":v2` that are appended to the arguments; nil: none
-	when    *refs.Expression
-	forEach *refs.Selector
-	selects *refs.Selector
-	until   *refs.Expression
-	collect *refs.Selector // of each round of repeat; nil: the last round's result is the step's
-	orElse  []byte         // nil: none
-	undo    *plannedUndo   // nil: nothing takes its calls back
-	mayCut  bool           // the function's result tells by `truncated` that it is a part only
+	args        *refs.Template // nil: literal
+	literal     []byte         // arguments of a single call, without references
+	omitIfNull  []string       // arguments that the first round of repeat leaves out if they are null
+	common      []byte         // members `"k":v,"k2":v2` to append to the arguments; nil: none
+	when        *refs.Expression
+	forEach     *refs.Selector
+	selector    *refs.Selector
+	until       *refs.Expression
+	collect     *refs.Selector // of each round of repeat; nil: the last round's result is the step's
+	orElse      []byte         // nil: none
+	undo        *plannedUndo   // nil: its calls cannot be undone
+	mayTruncate bool           // the function reports by `truncated` that its result is incomplete
 
 	maxRounds   int // of repeat; 1 without
 	delay       time.Duration
@@ -61,17 +61,17 @@ type plannedStep struct {
 	timeout     time.Duration // 0: none
 	concurrency int
 
-	effect     steps.Effect
-	repeatable bool
-	gives      origin // of what references to the step see
-	needs      []int  // steps whose results it refers to: it is skipped when one of them has none
-	after      []int  // steps that must have ended before it starts: needs, status(), and the order of writes
-	room       [4]int // for the first of both, as most steps have one or two
+	effect        steps.Effect
+	repeatable    bool
+	origin        origin // of what references to the step see
+	needs         []int  // steps whose results it refers to: it is skipped if one has none
+	after         []int  // steps that must end before it starts: needs, status(), and the order of writes
+	dependencyBuf [4]int // backs needs and after, since most steps have one or two
 
-	rungs span // of the functions that it calls
+	rungs rungRange // of the functions that it calls
 }
 
-// name is the canonical name of the step's function or saved chain, "expr" for an expression and "" for an inline chain.
+// name returns the canonical name of the step's function or saved chain, "expr" for an expression and "" for an inline chain.
 func (p *plannedStep) name() string {
 	switch {
 	case p.callee() != nil:
@@ -82,12 +82,11 @@ func (p *plannedStep) name() string {
 	return ""
 }
 
-// callee is the function or the saved chain that the step names; nil: it names none.
+// callee returns the function or the saved chain that the step names, or nil.
 func (p *plannedStep) callee() *steps.Entry { return cmp.Or(p.fn, p.saved) }
 
-// order derives from effects which steps must have ended before each step starts, beside those that it refers to: reads
-// wait for the last write before them, a write waits for every earlier step.
-func (p *plan) order() {
+// orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step.
+func (p *plan) orderWrites() {
 	lastWrite := -1
 	for i, s := range p.steps {
 		if s.effect != steps.Read {
@@ -101,7 +100,7 @@ func (p *plan) order() {
 	}
 }
 
-// waves are the steps that can run side by side, in their order.
+// waves groups the steps that can run side by side, in order.
 func (p *plan) waves() [][]int {
 	var waves [][]int
 	level := make([]int, len(p.steps))
@@ -117,9 +116,10 @@ func (p *plan) waves() [][]int {
 	return waves
 }
 
-// undoes reports whether a failure of the plan, or of a saved chain in it, takes back what was written.
+// undoes reports whether a failure of the plan, or of a saved chain in it, undoes what was written.
 func (p *plan) undoes() bool {
-	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(s *plannedStep) bool { return s.inline != nil && s.inline.undoes() })
+	return p.onError == onErrorUndo ||
+		slices.ContainsFunc(p.steps, func(s *plannedStep) bool { return s.inline != nil && s.inline.undoes() })
 }
 
 func appendNew(list []int, n int) []int {
@@ -131,7 +131,7 @@ func appendNew(list []int, n int) []int {
 	return append(list, n)
 }
 
-// functions appends the functions that the plan names, those of inline chains too.
+// functions appends the functions that the plan calls, including those of inline chains.
 func (p *plan) functions(list []*steps.Entry) []*steps.Entry {
 	for _, s := range p.steps {
 		if s.inline != nil {

@@ -14,42 +14,44 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// remember has what the plan does written in the journal, if there is one. A single call that is safe to repeat is no run.
-func (s *exchange) remember(p *plan, r *request) *fault.Error {
-	asks := s.asks(p)
+// beginRecord begins to record what the plan does, if there is a journal. A single call that is safe to repeat is not recorded.
+func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
+	asks := s.needsApproval(p)
 	switch {
 	case s.o.Journal == nil && asks:
-		return fault.New(fault.Denied, "the chain has calls that need approval, and there is no journal to keep them in: the configuration says journal: {store: off}")
-	case s.o.Journal == nil && !p.recalls(), s.single != nil && p.steps[0].repeatable && !asks:
+		return fault.New(fault.Denied,
+			"the chain has calls that need approval, and there is no journal to keep them in: the configuration says journal: {store: off}")
+	case s.o.Journal == nil && !p.needsRecord(), s.single != nil && p.steps[0].repeatable && !asks:
 		return nil
 	case s.o.Journal == nil:
-		own, err := journal.New(&journal.Memory{}, nil)
+		private, err := journal.New(&journal.Memory{}, nil)
 		if err != nil {
-			return unwritten(err, "nothing was run")
+			return journalFault(err, "nothing was run")
 		}
-		s.own = own
+		s.privateJournal = private
 	}
 	effect, _ := p.effect()
 	key := ""
 	if r.Key != nil {
 		key = *r.Key
 	}
-	start := &journal.Start{Caller: s.owner, Scope: s.o.Scope, Key: key, Chain: cmp.Or(r.Name, s.chain, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes(), Recall: asks, Canonical: canonical}
-	if s.taken == nil {
-		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
-		return s.claim(key)
+	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Chain: cmp.Or(r.Name, s.chainName, p.savedName()),
+		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
+		Functions: p.functionNames(), Writes: effect != steps.Read, Lookup: p.undoes(), KeepResults: asks, Canonical: canonical}
+	if s.leasedRun == nil {
+		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
+		return s.claimKey(key)
 	}
-	record := s.o.Journal.Resume(s.taken, start)
-	if f := s.heed(record); f != nil {
-		return f // nothing of it was written, and the run is given back
+	record := s.o.Journal.Resume(s.leasedRun, start)
+	if f := s.applyResumption(record); f != nil {
+		return f // nothing was written, and the run is released
 	}
-	s.record, s.taken = record, nil
+	s.record, s.leasedRun = record, nil
 	return nil
 }
 
-// claim has the run's key mean this run.
-func (s *exchange) claim(key string) *fault.Error {
+// claimKey makes the run's key refer to this run.
+func (s *requestState) claimKey(key string) *fault.Error {
 	if key == "" {
 		return nil
 	}
@@ -61,28 +63,27 @@ func (s *exchange) claim(key string) *fault.Error {
 	if errors.Is(err, journal.ErrTaken) {
 		return fault.New(fault.Busy, "a run with this key has begun at the same time: ask again when it has ended").Under("/key")
 	}
-	return unwritten(err, "nothing was run")
+	return journalFault(err, "nothing was run")
 }
 
-// heed takes what the request says of calls of an earlier part of the run.
-func (s *exchange) heed(record *journal.Run) *fault.Error {
-	if f := assume(record, s.said.assume); f != nil {
+// applyResumption records what the request says of calls of the earlier run.
+func (s *requestState) applyResumption(record *journal.Run) *fault.Error {
+	if f := applyAssumptions(record, s.resumption.assume); f != nil {
 		return f
 	}
-	if s.said.approve != "" {
-		return s.approve(record)
+	if s.resumption.approve != "" {
+		return s.applyApproval(record)
 	}
 	return nil
 }
 
-// recalls reports whether the run needs to know what it has done while it runs, as its failure undoes that or its calls have idempotency
-// keys: without a journal it has one of its own.
-func (p *plan) recalls() bool {
+// needsRecord reports whether the run needs a journal of its own if the engine has none: to undo its calls, or for idempotency keys.
+func (p *plan) needsRecord() bool {
 	return p.undoes() || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
 }
 
-// effective is the chain as it runs: with the input that was set over it.
-func (s *exchange) effective(p *plan, r *request) []byte {
+// effectiveText returns the chain as it runs: with the input that the front end set.
+func (s *requestState) effectiveText(p *plan, r *request) []byte {
 	if s.override.Input == nil && s.override.Set == nil {
 		return []byte(r.text)
 	}
@@ -100,7 +101,7 @@ func (p *plan) functionNames() []string {
 	return names
 }
 
-// canonical is the spelling that equal arguments share; what has none, as a key stands twice in it, is compared as it is.
+// canonical returns the spelling that equal arguments share. Arguments with duplicate keys have none and are compared as they are.
 func canonical(args []byte) []byte {
 	if text, err := rawjson.AppendCanonical(make([]byte, 0, len(args)), args); err == nil {
 		return text
@@ -108,24 +109,25 @@ func canonical(args []byte) []byte {
 	return args
 }
 
-// unwritten is the fault for a journal that could not be read or written.
-func unwritten(err error, what string) *fault.Error {
+// journalFault is the fault for a journal that could not be read or written.
+func journalFault(err error, what string) *fault.Error {
 	why := err.Error()
 	if coded, ok := fault.As(err); ok {
 		why = coded.Message
 	}
 	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, why)
 	if errors.Is(err, journal.ErrTaken) {
-		f = fault.New(fault.Busy, "%s: somebody else has taken this run over, and goes on with it", what)
+		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", what)
 	}
 	f.Err, f.Outcome = err, fault.NotSent
 	return f
 }
 
-// look finds what the journal knows of a call, and whether it has been approved if it has to be; known: it is not to be made.
-func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error, known bool) {
+// lookUp looks for a call in the journal and, if needed, waits for its approval. known: the call must not be made.
+func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
+	known bool) {
 	if s.call == nil {
-		s.call = &journal.Call{Place: s.place(p), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
+		s.call = &journal.Call{StepPath: s.stepPath(p), Function: p.name(), Args: sent, EffectAssumed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
 			s.call.Effect = p.effect.String()
 		}
@@ -139,14 +141,14 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 		}
 	}
 	if p.effect != steps.Read && s.call.Approval == "" {
-		if f := r.approved(ctx, p, scope, s); f != nil {
+		if f := r.awaitApproval(ctx, p, scope, s); f != nil {
 			return nil, f, true
 		}
 	}
-	return r.pending(s)
+	return r.stopIfRehearsal(s)
 }
 
-// shownArguments are arguments as they may be shown later, if the journal keeps them for that.
+// shownArguments returns arguments for people, if the journal keeps those.
 func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 	if !record.Values() {
 		return nil
@@ -154,38 +156,38 @@ func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 	return fn.Shown(sent)
 }
 
-// place is that of a call, as writes names it.
-func (s *stepRun) place(p *plannedStep) string {
-	if s.within == nil && s.index < 0 {
+// stepPath returns the path of a call, as writes shows it.
+func (s *stepRun) stepPath(p *plannedStep) string {
+	if s.frame == nil && s.index < 0 {
 		return itoa(p.number)
 	}
-	return placeOf(append(s.within.path(), p.number, s.index))
+	return formatPath(append(s.frame.path(), p.number, s.index))
 }
 
-// send makes a call, its journal told before and after.
+// send makes a call and records its start and end.
 func (r *run) send(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if s.call == nil {
 		raw, err := p.fn.Send(ctx, sent)
 		if err != nil {
-			return nil, coded(err, "")
+			return nil, asFault(err, "")
 		}
 		return raw, nil
 	}
 	if err := s.call.Begin(); err != nil {
-		return nil, unwritten(err, p.name()+" was not called")
+		return nil, journalFault(err, p.name()+" was not called")
 	}
 	if key := s.call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, p.fn.Spec().Idempotency, key, sent)
 	}
 	raw, err := p.fn.Send(ctx, sent)
-	r.tellEnd(ctx, p, scope, s.call, raw, err)
+	r.recordEnd(ctx, p, scope, s.call, raw, err)
 	if err != nil {
-		return nil, coded(err, "")
+		return nil, asFault(err, "")
 	}
 	return raw, nil
 }
 
-// withIdempotencyKey gives a call its key, as its function takes it.
+// withIdempotencyKey adds the key to a call, in the way that its function takes it.
 func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string, args []byte) (context.Context, []byte) {
 	if how.Header != "" {
 		return steps.WithIdempotencyKey(ctx, how.Header, key), args
@@ -195,8 +197,8 @@ func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string,
 	return ctx, appendObject(nil, list.list)
 }
 
-// tellEnd tells the journal how a call ended. If it cannot be told of one that wrote, no further step starts.
-func (r *run) tellEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
+// recordEnd records how a call ended. If that fails for a write, no further step starts.
+func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
 	e := journal.Event{Result: raw, Code: fault.CodeOf(err)}
 	if c.Effect != "" {
 		if e.Outcome = fault.OutcomeOf(err); e.Outcome == fault.Applied {
@@ -204,66 +206,66 @@ func (r *run) tellEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c 
 		}
 	}
 	if c.End(&e) != nil {
-		r.unwritten.Store(true)
+		r.journalFailed.Store(true)
 	}
 }
 
-// recall gives what the journal knows of a call; known: the call is not to be made. A call that may change what an earlier part
-// of the run has done is a conflict.
+// recall returns what the journal knows of a call. known: the call must not be made. A call that might change what the run has written is
+// a conflict.
 func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, known bool) {
 	past := r.record.Past()
 	if past == nil {
 		return nil, nil, false
 	}
-	was := s.call.Previous()
+	previous := s.call.Previous()
 	switch {
-	case was != nil && was.StoodIn && r.record.WroteAfter(was):
-		return r.reuse(p, s, was)
+	case previous != nil && previous.Defaulted && r.record.WroteAfter(previous):
+		return r.reuse(p, s, previous)
 	case p.effect == steps.Read:
-		if was != nil && was.Code == "" && was.Result != nil {
-			return r.reuse(p, s, was)
+		if previous != nil && previous.Code == "" && previous.Result != nil {
+			return r.reuse(p, s, previous)
 		}
-		if raw := r.readBeside(s.call); raw != nil {
+		if raw := r.siblingResult(s.call); raw != nil {
 			return raw, nil, true
 		}
-	case was == nil:
-	case was.Unsure:
-		return r.doubted(p, s, was)
-	case was.Outcome == fault.Applied:
-		return r.reuse(p, s, was)
-	case was.Outcome == fault.SentUnknown:
-		if !p.repeatable && !was.KeyHolds() {
-			return r.doubted(p, s, was)
+	case previous == nil:
+	case previous.UndoUnknown:
+		return r.unknownCall(p, s, previous)
+	case previous.Outcome == fault.Applied:
+		return r.reuse(p, s, previous)
+	case previous.Outcome == fault.SentUnknown:
+		if !p.repeatable && !previous.KeyHolds() {
+			return r.unknownCall(p, s, previous)
 		}
 	}
 	if p.effect != steps.Read {
-		if f := r.conflict(ctx, p); f != nil {
+		if f := r.checkConflict(ctx, p); f != nil {
 			return nil, f, true
 		}
 	}
-	if was != nil && was.Outcome == fault.SentUnknown {
-		s.call.Take(false)
+	if previous != nil && previous.Outcome == fault.SentUnknown {
+		s.call.MatchPrevious(false)
 	}
 	return nil, nil, false
 }
 
-// readBeside is what another element of the same step has read by an equal call; nil: none has. Which of the elements that ran side by side made
-// the first of such calls is chance: a rehearsal comes as far as the run has come by the result of either.
-func (r *run) readBeside(c *journal.Call) []byte {
+// siblingResult returns what another element of the same step has read by an equal call; nil: none. Which of two parallel elements made
+// such a call first is chance, so a rehearsal accepts the result of either.
+func (r *run) siblingResult(c *journal.Call) []byte {
 	if !r.rehearsal {
 		return nil
 	}
-	for _, other := range r.record.Equals(c) {
-		if other.Code == "" && other.Result != nil && sameStep(other.Place, c.Place) {
+	for _, other := range r.record.EqualCalls(c) {
+		if other.Code == "" && other.Result != nil && sameStep(other.StepPath, c.StepPath) {
 			return other.Result
 		}
 	}
 	return nil
 }
 
-// sameStep reports whether two places are of one step, of whichever elements.
+// sameStep reports whether two paths are of the same step, whatever their elements.
 func sameStep(a, b string) bool {
-	first, second := stepsOf(a), stepsOf(b)
+	first, second := parsePath(a), parsePath(b)
 	if len(first) != len(second) {
 		return false
 	}
@@ -275,19 +277,19 @@ func sameStep(a, b string) bool {
 	return true
 }
 
-// unknownBefore is sent_unknown of a call of which an earlier part of the run cannot say whether it was done: that it was refused now does
-// not tell. "": it can.
-func (s *stepRun) unknownBefore() fault.Outcome {
+// unknownEarlier returns sent_unknown if an earlier part of the run does not know the outcome of the call, else "". A refusal now does
+// not settle it.
+func (s *stepRun) unknownEarlier() fault.Outcome {
 	if s.call != nil {
-		if was := s.call.Previous(); was != nil && was.Outcome == fault.SentUnknown {
-			return was.Outcome
+		if previous := s.call.Previous(); previous != nil && previous.Outcome == fault.SentUnknown {
+			return previous.Outcome
 		}
 	}
 	return ""
 }
 
-// pending tells of a call that is to be made: a rehearsal ends there.
-func (r *run) pending(s *stepRun) (raw []byte, f *fault.Error, known bool) {
+// stopIfRehearsal ends a rehearsal at a call that would be made.
+func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, known bool) {
 	if !r.rehearsal {
 		return nil, nil, false
 	}
@@ -298,31 +300,31 @@ func (r *run) pending(s *stepRun) (raw []byte, f *fault.Error, known bool) {
 // errPending stands, in a rehearsal, for the result of a call that was not made yet.
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
-// reuse gives what a call came to when it was made.
-func (r *run) reuse(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, *fault.Error, bool) {
-	s.call.Take(true)
+// reuse returns the recorded result or failure of a call.
+func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+	s.call.MatchPrevious(true)
 	s.reused++
 	switch {
-	case was.Result != nil:
+	case previous.Result != nil:
 		if f := r.hold(0); f != nil {
 			return nil, f.Under(p.at), true
 		}
-		return was.Result, nil, true
-	case was.Assumed:
+		return previous.Result, nil, true
+	case previous.Assumed:
 		return null, nil, true
 	}
-	f := fault.New(was.Code, "%s has ended with %s before, and is not called again", p.name(), was.Code).Under(p.at)
-	if was.Code == "" {
+	f := fault.New(previous.Code, "%s has ended with %s before, and is not called again", p.name(), previous.Code).Under(p.at)
+	if previous.Code == "" {
 		f = fault.New(fault.Internal, "%s has succeeded before, and its result was not kept: give it by assume", p.name()).Under(p.at)
 	}
-	f.Outcome = was.Outcome
+	f.Outcome = previous.Outcome
 	return nil, f, true
 }
 
-// now is what expressions take for the time: that at which the run began, however often it is resumed. Zero: there is no run.
-func (s *exchange) now() time.Time {
+// now returns the time that expressions use: when the run began, however often it is resumed. Zero: the run is not recorded.
+func (s *requestState) now() time.Time {
 	if s.record == nil {
 		return time.Time{}
 	}
-	return time.UnixMicro(s.record.Began().UnixMicro()) // as it is kept
+	return time.UnixMicro(s.record.Began().UnixMicro()) // with the precision that is stored
 }

@@ -11,133 +11,131 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// render writes the draft with a trim, and reports whether it fits the budget. usage.tokens is what the whole text costs,
-// its own digits included.
-func (d *draft) render(t *trim) (json []byte, fits bool) {
-	if d.hopeless && t.probe == nil && (d.err == nil || !t.noResult) {
+// render writes the answer and reports whether it fits the budget. usage.tokens counts the whole text, including its own digits.
+func (b *answerBuilder) render(omit *omissions) (json []byte, fits bool) {
+	if b.exceedsAlone && omit.probe == nil && (b.err == nil || !omit.noResult) {
 		return nil, false
 	}
-	text, _, number := d.write(t)
-	limit := d.meter.Limit()
-	tooLong := d.bounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
-	if !d.last && (tooLong || limit > 0 && !d.meter.Fits(text)) {
+	text, _, number := b.write(omit)
+	limit := b.meter.Limit()
+	tooLong := b.isBounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
+	if !b.force && (tooLong || limit > 0 && !b.meter.Fits(text)) {
 		return nil, false
 	}
-	n := d.meter.Settle(text[:number], text[number:])
-	d.cost = n
-	if d.observation != nil {
-		d.observation.told.Tokens = n
+	n := b.meter.SelfCount(text[:number], text[number:])
+	b.answerTokens = n
+	if b.observation != nil {
+		b.observation.result.Tokens = n
 	}
 	json = slices.Insert(text, number, []byte(strconv.Itoa(n))...)
 	return json, limit == 0 || n <= limit
 }
 
-// write writes the draft with a trim, without the number of its tokens. end is where its result ends, and number where that
-// number goes.
-func (d *draft) write(t *trim) (text []byte, end, number int) {
-	result := d.result
+// write writes the answer without the number of its tokens. end is the offset behind its result; number is the offset for that number.
+func (b *answerBuilder) write(omit *omissions) (text []byte, end, number int) {
+	result := b.result
 	switch {
-	case t.noResult && d.err != nil:
+	case omit.noResult && b.err != nil:
 		result = nil
-	case t.probe != nil:
-		result = t.probe
+	case omit.probe != nil:
+		result = omit.probe
 	}
-	w := &writer{b: make([]byte, 0, 512+len(result))}
+	w := &jsonWriter{b: make([]byte, 0, 512+len(result))}
 	w.b = append(w.b, '{')
-	if d.label != "" && t.label > 0 {
-		w.text("chain", fault.ClipRunes(d.label, t.label))
+	if b.label != "" && omit.label > 0 {
+		w.text("chain", fault.ClipRunes(b.label, omit.label))
 	}
-	w.bool("ok", d.err == nil)
-	if d.err != nil {
-		d.renderError(w, t)
-		d.renderWrites(w, t)
+	w.bool("ok", b.err == nil)
+	if b.err != nil {
+		b.renderError(w, omit)
+		b.renderWrites(w, omit)
 	}
 	if result != nil {
-		w.raw(d.member, result)
+		w.raw(b.member, result)
 	}
 	end = len(w.b)
-	d.renderSteps(w, t)
-	d.renderWarnings(w, t)
-	if d.err != nil && d.resume != "" {
-		w.text("resume", d.resume)
-		if d.approves != "" {
-			w.text("approve", d.approves)
+	b.renderSteps(w, omit)
+	b.renderWarnings(w, omit)
+	if b.err != nil && b.resumeToken != "" {
+		w.text("resume", b.resumeToken)
+		if b.approveToken != "" {
+			w.text("approve", b.approveToken)
 		}
 	}
-	if d.err != nil && d.id != "" && !t.bare {
-		w.text("run", d.id)
+	if b.err != nil && b.requestID != "" && !omit.minimalError {
+		w.text("run", b.requestID)
 	}
 	w.key("usage")
 	w.b = append(w.b, `{"tokens":`...)
 	number = len(w.b)
-	d.renderUsage(w)
+	b.renderUsage(w)
 	return w.b, end, number
 }
 
-// maxFailure is the most characters of a failure, the digits of usage.tokens not counted: clients cut longer ones.
+// maxFailure is how many characters a failure may have without the digits of usage.tokens. Clients cut longer ones.
 const maxFailure = 10_000 - 10
 
-// bounded reports whether the answer may have no more characters than clients take. With trace full the client has asked for more.
-func (d *draft) bounded() bool { return d.err != nil && d.trace != "full" }
+// isBounded reports whether maxFailure applies. With trace full the client has asked for more.
+func (b *answerBuilder) isBounded() bool { return b.err != nil && b.trace != "full" }
 
-// noticed reports whether the front end's warnings stand in the answer.
-func (d *draft) noticed(t *trim) bool {
-	return len(d.notices) > 0 && (!d.lite || d.err != nil) && !t.noNotices
+// showsCallerWarnings reports whether the answer has the front end's warnings.
+func (b *answerBuilder) showsCallerWarnings(omit *omissions) bool {
+	return len(b.callerWarnings) > 0 && (!b.lite || b.err != nil) && !omit.noCallerWarnings
 }
 
-func (d *draft) renderWarnings(w *writer, t *trim) {
-	var told []*fault.Error
-	if d.noticed(t) {
-		told = slices.Clip(d.notices)
+func (b *answerBuilder) renderWarnings(w *jsonWriter, omit *omissions) {
+	var shown []*fault.Error
+	if b.showsCallerWarnings(omit) {
+		shown = slices.Clip(b.callerWarnings)
 	}
-	if (!d.lite || d.err != nil) && !t.noWarnings {
-		told = append(told, d.warnings...)
+	if (!b.lite || b.err != nil) && !omit.noWarnings {
+		shown = append(shown, b.warnings...)
 	}
-	if len(told) == 0 {
+	if len(shown) == 0 {
 		return
 	}
 	w.key("warnings")
 	w.b = append(w.b, '[')
-	for _, f := range told {
-		d.renderWarning(w, f)
+	for _, f := range shown {
+		b.renderWarning(w, f)
 	}
 	w.close(']')
 }
 
-func (d *draft) renderUsage(w *writer) {
-	if limit := d.meter.Limit(); limit > 0 {
+func (b *answerBuilder) renderUsage(w *jsonWriter) {
+	if limit := b.meter.Limit(); limit > 0 {
 		w.b = append(w.b, `,"limit":`...)
 		w.b = strconv.AppendInt(w.b, int64(limit), 10)
 	}
 	calls := int64(0)
-	if d.run != nil {
-		calls = d.run.made()
+	if b.run != nil {
+		calls = b.run.callCount()
 	}
 	w.b = append(w.b, `,"calls":`...)
 	w.b = strconv.AppendInt(w.b, calls, 10)
-	if d.run != nil {
-		if cached := d.run.cached.Load(); cached > 0 {
+	if b.run != nil {
+		if cached := b.run.cached.Load(); cached > 0 {
 			w.int("cached", cached)
 		}
 	}
-	w.int("ms", d.ms)
-	if d.run != nil && d.single == nil {
-		w.int("kept", int64(d.kept))
+	w.int("ms", b.ms)
+	if b.run != nil && b.single == nil {
+		w.int("kept", int64(b.keptTokens))
 	}
 	w.b = append(w.b, "}}"...)
 }
 
-func (d *draft) renderSteps(w *writer, t *trim) {
-	if d.run == nil || d.single != nil || t.trace == traceNone {
+func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
+	if b.run == nil || b.single != nil || omit.trace == traceNone {
 		return
 	}
 	some := false
-	for i := range d.run.steps {
-		s := &d.run.steps[i]
+	for i := range b.run.steps {
+		s := &b.run.steps[i]
 		switch {
-		case d.trace == "none" && (s.status != statusFailed || i == d.step): // a failure tells all that failed
+		case b.trace == "none" && (s.status != statusFailed || i == b.step): // a failure shows all failed steps
 			continue
-		case t.trace == traceNotOK && s.status == statusOK:
+		case omit.trace == traceNotOK && s.status == statusOK:
 			continue
 		}
 		if !some {
@@ -145,56 +143,56 @@ func (d *draft) renderSteps(w *writer, t *trim) {
 			w.b = append(w.b, '[')
 			some = true
 		}
-		full := d.trace == "full" && t.trace == traceAsked
-		w.ran(d.run.plan.steps[i], s, d.tokens[i], full, i == d.step)
+		full := b.trace == "full" && omit.trace == traceAsked
+		w.stepTrace(b.run.plan.steps[i], s, b.stepTokens[i], full, i == b.step)
 	}
 	if some {
 		w.close(']')
 	}
 }
 
-func (d *draft) renderError(w *writer, t *trim) {
+func (b *answerBuilder) renderError(w *jsonWriter, omit *omissions) {
 	w.key("error")
 	w.b = append(w.b, '{')
-	w.text("code", string(d.err.Code))
+	w.text("code", string(b.err.Code))
 	switch {
-	case d.step >= 0 && t.bare:
-		w.step(d.step, "")
-	case d.step >= 0:
-		w.step(d.step, d.idOf(d.step))
+	case b.step >= 0 && omit.minimalError:
+		w.step(b.step, "")
+	case b.step >= 0:
+		w.step(b.step, b.idOf(b.step))
 	}
-	if d.failed != nil && !t.bare {
-		w.text("fn", d.failed.Spec().Name)
+	if b.failed != nil && !omit.minimalError {
+		w.text("fn", b.failed.Spec().Name)
 	}
-	if d.index >= 0 {
-		w.int("index", int64(d.index))
+	if b.index >= 0 {
+		w.int("index", int64(b.index))
 	}
-	if d.err.At != "" && !t.bare {
-		w.text("at", fault.ClipRunes(d.err.At, max(t.longest, 100)))
+	if b.err.At != "" && !omit.minimalError {
+		w.text("at", fault.ClipRunes(b.err.At, max(omit.maxMessage, 100)))
 	}
-	w.text("message", fault.ClipRunes(d.err.Message, t.longest))
-	d.renderFaults(w, t)
-	d.renderElements(w, t)
-	d.renderAwaited(w, t)
-	w.outcome(d.outcome, d.err)
-	if d.err.Status > 0 {
-		w.int("status", int64(d.err.Status))
+	w.text("message", fault.ClipRunes(b.err.Message, omit.maxMessage))
+	b.renderFaults(w, omit)
+	b.renderElements(w, omit)
+	b.renderApprovals(w, omit)
+	w.outcome(b.outcome, b.err)
+	if b.err.Status > 0 {
+		w.int("status", int64(b.err.Status))
 	}
-	if len(d.err.Body) > 0 && !t.noAvailable {
-		w.raw("body", jsonOrText(d.err.Body))
+	if len(b.err.Body) > 0 && !omit.noAvailable {
+		w.raw("body", jsonOrText(b.err.Body))
 	}
-	if len(d.err.Available) > 0 && !t.noAvailable {
-		w.texts("available", d.err.Available)
+	if len(b.err.Available) > 0 && !omit.noAvailable {
+		w.texts("available", b.err.Available)
 	}
-	if !t.noNearest {
-		w.nearest(d.err)
+	if !omit.noNearest {
+		w.nearest(b.err)
 	}
-	w.bool("retryable", d.retryable())
-	d.renderSchema(w, t)
+	w.bool("retryable", b.retryable())
+	b.renderSchema(w, omit)
 	w.close('}')
 }
 
-// jsonOrText is a body as JSON: what is not is a text.
+// jsonOrText returns a body as JSON. A body that is not JSON becomes a string.
 func jsonOrText(body []byte) []byte {
 	if compact, err := schema.Compact(body); err == nil {
 		return compact
@@ -202,50 +200,50 @@ func jsonOrText(body []byte) []byte {
 	return appendString(nil, string(body))
 }
 
-func (d *draft) renderFaults(w *writer, t *trim) {
-	if len(d.faults) == 0 {
+func (b *answerBuilder) renderFaults(w *jsonWriter, omit *omissions) {
+	if len(b.faults) == 0 {
 		return
 	}
 	w.key("faults")
 	w.b = append(w.b, '[')
 	signatures := map[*fault.Error]string{}
-	if t.schema != schemaNone {
-		for fn, f := range d.teaching {
+	if omit.schema != schemaNone {
+		for fn, f := range b.signatureFaults {
 			signatures[f] = fn.Signature()
 		}
 	}
-	for _, f := range d.faults[:t.faults] {
-		d.renderFault(w, f, t.longest, signatures[f])
+	for _, f := range b.faults[:omit.faults] {
+		b.renderFault(w, f, omit.maxMessage, signatures[f])
 	}
 	w.close(']')
-	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {
+	if more := len(b.faults) - omit.faults + b.moreFaults; more > 0 {
 		w.int("more", int64(more))
 	}
 }
 
-// renderAwaited tells which calls wait for approval.
-func (d *draft) renderAwaited(w *writer, t *trim) {
-	if d.run == nil || len(d.run.awaited) == 0 {
+// renderApprovals writes the calls that wait for approval.
+func (b *answerBuilder) renderApprovals(w *jsonWriter, omit *omissions) {
+	if b.run == nil || len(b.run.awaitingApproval) == 0 {
 		return
 	}
-	if !t.counted {
+	if !omit.approvalsCounted {
 		w.key("calls")
 		w.b = append(w.b, '[')
-		for i := range d.run.awaited {
-			w.approvalCall(&d.run.awaited[i])
+		for i := range b.run.awaitingApproval {
+			w.approvalCall(&b.run.awaitingApproval[i])
 		}
 		w.close(']')
 		return
 	}
-	if t.awaited != "" {
-		w.text(tokenField, t.awaited)
+	if omit.approvalsToken != "" {
+		w.text(tokenField, omit.approvalsToken)
 	}
-	if t.bare { // writes has their number
+	if omit.minimalError { // writes has their number
 		return
 	}
 	counts := map[string]int{}
-	for i := range d.run.awaited {
-		counts[d.run.awaited[i].Function]++
+	for i := range b.run.awaitingApproval {
+		counts[b.run.awaitingApproval[i].Function]++
 	}
 	w.key("waiting")
 	w.b = append(w.b, '[')
@@ -258,61 +256,61 @@ func (d *draft) renderAwaited(w *writer, t *trim) {
 	w.close(']')
 }
 
-func (d *draft) renderElements(w *writer, t *trim) {
-	if len(d.more) == 0 && len(d.unstarted) == 0 {
+func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
+	if len(b.moreElements) == 0 && len(b.unstarted) == 0 {
 		return
 	}
-	told := min(len(d.more), t.elements)
-	if t.elements > 0 {
+	shown := min(len(b.moreElements), omit.elements)
+	if omit.elements > 0 {
 		w.key("elements")
 		w.b = append(w.b, '[')
-		for _, e := range d.more[:told] {
+		for _, e := range b.moreElements[:shown] {
 			w.open('{')
 			w.int("index", int64(e.index))
 			w.text("code", string(e.err.Code))
-			w.text("message", fault.ClipRunes(e.err.Message, min(t.longest, 200)))
+			w.text("message", fault.ClipRunes(e.err.Message, min(omit.maxMessage, 200)))
 			w.outcome(e.outcome, e.err)
 			w.close('}')
 		}
-		if len(d.unstarted) > 0 {
+		if len(b.unstarted) > 0 {
 			w.open('{')
-			w.text("elements", rangesOf(d.unstarted))
+			w.text("elements", formatIntervals(b.unstarted))
 			w.text("status", statusSkipped)
-			w.text("reason", d.skipped)
+			w.text("reason", b.unstartedReason)
 			w.close('}')
 		}
 		w.close(']')
 	}
-	more := len(d.more) - told
-	if t.elements == 0 {
-		more += sizeOf(d.unstarted)
+	more := len(b.moreElements) - shown
+	if omit.elements == 0 {
+		more += countElements(b.unstarted)
 	}
-	if more > 0 && !t.bare {
+	if more > 0 && !omit.minimalError {
 		w.int("more", int64(more))
 	}
 }
 
-// renderSchema teaches what the failing function takes, where the failure has to do with it.
-func (d *draft) renderSchema(w *writer, t *trim) {
-	if d.failed == nil || max(d.teaches, t.schema) == schemaNone {
+// renderSchema writes what the failing function takes, if that helps.
+func (b *answerBuilder) renderSchema(w *jsonWriter, omit *omissions) {
+	if b.failed == nil || max(b.schemaHelp, omit.schema) == schemaNone {
 		return
 	}
-	if max(d.teaches, t.schema) == schemaWhole {
-		if input, err := schema.Compact(d.failed.Spec().Input); err == nil && len(input) > 0 {
+	if max(b.schemaHelp, omit.schema) == schemaWhole {
+		if input, err := schema.Compact(b.failed.Spec().Input); err == nil && len(input) > 0 {
 			w.raw("inputSchema", input)
 			return
 		}
 	}
-	w.text("signature", d.failed.Signature())
+	w.text("signature", b.failed.Signature())
 }
 
-// retryable reports whether the same chain, sent again, may succeed and does no harm: it does where a function was called
-// that is not safe to repeat.
-func (d *draft) retryable() bool {
-	passes := d.err.Code.Retryable()
-	switch d.err.Status {
+// retryable reports whether the same chain may succeed if it is sent again, and does no harm: no function was called that is not safe to
+// repeat.
+func (b *answerBuilder) retryable() bool {
+	passes := b.err.Code.Retryable()
+	switch b.err.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		passes = true
 	}
-	return passes && (d.run == nil || !d.run.unsafe.Load())
+	return passes && (b.run == nil || !b.run.madeUnrepeatable.Load())
 }

@@ -22,7 +22,8 @@ type request struct {
 	Verify bool `json:"verify"`
 	// Limits of this chain, which can only lower the server's.
 	Budget *budgetRequest `json:"budget" tool:""`
-	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run, with undo what was written is taken back.
+	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run, with undo what was
+	// written is taken back.
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
 	// True: of a success the result and nothing else.
 	Lite *bool `json:"lite" tool:"result only"`
@@ -44,7 +45,8 @@ type request struct {
 	// Where an editor finds this schema; ignored.
 	Schema string `json:"$schema" manual:"-"`
 
-	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field sent takes the place of the run's.
+	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field
+	// sent takes the place of the run's.
 	Resume string `json:"resume" validate:"-" tool:"" manual:"the resume of a failed answer: goes on with that run, taking calls that it made from its journal; each field sent takes the place of the run's"`
 	// With resume: whole steps that take the place of the run's, by their number or id.
 	Replace []byte `json:"replace" kind:"object" validate:"-"`
@@ -54,7 +56,7 @@ type request struct {
 	Approve string `json:"approve" validate:"-"`
 	// With resume: what the run has done is taken back.
 	Undo bool `json:"undo" validate:"-"`
-	// The caller's own name for this run. Sent again with it, a chain is not begun anew: it is resumed, or its answer is given again.
+	// The caller's own name for this run. Sent again with it, the chain does not start again: it is resumed, or its answer is given again.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set

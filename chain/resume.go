@@ -12,31 +12,31 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// resuming are the fields that say how an earlier run goes on, and are no part of its chain.
-var resuming = []string{"resume", "replace", "assume", "approve", "undo"}
+// resumeFields say how an earlier run continues. They are not part of its chain.
+var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
 
-// resumption is what a request says of an earlier run, beside its chain.
+// resumption is what a request says of an earlier run, besides its chain.
 type resumption struct {
 	assume  []byte
 	approve string
 	undo    bool
 }
 
-// takeUp gives the chain of a request that goes on with an earlier run: the run's, in which each field that was sent takes the place of
-// its own. Any other request stays as it is.
-func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result, *fault.Error) {
+// mergeResumed returns the chain of a request that continues an earlier run: the run's chain, in which each field that was sent replaces
+// the run's own. Any other request is returned as it is.
+func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjson.Result, *fault.Error) {
 	sent := newTable([]byte(root.Raw))
 	if s.o.Journal == nil || !sent.has("resume") && !sent.has("key") {
 		return root, nil
 	}
-	id, f := s.runOf(ctx, root)
+	id, f := s.resumedRunID(ctx, root)
 	if id == "" || f != nil {
 		return root, f
 	}
-	if f := s.said.read(sent); f != nil {
+	if f := s.resumption.read(sent); f != nil {
 		return root, f
 	}
-	past, f := s.take(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
+	past, f := s.takeRun(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
 	if f != nil {
 		if sent.has("resume") {
 			return root, f.Under("/resume")
@@ -45,7 +45,7 @@ func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result,
 	}
 	merged, f := overlay(past.Chain, sent)
 	if f != nil {
-		s.giveUp()
+		s.releaseRun()
 		return root, f
 	}
 	return gjson.ParseBytes(merged), nil
@@ -55,12 +55,14 @@ func (r *resumption) read(sent *table) *fault.Error {
 	if assume := gjson.Parse(sent.get("assume")); assume.IsObject() {
 		r.assume = []byte(assume.Raw)
 	} else if assume.Type != gjson.Null {
-		return fault.New(fault.BadRequest, "must be an object of outcomes by place, as writes names them%s", insteadOf("object", assume)).Under("/assume")
+		return fault.New(fault.BadRequest, "must be an object of outcomes by place, as writes names them%s",
+			insteadOf("object", assume)).Under("/assume")
 	}
 	if approve := gjson.Parse(sent.get("approve")); approve.Type == gjson.String {
 		r.approve = approve.Str
 	} else if approve.Type != gjson.Null {
-		return fault.New(fault.BadRequest, "must be the text that an answer had as approve%s", insteadOf("string", approve)).Under("/approve")
+		return fault.New(fault.BadRequest, "must be the text that an answer had as approve%s",
+			insteadOf("string", approve)).Under("/approve")
 	}
 	undo := gjson.Parse(sent.get("undo"))
 	if r.undo = undo.Type == gjson.True; !r.undo && undo.Type != gjson.Null && undo.Type != gjson.False {
@@ -69,97 +71,100 @@ func (r *resumption) read(sent *table) *fault.Error {
 	return nil
 }
 
-// runOf finds the run that a request goes on with; "": there is none.
-func (s *exchange) runOf(ctx context.Context, root gjson.Result) (id string, f *fault.Error) {
+// resumedRunID returns the id of the run that a request continues, or "".
+func (s *requestState) resumedRunID(ctx context.Context, root gjson.Result) (id string, f *fault.Error) {
 	if resume := root.Get("resume"); resume.Exists() && resume.Type != gjson.Null {
 		if resume.Type != gjson.String {
-			return "", fault.New(fault.BadRequest, "must be the text that a failed answer had as resume%s", insteadOf("string", resume)).Under("/resume")
+			return "", fault.New(fault.BadRequest, "must be the text that a failed answer had as resume%s",
+				insteadOf("string", resume)).Under("/resume")
 		}
 		if resume.Str == "" {
-			return "", fault.New(fault.BadRequest, "is empty: send the text that a failed answer had as resume, or leave it out to begin anew").Under("/resume")
+			return "", fault.New(fault.BadRequest,
+				"is empty: send the resume text of a failed answer, or leave it out to begin a new run").Under("/resume")
 		}
 		return resume.Str, nil
 	}
 	key := root.Get("key")
 	if key.Type != gjson.String || key.Str == "" {
-		return "", nil // what is wrong with it is found where fields are decoded
+		return "", nil // decoding reports what is wrong with it
 	}
-	id, err := s.o.Journal.Find(ctx, s.owner, s.o.Scope, key.Str)
+	id, err := s.o.Journal.Find(ctx, s.caller, s.o.Scope, key.Str)
 	if err != nil && !errors.Is(err, journal.ErrNotFound) {
-		return "", unwritten(err, "nothing was run").Under("/key")
+		return "", journalFault(err, "nothing was run").Under("/key")
 	}
 	return id, nil
 }
 
-// take takes the run's lease; of a dry run it only looks.
-func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past, *fault.Error) {
-	owner := &s.owner
+// takeRun takes the run's lease; a dry run only reads it.
+func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journal.Past, *fault.Error) {
+	caller := &s.caller
 	if s.override.Operator {
-		owner = nil
+		caller = nil
 	}
-	take := s.o.Journal.Take
+	take := s.o.Journal.Acquire
 	if dry {
 		take = s.o.Journal.Read
 	}
-	past, err := take(ctx, id, owner)
+	past, err := take(ctx, id, caller)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return nil, noSuchRun()
+		return nil, noSuchRunFault()
 	case errors.Is(err, journal.ErrBusy):
 		return nil, fault.New(fault.Busy, "this run goes on: ask again when it has ended")
 	case errors.Is(err, journal.ErrUnreadable):
 		return nil, fault.New(fault.Internal, "nothing was run: %v", err)
 	case err != nil:
-		return nil, unwritten(err, "nothing was run")
+		return nil, journalFault(err, "nothing was run")
 	case past.Scope != s.o.Scope:
 		if !dry {
-			s.o.Journal.GiveBack(past)
+			s.o.Journal.Release(past)
 		}
-		return nil, s.elsewhere(past)
+		return nil, s.otherScopeFault(past)
 	}
-	if s.taken = past; dry {
-		s.looked, s.taken = past, nil
+	if s.leasedRun = past; dry {
+		s.previewedRun, s.leasedRun = past, nil
 	}
 	switch {
-	case past.Row.Status == journal.Undone && !s.said.undo:
-		s.giveUp()
-		return nil, notResumable("this run was undone: send the chain again, under another key")
-	case past.Row.Status == journal.OK && past.Row.Key == "" && !s.said.undo:
-		s.giveUp()
-		return nil, notResumable("this run has ended well: nothing is left to do")
+	case past.Row.Status == journal.Undone && !s.resumption.undo:
+		s.releaseRun()
+		return nil, notResumableFault("this run was undone: send the chain again, under another key")
+	case past.Row.Status == journal.OK && past.Row.Key == "" && !s.resumption.undo:
+		s.releaseRun()
+		return nil, notResumableFault("this run has ended well: nothing is left to do")
 	}
 	return past, nil
 }
 
-func noSuchRun() *fault.Error {
-	return notResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
+func noSuchRunFault() *fault.Error {
+	return notResumableFault("there is no such run of yours, or it is not kept any more: send the chain again without resume")
 }
 
-// elsewhere is the fault for a run of another scope: its calls went to functions that may have the names of these, and are others.
-func (s *exchange) elsewhere(past *journal.Past) *fault.Error {
+// otherScopeFault is the fault for a run of another scope, whose functions may have the same names and be different ones.
+func (s *requestState) otherScopeFault(past *journal.Past) *fault.Error {
 	switch {
 	case !s.override.Operator:
-		return noSuchRun()
+		return noSuchRunFault()
 	case past.Scope == "":
-		return fault.New(fault.BadRequest, "nothing was run: this run was made without a configuration file; go on with it in a folder that has none")
+		return fault.New(fault.BadRequest,
+			"nothing was run: this run was made without a configuration file; go on with it in a folder that has none")
 	}
 	return fault.New(fault.BadRequest, "nothing was run: this run was made with another configuration: add --config %s", past.Scope)
 }
 
-func notResumable(why string) *fault.Error {
+func notResumableFault(why string) *fault.Error {
 	return fault.New(fault.TokenExpired, "%s", why)
 }
 
-// giveUp gives back a run that was taken and is not resumed.
-func (s *exchange) giveUp() {
-	if s.taken != nil {
-		s.o.Journal.GiveBack(s.taken)
-		s.taken = nil
+// releaseRun returns the lease of a run that was taken and is not resumed.
+func (s *requestState) releaseRun() {
+	if s.leasedRun != nil {
+		s.o.Journal.Release(s.leasedRun)
+		s.leasedRun = nil
 	}
 }
 
-// overlay is a chain in which each field that was sent takes the place of its own. Steps that are sent bring their `return` with
-// them; `replace` brings single steps, by number or id.
+// overlay returns a chain in which each field that was sent replaces its own. `steps` replaces `return` as well; `replace` replaces
+// single steps, by number or id.
 func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 	merged := newTable(chain)
 	if sent.has("steps") {
@@ -171,22 +176,23 @@ func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 	for _, m := range sent.list {
 		switch {
 		case m.name == "replace" && m.raw != "null":
-			steps, f := replaced(gjson.Parse(merged.get("steps")), gjson.Parse(m.raw))
+			steps, f := replaceSteps(gjson.Parse(merged.get("steps")), gjson.Parse(m.raw))
 			if f != nil {
 				return nil, f
 			}
 			merged.set("steps", steps)
-		case !slices.Contains(resuming, m.name):
+		case !slices.Contains(resumeFields, m.name):
 			merged.set(m.name, m.raw)
 		}
 	}
 	return appendObject(nil, merged.list), nil
 }
 
-// replaced is an array of steps, some of them replaced.
-func replaced(steps, by gjson.Result) (string, *fault.Error) {
-	if !by.IsObject() {
-		return "", fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s", insteadOf("object", by)).Under("/replace")
+// replaceSteps returns an array of steps, some of them replaced.
+func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
+	if !replacements.IsObject() {
+		return "", fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s",
+			insteadOf("object", replacements)).Under("/replace")
 	}
 	list := steps.Array()
 	var known []string
@@ -197,7 +203,7 @@ func replaced(steps, by gjson.Result) (string, *fault.Error) {
 		}
 	}
 	var f *fault.Error
-	by.ForEach(func(key, step gjson.Result) bool {
+	replacements.ForEach(func(key, step gjson.Result) bool {
 		n, err := strconv.Atoi(key.Str)
 		if err != nil {
 			n = slices.IndexFunc(list, func(s gjson.Result) bool { return s.Get("id").Str == key.Str })
@@ -220,52 +226,52 @@ func replaced(steps, by gjson.Result) (string, *fault.Error) {
 	return string(append(text, ']')), f
 }
 
-// settle ends the run that an answer is of. One that failed can be resumed from then on.
-func (d *draft) settle(status journal.Status) {
-	s := d.exchange
-	if s.record == nil || d.err == nil {
+// settleRun records the end of a failed run, which can be resumed from then on.
+func (b *answerBuilder) settleRun(status journal.Status) {
+	s := b.requestState
+	if s.record == nil || b.err == nil {
 		return
 	}
-	if d.run != nil && len(d.run.awaited) > 0 {
+	if b.run != nil && len(b.run.awaitingApproval) > 0 {
 		status = journal.Waiting
 	}
-	code := d.err.Code
-	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key changes nothing of it
+	code := b.err.Code
+	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change it
 		status, code = journal.OK, ""
 	}
-	if s.record.Settle(status, code) != nil || s.own != nil {
+	if s.record.Settle(status, code) != nil || s.privateJournal != nil {
 		return
 	}
-	s.resume = s.record.ID()
+	s.resumeToken = s.record.ID()
 	if status != journal.Waiting {
 		return
 	}
 	past := s.record.Past()
-	s.question = questionOf(s.o.Journal, past, d.run.awaited)
+	s.question = questionOf(s.o.Journal, past, b.run.awaitingApproval)
 	if !s.o.ApproveByPerson {
-		s.approves = approveOf(s.o.Journal, past)
+		s.approveToken = approveTokenOf(s.o.Journal, past)
 	}
 }
 
-// answered tells the journal what the answer of a run cost.
-func (s *exchange) answered(a *Answer) {
-	s.giveUp()
+// journalAnswer records what the answer of a run cost.
+func (s *requestState) journalAnswer(a *Answer) {
+	s.releaseRun()
 	a.Question = s.question
 	if s.record == nil {
 		return
 	}
-	if a.Error != nil && s.resume == "" {
-		_ = s.record.Settle(journal.Failed, a.Error.Code) // no answer has told of it, as something broke
+	if a.Error != nil && s.resumeToken == "" {
+		_ = s.record.Settle(journal.Failed, a.Error.Code) // no answer has recorded the failure, because of a panic
 	}
-	tokens, kept := s.cost, 0
+	tokens, keptTokens := s.answerTokens, 0
 	if tokens == 0 {
-		tokens = s.roughly(a.JSON)
+		tokens = s.estimateText(a.JSON)
 	}
-	if s.ran != nil {
-		kept = s.ran.intermediate()
+	if s.executed != nil {
+		keptTokens = s.executed.intermediateTokens()
 	}
-	s.record.Answered(tokens, kept)
-	if s.own != nil {
-		_ = s.own.Close() // nothing is lost with it
+	s.record.Answered(tokens, keptTokens)
+	if s.privateJournal != nil {
+		_ = s.privateJournal.Close() // nothing is lost with it
 	}
 }

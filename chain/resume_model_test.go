@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,7 +169,7 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 	}
 	for _, c := range past.Calls() {
 		if c.Writes() && c.Undoes == 0 {
-			journaled[c.Place][c.Known()]++
+			journaled[c.StepPath][c.Known()]++
 		}
 	}
 	for place, o := range journaled {
@@ -204,99 +203,6 @@ func (w *deliveries) true(t *testing.T, who, place string, o outcomes) {
 	case told < unknown, told > unknown && !w.died:
 		t.Errorf("%s tells of %s %v, and the shop left %d unknown", who, place, o, unknown)
 	}
-}
-
-// assume says of the calls at places whose end the journal does not know what the shop knows; "": of several at one place it cannot be said.
-func (w *deliveries) assume(t *testing.T, places []string) string {
-	var said []string
-	for _, place := range places {
-		what := w.known(t, place)
-		if len(what) == 0 {
-			t.Errorf("a doubt about %s, whose end is known", place)
-		}
-		if len(what) != 1 {
-			return ""
-		}
-		said = append(said, fmt.Sprintf("%q:%s", place, what[0]))
-	}
-	return "{" + strings.Join(said, ",") + "}"
-}
-
-// known is what the shop knows of such calls at a place: ones that put, or that remove.
-func (w *deliveries) known(t *testing.T, place string) (said []string) {
-	var puts []*journal.PastCall
-	var keys []string
-	calls := slices.DeleteFunc(w.past(t).Calls(), func(c *journal.PastCall) bool { return c.Place != place || !c.Writes() })
-	for _, c := range calls {
-		if c.Undoes == 0 {
-			puts = append(puts, c)
-		}
-	}
-	w.shop.mu.Lock()
-	defer w.shop.mu.Unlock()
-	for _, c := range calls {
-		if c.Outcome != fault.SentUnknown {
-			continue
-		}
-		key, undo := w.drawn.keys[place], c.Undoes != 0
-		if w.drawn.rows[place] {
-			key += fmt.Sprint("#", 1+slices.IndexFunc(puts, func(p *journal.PastCall) bool { return p == c || undo && (p.Ended == c.Undoes || p.N == c.Undoes) }))
-		}
-		_, there := w.shop.items[key]
-		keys = append(keys, key)
-		switch {
-		case undo && there, !undo && !there:
-			said = append(said, `"not_sent"`)
-		case undo:
-			said = append(said, `"applied"`)
-		default:
-			said = append(said, `{"result":`+string(w.shop.receipt(key))+`}`)
-		}
-	}
-	if len(said) == 1 {
-		delete(w.shop.unknown, keys[0])
-		delete(w.shop.unsure, keys[0])
-	}
-	return said
-}
-
-// next is the request by which the run goes on after an answer; "": what is in doubt cannot be said.
-func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
-	if id := answer.Get("resume").Str; id != "" {
-		w.id = id
-	}
-	resume := answer.Get("resume").Str
-	switch code := fault.Code(answer.Get("error.code").Str); {
-	case w.changed:
-	case code == fault.ResumeConflict && resume != "":
-		var places []string
-		for _, place := range answer.Get("error.available").Array() {
-			places = append(places, place.Str)
-		}
-		if said := w.assume(t, places); said != "" {
-			return fmt.Sprintf(`{"resume":%q,"assume":%s}`, resume, said)
-		}
-		return ""
-	case code == fault.ApprovalRequired && resume != "":
-		return w.approve(answer)
-	case resume != "" && w.random.IntN(2) == 0:
-		return fmt.Sprintf(`{"resume":%q}`, resume)
-	}
-	return w.drawn.text
-}
-
-// approve approves the calls that wait; of some the chain is changed then, and nobody has approved what it is.
-func (w *deliveries) approve(answer gjson.Result) string {
-	for _, c := range answer.Get("error.calls").Array() {
-		w.shop.approved[c.Get("args").Raw]++
-	}
-	change, at := "", answer.Get("error.at").Str
-	var step int
-	if _, err := fmt.Sscanf(at, "/steps/%d", &step); err == nil && at == fmt.Sprint("/steps/", step) && w.random.IntN(3) == 0 {
-		changed := strings.Replace(w.drawn.steps[step], `"note":`, `"also":1,"note":`, 1)
-		change = fmt.Sprintf(`,"replace":{"%d":%s}`, step, changed)
-	}
-	return fmt.Sprintf(`{"resume":%q,"approve":%q%s}`, answer.Get("resume").Str, answer.Get("approve").Str, change)
 }
 
 // TestResumeModel runs drawn chains against a service that fails in all ways, in processes that are killed, and resumes them until they
@@ -394,8 +300,8 @@ func (w *deliveries) undo(t *testing.T) {
 		var doubtful []string
 		if past := w.past(t); past != nil {
 			for _, c := range past.Calls() {
-				if c.Writes() && c.Outcome == fault.SentUnknown && len(w.known(t, c.Place)) == 1 {
-					doubtful = append(doubtful, c.Place)
+				if c.Writes() && c.Outcome == fault.SentUnknown && len(w.known(t, c.StepPath)) == 1 {
+					doubtful = append(doubtful, c.StepPath)
 				}
 			}
 		}
@@ -423,8 +329,8 @@ func (w *deliveries) left(t *testing.T, answer gjson.Result) {
 		}
 	}
 	for _, c := range w.past(t).Calls() {
-		if c.Undo != nil && c.Outcome == fault.Applied && !c.Assumed && len(w.known(t, c.Place)) < 2 {
-			t.Errorf("%s could be taken back", c.Place)
+		if c.Undo != nil && c.Outcome == fault.Applied && !c.Assumed && len(w.known(t, c.StepPath)) < 2 {
+			t.Errorf("%s could be taken back", c.StepPath)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// tryAgain is more than the time after which a journal writes again what it could not write.
-const tryAgain = 2 * time.Second
+// endRetryDelay is longer than the journal waits before it retries a failed write.
+const endRetryDelay = 2 * time.Second
 
 // TestDryRunLeavesTheLease: a dry run of a run that goes on only looks; whoever sends the run again is told to wait.
 func TestDryRunLeavesTheLease(t *testing.T) {
@@ -48,7 +48,7 @@ func TestEndOfFailureIsWrittenLate(t *testing.T) {
 		if a := s.run(fault.Unavailable, request); a.Get("resume").Exists() {
 			t.Errorf("nothing tells others that the run has ended, and the answer has resume: %s", a.Raw)
 		}
-		time.Sleep(tryAgain)
+		time.Sleep(endRetryDelay)
 		s.ends = nil
 		a := s.run("", request)
 		if a.Get("steps.0.status").Str != "reused" {
@@ -65,12 +65,12 @@ func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, nil)
 		s.run("", `{"steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.get"}]}`)
-		time.Sleep(tryAgain)
+		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 || rows[0].Status != journal.OK {
 			t.Fatalf("%+v, %v", rows, err)
 		}
-		if _, err := s.journal.Take(t.Context(), rows[0].ID, nil); err != nil {
+		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
 			t.Errorf("its lease: %v", err)
 		}
 	})
@@ -104,13 +104,13 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 		}
 		s.called(`store.put {"k":"under way"}`)
 		turn(false)
-		time.Sleep(tryAgain)
+		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%+v, %v", rows, err)
 		}
 		s.ended(rows[0].ID, journal.Interrupted, "0 store.put applied")
-		if _, err := s.journal.Take(t.Context(), rows[0].ID, nil); err != nil {
+		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
 			t.Errorf("its lease: %v", err)
 		}
 	})

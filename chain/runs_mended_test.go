@@ -131,8 +131,8 @@ func TestKeyAfterUndo(t *testing.T) {
 	}
 	defer j.Close()
 	again := func(undone bool) {
-		run := j.Begin(&journal.Start{Hash: func() string { return "" }, Index: true, Writes: true})
-		pay := &journal.Call{Place: "0", Function: "pay", Effect: "write", KeyFor: -1}
+		run := j.Begin(&journal.Start{Hash: func() string { return "" }, Lookup: true, Writes: true})
+		pay := &journal.Call{StepPath: "0", Function: "pay", Effect: "write", KeyFor: -1}
 		run.Prepare(pay)
 		first := pay.IdempotencyKey()
 		if err := pay.Begin(); err != nil {
@@ -141,7 +141,7 @@ func TestKeyAfterUndo(t *testing.T) {
 		_ = pay.End(&journal.Event{Outcome: fault.Applied})
 		if undone {
 			of := run.Writes("")[0].Ended
-			back := &journal.Call{Place: "0", Function: "refund", Effect: "write", Undoes: of}
+			back := &journal.Call{StepPath: "0", Function: "refund", Effect: "write", Undoes: of}
 			run.Prepare(back)
 			if err := back.Begin(); err != nil {
 				t.Fatal(err)
@@ -149,11 +149,11 @@ func TestKeyAfterUndo(t *testing.T) {
 			_ = back.End(&journal.Event{Outcome: fault.Applied})
 		}
 		_ = run.Settle(journal.Failed, "")
-		taken, err := j.Take(context.Background(), run.ID(), nil)
+		taken, err := j.Acquire(context.Background(), run.ID(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		repeated := &journal.Call{Place: "0", Function: "pay", Effect: "write", KeyFor: -1}
+		repeated := &journal.Call{StepPath: "0", Function: "pay", Effect: "write", KeyFor: -1}
 		j.Resume(taken, &journal.Start{Hash: func() string { return "" }, Writes: true}).Prepare(repeated)
 		if (repeated.IdempotencyKey() == first) == undone {
 			t.Errorf("undone %t: %s, then %s", undone, first, repeated.IdempotencyKey())

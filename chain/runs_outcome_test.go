@@ -35,10 +35,10 @@ func toldWrites(t *testing.T, answer gjson.Result, want string) {
 	}
 }
 
-const taken = `"undo":{"fn":"store.remove","args":{"id":"$result.id"}}`
+const undoMember = `"undo":{"fn":"store.remove","args":{"id":"$result.id"}}`
 
-// named ends calls well, with k as the id of what they make, but for those that an error is given for: by k, or by the id to remove.
-func named(errs map[string]func() error) func(string, gjson.Result) ([]byte, error) {
+// failingCalls lets calls succeed, with k as the id of what they make, except those with an error: by k, or by the id to remove.
+func failingCalls(errs map[string]func() error) func(string, gjson.Result) ([]byte, error) {
 	return func(_ string, args gjson.Result) ([]byte, error) {
 		k := args.Get("k").Str
 		if err := errs[k+args.Get("id").Str]; err != nil {
@@ -51,10 +51,10 @@ func named(errs map[string]func() error) func(string, gjson.Result) ([]byte, err
 // TestUndoOfElements: of elements, and of the rounds of a repeat, those are told to be undone that are.
 func TestUndoOfElements(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"fail": refuses, "of b": refuses, "of c": lost}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"fail": refuses, "of b": refuses, "of c": lost}))
 	a := s.run(fault.FunctionFailed, `{"onError":"undo","steps":[
 		{"fn":"store.put","forEach":"['a','b','c','d']","args":{"k":"$item"},%s},
-		{"fn":"store.put","args":{"k":"fail"}}]}`, taken)
+		{"fn":"store.put","args":{"k":"fail"}}]}`, undoMember)
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"c"}`, `store.put {"k":"d"}`, `store.put {"k":"fail"}`,
 		`store.remove {"id":"of d"}`, `store.remove {"id":"of c"}`, `store.remove {"id":"of b"}`, `store.remove {"id":"of a"}`)
 	toldWrites(t, a, "0[0,3] undone; 0[1] applied; 0[2] sent_unknown; 1 failed; ")
@@ -68,7 +68,7 @@ func TestUndoOfElements(t *testing.T) {
 		return fmt.Appendf(nil, `{"id":%d}`, n), nil
 	}
 	a = s.run(fault.LimitExceeded, `{"onError":"undo","steps":[
-		{"fn":"store.put","args":{"n":"$result?.id"},"repeat":{"until":"$result.id > 9","max":3},%s}]}`, taken)
+		{"fn":"store.put","args":{"n":"$result?.id"},"repeat":{"until":"$result.id > 9","max":3},%s}]}`, undoMember)
 	toldWrites(t, a, "0 applied; 0×2 undone; ")
 }
 
@@ -76,8 +76,8 @@ func TestUndoOfElements(t *testing.T) {
 func TestUndoInDoubt(t *testing.T) {
 	t.Parallel()
 	for said, calls := range map[string][]string{"applied": nil, "not_sent": {`store.remove {"id":"of a"}`}} {
-		s := newScripted(t, nil, named(map[string]func() error{"fail": refuses, "of a": lost}))
-		a := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"},%s},{"fn":"store.put","args":{"k":"fail"}}]}`, taken)
+		s := newScripted(t, nil, failingCalls(map[string]func() error{"fail": refuses, "of a": lost}))
+		a := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"},%s},{"fn":"store.put","args":{"k":"fail"}}]}`, undoMember)
 		run := a.Get("resume").Str
 		s.run(fault.Timeout, `{"resume":%q,"undo":true}`, run)
 		s.called(`store.put {"k":"a"}`, `store.put {"k":"fail"}`, `store.remove {"id":"of a"}`)
@@ -96,7 +96,7 @@ func TestUndoInDoubt(t *testing.T) {
 // TestUndoInDoubtWithin: nor does the chain around it begin it again, and a resume does not take its call for done.
 func TestUndoInDoubtWithin(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"after a": refuses, "of a": lost}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"after a": refuses, "of a": lost}))
 	a := s.run(fault.FunctionFailed, `{"onError":"undo","steps":[{"fn":"chain.careful","args":{"k":"a"}}]}`)
 	toldWrites(t, a, "0.0 sent_unknown; 0.1 failed; ")
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"after a"}`, `store.remove {"id":"of a"}`)
@@ -114,7 +114,7 @@ func TestUndoInDoubtWithin(t *testing.T) {
 // TestWritesOfEarlierParts: what an earlier part of a run has written is told of it, though a resume does not come to it.
 func TestWritesOfEarlierParts(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"b": lost, "get": refuses}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"b": lost, "get": refuses}))
 	run := s.run(fault.Timeout, `{"onError":"continue","steps":[
 		{"fn":"store.put","forEach":"['a','b','c']","args":{"k":"$item"}},
 		{"fn":"store.put","args":{"k":"d"}}]}`).Get("resume").Str
@@ -129,9 +129,9 @@ func TestWritesOfEarlierParts(t *testing.T) {
 // it was repeated.
 func TestUnknownIsNotRefused(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"a": lost}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"a": lost}))
 	run := s.run(fault.Timeout, `{"steps":[{"fn":"store.set","args":{"k":"a"}}]}`).Get("resume").Str
-	s.ends = named(map[string]func() error{"a": refuses})
+	s.ends = failingCalls(map[string]func() error{"a": refuses})
 	toldWrites(t, s.run(fault.FunctionFailed, `{"resume":%q}`, run), "0 sent_unknown; ")
 	s.ended(run, journal.Failed, "0 store.set sent_unknown")
 }
@@ -140,7 +140,7 @@ func TestUnknownIsNotRefused(t *testing.T) {
 // that ran side by side have read the same.
 func TestDoubtIsNoConflict(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"a": refuses, "b": lost}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"a": refuses, "b": lost}))
 	run := s.run(fault.FunctionFailed, `{"onError":"continue","steps":[{"fn":"store.put","forEach":"['a','b','c']","args":{"k":"$item"}}]}`).Get("resume").Str
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"c"}`)
 	s.ends = nil
@@ -175,10 +175,10 @@ func TestDoubtIsNoConflict(t *testing.T) {
 // TestUndoOfAssumed: a call of which a caller has said that it was applied is taken back, and once.
 func TestUndoOfAssumed(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, named(map[string]func() error{"after a": refuses}))
+	s := newScripted(t, nil, failingCalls(map[string]func() error{"after a": refuses}))
 	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"chain.careful","args":{"k":"a"}}]}`).Get("resume").Str
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"after a"}`, `store.remove {"id":"of a"}`)
-	s.ends = named(map[string]func() error{"a": lost})
+	s.ends = failingCalls(map[string]func() error{"a": lost})
 	s.run(fault.Timeout, `{"resume":%q}`, run) // it is made again
 	s.called(`store.put {"k":"a"}`)
 	s.run("", `{"resume":%q,"undo":true,"assume":{"0.0":"applied"}}`, run)
@@ -201,7 +201,7 @@ func TestUndoneBeyondBudget(t *testing.T) {
 	})
 	var list []string
 	for k := range 61 {
-		list = append(list, fmt.Sprintf(`{"fn":"store.put","args":{"k":%d},%s}`, k, taken))
+		list = append(list, fmt.Sprintf(`{"fn":"store.put","args":{"k":%d},%s}`, k, undoMember))
 	}
 	a := s.run(fault.FunctionFailed, `{"lite":true,"budget":{"maxTotalTokens":200},"onError":"undo","steps":[%s]}`, strings.Join(list, ","))
 	sums := map[string]int{}

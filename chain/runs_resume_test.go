@@ -170,7 +170,7 @@ func TestOrElseOfConflict(t *testing.T) {
 	}
 }
 
-// TestConflictNamesWhereTheRunDidIt: writes of a conflict name each call that something has to be said of by its place in the run, which assume
+// TestConflictNamesWhereTheRunDidIt: writes of a conflict name each call that needs an assumption by its place in the run, which assume
 // takes as it stands there.
 func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func (s *scripted) ended(run string, status journal.Status, want ...string) {
 	}
 	var calls []string
 	for _, c := range past.Calls() {
-		calls = append(calls, fmt.Sprint(c.Place, " ", c.Function, " ", c.Outcome))
+		calls = append(calls, fmt.Sprint(c.StepPath, " ", c.Function, " ", c.Outcome))
 	}
 	if past.Row.Status != status || !slices.Equal(calls, want) {
 		s.t.Errorf("the run is %s with\n%q, not %s with\n%q", past.Row.Status, calls, status, want)

@@ -15,17 +15,17 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// Param turns a literal among the arguments of a chain's step into a param of the saved chain.
+// Param turns a literal among the arguments of a step into a param of the saved chain.
 type Param struct {
-	Place string // the step by number or id, and the path in its args: "0.query", "make.labels.0"
-	Name  string // of the param
+	Path string // the step by number or id, and the path in its args: "0.query", "make.labels.0"
+	Name string // of the param
 }
 
 // notSaved are the fields that belong to a run and not to a chain.
-var notSaved = slices.Concat(resuming, []string{"key", "dryRun"})
+var notSaved = slices.Concat(resumeFields, []string{"key", "dryRun"})
 
-// SaveAs makes the text of a saved chain, for a file: that of a chain whose literals at the places of params are read from the input,
-// with the literal as the default of the param. All faults are told: bad_request for a place, with what is there.
+// SaveAs returns the text of a saved chain, for a file. The literals at the places of params are read from the input, and become the
+// defaults of the params. It reports all faults: bad_request for a place, with what exists there.
 func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	compact, f := compactJSON(text, DefaultMaxChainBytes)
 	if f != nil {
@@ -43,10 +43,12 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		switch {
 		case f != nil:
 		case !paramName.MatchString(p.Name):
-			f = fault.New(fault.BadRequest, "%s: %s is no name of a param: it begins with a letter and has letters, digits and _. A value is set when the chain is run: --set NAME=VALUE",
-				p.Place, fault.Quote(p.Name))
+			f = fault.New(fault.BadRequest,
+				"%s: %s is not a valid name for a param: it begins with a letter and has letters, digits and _. A value is set when the chain is "+
+					"run: --set NAME=VALUE",
+				p.Path, fault.Quote(p.Name))
 		case declared.has(p.Name) || input.has(p.Name):
-			f = fault.New(fault.BadRequest, "%s: the chain reads $input.%s already: choose another name", p.Place, p.Name)
+			f = fault.New(fault.BadRequest, "%s: the chain reads $input.%s already: choose another name", p.Path, p.Name)
 		}
 		if f != nil {
 			faults = append(faults, f)
@@ -71,9 +73,9 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 
 var paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// extract gives the literal at a place, and the steps with a reference to the param in its stead.
+// extract returns the literal at a place, and the steps in which a reference to the param replaces it.
 func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error) {
-	step, path, _ := strings.Cut(p.Place, ".")
+	step, path, _ := strings.Cut(p.Path, ".")
 	number := -1
 	var steps []string
 	for i, s := range list.Array() {
@@ -86,35 +88,35 @@ func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error)
 		}
 	}
 	if number < 0 {
-		return "", "", absentPlace(p.Place, "no step "+fault.Quote(step), steps)
+		return "", "", noValueFault(p.Path, "no step "+fault.Quote(step), steps)
 	}
 	args := list.Array()[number].Get("args")
 	if path == "" || !args.Exists() {
-		return "", "", absentPlace(p.Place, "the args of a step have to be named further, as in "+step+".NAME", keysOf(args))
+		return "", "", noValueFault(p.Path, "the args of a step have to be named further, as in "+step+".NAME", keysOf(args))
 	}
 	value, changed, f = replaceAt(args, strings.Split(path, "."), p)
 	if f != nil {
 		return "", "", f
 	}
 	all := list.Array()
-	parts := make([]string, len(all))
+	rawSteps := make([]string, len(all))
 	for i := range all {
-		parts[i] = all[i].Raw
+		rawSteps[i] = all[i].Raw
 	}
-	own := newTable([]byte(parts[number]))
-	own.set("args", changed)
-	parts[number] = string(appendObject(nil, own.list))
-	return value, "[" + strings.Join(parts, ",") + "]", nil
+	changedStep := newTable([]byte(rawSteps[number]))
+	changedStep.set("args", changed)
+	rawSteps[number] = string(appendObject(nil, changedStep.list))
+	return value, "[" + strings.Join(rawSteps, ",") + "]", nil
 }
 
-// replaceAt puts the reference in the place of what stands at a path of a value.
+// replaceAt replaces what is at a path of a value by the reference.
 func replaceAt(within gjson.Result, path []string, p Param) (value, changed string, f *fault.Error) {
 	if len(path) == 0 {
-		value, f = literal(within, p.Place)
+		value, f = literalValue(within, p.Path)
 		return value, string(appendString(nil, "$input."+p.Name)), f
 	}
 	var members []objectMember
-	found := false
+	replaced := false
 	i := 0
 	within.ForEach(func(key, v gjson.Result) bool {
 		name, raw := key.String(), v.Raw
@@ -122,8 +124,8 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 			name = strconv.Itoa(i)
 			i++
 		}
-		if name == path[0] && !found && (within.IsObject() || within.IsArray()) {
-			found = true
+		if name == path[0] && !replaced && (within.IsObject() || within.IsArray()) {
+			replaced = true
 			value, raw, f = replaceAt(v, path[1:], p)
 		}
 		members = append(members, objectMember{name, raw})
@@ -132,23 +134,23 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 	switch {
 	case f != nil:
 		return "", "", f
-	case !found:
-		return "", "", absentPlace(p.Place, "there is no "+fault.Quote(path[0]), keysOf(within))
+	case !replaced:
+		return "", "", noValueFault(p.Path, "there is no "+fault.Quote(path[0]), keysOf(within))
 	case within.IsObject():
 		return value, string(appendObject(nil, members)), nil
 	}
-	parts := make([]string, len(members))
+	elements := make([]string, len(members))
 	for i, m := range members {
-		parts[i] = m.raw
+		elements[i] = m.raw
 	}
-	return value, "[" + strings.Join(parts, ",") + "]", nil
+	return value, "[" + strings.Join(elements, ",") + "]", nil
 }
 
-// literal is the value of an argument that refers to nothing.
-func literal(v gjson.Result, place string) (string, *fault.Error) {
-	t, faults := refs.CompileTemplate([]byte(v.Raw), refs.Place{Steps: DefaultMaxSteps, Step: DefaultMaxSteps})
+// literalValue returns the value of an argument without references.
+func literalValue(v gjson.Result, path string) (string, *fault.Error) {
+	t, faults := refs.CompileTemplate([]byte(v.Raw), refs.CompileScope{Steps: DefaultMaxSteps, Step: DefaultMaxSteps})
 	if len(faults) > 0 || len(t.Uses()) > 0 {
-		return "", fault.New(fault.BadRequest, "%s is no literal, but refers to other values: %s", place, fault.ClipRunes(v.Raw, 100))
+		return "", fault.New(fault.BadRequest, "%s is no literal, but refers to other values: %s", path, fault.ClipRunes(v.Raw, 100))
 	}
 	value, err := t.Resolve(context.Background(), nil, &refs.Scope{})
 	if err != nil {
@@ -158,7 +160,7 @@ func literal(v gjson.Result, place string) (string, *fault.Error) {
 	return string(value), nil
 }
 
-// schemaOf is the schema of a param whose default is a value.
+// schemaOf returns the schema of a param with this default.
 func schemaOf(value string) string {
 	kind := ""
 	switch v := gjson.Parse(value); {
@@ -197,10 +199,10 @@ func keysOf(v gjson.Result) (keys []string) {
 	return keys
 }
 
-func absentPlace(place, what string, known []string) *fault.Error {
-	f := fault.New(fault.BadRequest, "%s: %s", place, what)
+func noValueFault(path, problem string, known []string) *fault.Error {
+	f := fault.New(fault.BadRequest, "%s: %s", path, problem)
 	f.Available = known
-	last := place[strings.LastIndexByte(place, '.')+1:]
+	last := path[strings.LastIndexByte(path, '.')+1:]
 	if f.Nearest = fault.Nearest(last, known, 1); len(known) > 0 {
 		f.Message += "; there are " + strings.Join(known[:min(len(known), 20)], ", ")
 	}

@@ -88,7 +88,7 @@ func TestSaveAsRefused(t *testing.T) {
 		{"0.key.x", "n", `no "x"`, nil},
 		{"0", "n", "named further", []string{"key", "tags"}},
 		{"1.key", "n", "no literal", nil},
-		{"0.key", "a b", "no name of a param", nil},
+		{"0.key", "a b", "not a valid name", nil},
 		{"0.key", "region", "reads $input.region already", nil},
 	} {
 		_, faults := chain.SaveAs([]byte(text), []chain.Param{{c.place, c.name}})

@@ -12,13 +12,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Saved makes the function that a chain is when it is saved under a name: params are its input schema, and values of its input are
-// defaults. o are the options of the engine that will run it; its Functions are not asked, so that a chain is right or wrong whatever
-// sources are there. The faults have their lines and columns in text.
+// Saved returns the function that a saved chain is: its params are the input schema, values of its input are defaults. o are the options
+// of the engine that will run it. Its Functions are not used, so that the chain is valid or not whatever sources are available. The
+// faults have their lines and columns in text.
 func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Error) {
-	own := *o
-	own.Functions, own.Journal, own.Observer, own.Planned, own.Rung = &steps.Registry{}, nil, nil, nil, nil
-	e, err := New(&own)
+	options := *o
+	options.Functions, options.Journal, options.Observer, options.Planned, options.Rung = &steps.Registry{}, nil, nil, nil, nil
+	e, err := New(&options)
 	if err != nil {
 		f, _ := fault.As(err)
 		return nil, []*fault.Error{f}
@@ -33,33 +33,34 @@ func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Erro
 		return nil, faults.list
 	}
 	saved := &steps.SavedChain{Text: compact, Tool: r.Tool, Prompt: r.Prompt}
-	saved.Names, saved.Undoes = named(r.Steps, nil, nil)
+	saved.Names, saved.Undoes = collectFunctions(r.Steps, nil, nil)
 	if faults := e.checkSaved(text, saved); len(faults) > 0 {
 		return nil, faults
 	}
 	schema, defaults := r.schema()
-	return &steps.Function{Call: callSaved, Spec: steps.Spec{Name: steps.ChainSource + "." + name, Description: cmp.Or(r.Description, r.Name),
-		Input: schema, Defaults: defaults, Saved: saved}}, nil
+	return &steps.Function{Call: callSaved,
+		Spec: steps.Spec{Name: steps.ChainSource + "." + name, Description: cmp.Or(r.Description, r.Name),
+			Input: schema, Defaults: defaults, Saved: saved}}, nil
 }
 
-// callSaved stands for the call of a saved chain, whose steps an engine runs.
+// callSaved is the Call of a saved chain, whose steps an engine runs.
 func callSaved(context.Context, []byte) ([]byte, error) {
 	return nil, fault.New(fault.NotSupported, "a saved chain is called by steps of chains, and as a tool")
 }
 
 // savedRequest decodes a saved chain.
 func (e *Engine) savedRequest(compact []byte) (*request, *faultList) {
-	d := &decoder{maxSteps: e.o.MaxSteps, hoisted: e.o.Hoist, topFields: e.o.topFields, remembers: true}
+	d := &decoder{maxSteps: e.o.MaxSteps, hoisted: e.o.Hoist, topFields: e.o.topFields, hasJournal: true}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", kindOf(root))
+		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
 		return nil, &d.faults
 	}
-	return d.chain(root), &d.faults
+	return d.decodeChain(root), &d.faults
 }
 
-// named are the functions that steps call and that their undo calls, those of inline chains too, each once.
-func named(list []step, functions, undoes []string) (_, _ []string) {
+// collectFunctions adds the functions that steps call, and those that their undo calls, including inline chains, each once.
+func collectFunctions(list []step, functions, undoes []string) (_, _ []string) {
 	for i := range list {
 		s := &list[i]
 		if s.Fn != "" && !slices.Contains(functions, s.Fn) {
@@ -69,13 +70,13 @@ func named(list []step, functions, undoes []string) (_, _ []string) {
 			undoes = append(undoes, s.Undo.Fn)
 		}
 		if s.Chain != nil {
-			functions, undoes = named(s.Chain.Steps, functions, undoes)
+			functions, undoes = collectFunctions(s.Chain.Steps, functions, undoes)
 		}
 	}
 	return functions, undoes
 }
 
-// checkSaved compiles a chain over functions that take and give anything.
+// checkSaved compiles a chain with functions that accept and return anything.
 func (e *Engine) checkSaved(text []byte, saved *steps.SavedChain) []*fault.Error {
 	var stubs []steps.Function
 	known := map[string]bool{}
@@ -94,7 +95,7 @@ func (e *Engine) checkSaved(text []byte, saved *steps.SavedChain) []*fault.Error
 	return e.Run(context.Background(), text, &Caller{Functions: registry, Override: Override{Check: true, Lite: &standard}}).Faults
 }
 
-// schema is the input schema of a saved chain, and the values of what a call does not give.
+// schema returns the input schema of a saved chain, and the defaults of its members.
 func (r *request) schema() (schema, defaults []byte) {
 	properties, values := newTable(r.Params), newTable(r.Input)
 	for _, value := range values.list {
@@ -120,40 +121,44 @@ func (r *request) schema() (schema, defaults []byte) {
 	return append(schema, `,"additionalProperties":false}`...), appendObject(nil, values.list)
 }
 
-// savedChain compiles the steps of a saved chain in the place of the step that names it: with its own onError, common and return, and
-// with the functions of the caller.
-func (c *compiler) savedChain(l *level, s *step, p *plannedStep, entry *steps.Entry) {
+// compileSaved compiles a saved chain in place of the step that names it: with its own onError, common and return, and with the functions
+// of the caller.
+func (c *compiler) compileSaved(l *level, s *step, p *plannedStep, entry *steps.Entry) {
 	spec, at := entry.Spec(), p.at+"/fn"
-	if f := c.tooDeep(spec.Name); f != nil {
+	if f := c.nestingFault(spec.Name); f != nil {
 		c.faults.add(f.Under(at))
 		return
 	}
 	r, faults := (&Engine{o: *c.o}).savedRequest(spec.Saved.Text)
 	if len(faults.list) == 0 {
-		c.lowerTo(r.Budget)
-		own := &compiler{exchange: c.exchange, request: r, saved: append(slices.Clone(c.saved), spec.Name), usedCommon: map[string]bool{},
-			common: members(r.Common), onError: cmp.Or(r.OnError, onErrorStop), total: c.total, faults: faults}
-		taught, warned := c.teaching, len(c.warnings)
-		c.teaching = nil
-		p.inline = own.chain(&level{at: p.at + "/chain", steps: r.Steps, fills: func(key string) bool { return slices.Contains(entry.Properties(), key) }}, r.Return)
-		c.teaching, c.warnings, c.total = taught, c.warnings[:warned], own.total
+		c.lowerBudget(r.Budget)
+		inner := &compiler{requestState: c.requestState, request: r, saved: append(slices.Clone(c.saved), spec.Name),
+			usedCommon: map[string]bool{},
+			common:     members(r.Common), onError: cmp.Or(r.OnError, onErrorStop), total: c.total, faults: faults}
+		outerFaults, warnings := c.signatureFaults, len(c.warnings)
+		c.signatureFaults = nil
+		p.inline = inner.compileLevel(&level{at: p.at + "/chain", steps: r.Steps,
+			fills: func(key string) bool { return slices.Contains(entry.Properties(), key) }}, r.Return)
+		c.signatureFaults, c.warnings, c.total = outerFaults, c.warnings[:warnings], inner.total
 	}
 	if len(faults.list) > 0 {
 		first := faults.list[0]
-		c.fault(first.Code, at, "the saved chain %s cannot be used: at %s of it, %s", spec.Name, strings.TrimPrefix(first.At, p.at+"/chain"), first.Message)
+		c.fault(first.Code, at, "the saved chain %s cannot be used: at %s of it, %s", spec.Name,
+			strings.TrimPrefix(first.At, p.at+"/chain"), first.Message)
 		p.inline = nil
 		return
 	}
 	p.saved = entry
 	p.effect, p.repeatable = p.inline.effect()
 	p.common = c.commonFor(entry, s.Args)
-	l.own.result = p.inline.gives
+	l.values.result = p.inline.origin
 }
 
-// tooDeep is the fault for a saved chain that calls itself, or stands in too many others; nil: it does not.
-func (c *compiler) tooDeep(name string) *fault.Error {
+// nestingFault is the fault for a saved chain that calls itself, or is nested too deep; nil: it is neither.
+func (c *compiler) nestingFault(name string) *fault.Error {
 	if at := slices.Index(c.saved, name); at >= 0 {
-		return fault.New(fault.BadRequest, "saved chains call each other in a cycle: %s", strings.Join(append(slices.Clone(c.saved[at:]), name), " → "))
+		return fault.New(fault.BadRequest, "saved chains call each other in a cycle: %s",
+			strings.Join(append(slices.Clone(c.saved[at:]), name), " → "))
 	}
 	if len(c.saved) == steps.MaxSavedDepth {
 		return fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", steps.MaxSavedDepth)
@@ -161,32 +166,32 @@ func (c *compiler) tooDeep(name string) *fault.Error {
 	return nil
 }
 
-// lowerTo lowers the bounds of the request to those of a saved chain that it calls.
-func (s *exchange) lowerTo(b *budgetRequest) {
+// lowerBudget lowers the limits of the request to those of a saved chain that it calls.
+func (s *requestState) lowerBudget(b *budgetRequest) {
 	if b == nil {
 		return
 	}
 	if limit := s.meter.Limit(); b.MaxTotalTokens != nil && limit > 0 && limit < *b.MaxTotalTokens {
-		own := *b
-		own.MaxTotalTokens, b = &limit, &own
+		lowered := *b
+		lowered.MaxTotalTokens, b = &limit, &lowered
 	}
 	lite, trace := s.lite, s.trace
-	_ = s.apply(b, nil, "")
+	_ = s.applyBudget(b, nil, "")
 	s.lite, s.trace = lite, trace
 }
 
-// savedAlone is the name of the saved chain that is all of the plan; "": there is more, or none.
-func (p *plan) savedAlone() string {
+// savedName returns the name of the saved chain that is the plan's only step, or "".
+func (p *plan) savedName() string {
 	if len(p.steps) != 1 || p.steps[0].saved == nil {
 		return ""
 	}
 	return p.steps[0].name()
 }
 
-// undoSaved takes back what a saved chain has written that has failed, if its onError says so.
-func (r *run) undoSaved(ctx context.Context, p *plannedStep, within *enclosing, f *fault.Error) *fault.Error {
-	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.stopped.Load() {
+// undoSaved undoes what a failed saved chain has written, if its onError says so.
+func (r *run) undoSaved(ctx context.Context, p *plannedStep, frame *inlineFrame, f *fault.Error) *fault.Error {
+	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() {
 		return f
 	}
-	return r.takeBack(ctx, placeOf(within.path())+".").told(f)
+	return r.undoCalls(ctx, formatPath(frame.path())+".").addTo(f)
 }

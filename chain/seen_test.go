@@ -20,11 +20,11 @@ func seenRegistry(t *testing.T) *steps.Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := &steps.Seen{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},` +
+	seen := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},` +
 		`"tags":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"total":{"type":"integer"}},"additionalProperties":false}`),
 		Rare: func(path []stepschema.Element) bool { return path[0].Key == "rare" }}
-	return r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
-		return call, func() *steps.Seen { return seen }
+	return r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
+		return call, func() *steps.ResultShape { return seen }
 	})
 }
 

@@ -11,30 +11,27 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// shape is what the decoder knows of a struct type. It is made once at start, from the tags of the type's fields:
+// shape describes the fields of a struct type for the decoder. It is built once at start, from the tags of the type's fields:
 //
-//   - json names the field; one without it is not read.
-//   - kind says more than the Go type does: object and schemas are raw objects, any is any raw value, expression is a text
+//   - json names the field. A field without it is not read.
+//   - kind says more than the Go type: object and schemas are raw objects, any is any raw value, expression is a text
 //     or a boolean, page is a page number or size.
-//   - validate has the bounds, which the validator checks.
+//   - validate has the limits that the validator checks.
 //
 // The tags for readers (tool, manual) and the comments are for internal/gen.
 type shape struct {
-	of     reflect.Type
-	fields []field
-	names  []string // of the fields that are carried out
+	structType reflect.Type
+	fields     []field
+	names      []string
 }
 
-// later is the type of a field of the contract that is not built yet: it is known, and refused.
-type later struct{}
-
 type field struct {
-	name  string
-	index int
-	kind  string
-	inner *shape // of a field that points to a struct
-	rules bool   // the validator has something to say
-	most  int    // the only rule is that a text has at most so many characters; 0: it is not
+	name     string
+	index    int
+	kind     string
+	inner    *shape // of a field that points to a struct
+	rules    bool   // the validator must check it
+	maxChars int    // the only rule is this maximum length; 0: there are other rules, or none
 }
 
 var (
@@ -44,36 +41,34 @@ var (
 	inlineShape  = shapeOf(reflect.TypeFor[inline]())
 )
 
-func shapeOf(of reflect.Type) *shape {
-	s := &shape{of: of}
-	for i := range of.NumField() {
-		tag := of.Field(i).Tag
+func shapeOf(structType reflect.Type) *shape {
+	s := &shape{structType: structType}
+	for i := range structType.NumField() {
+		tag := structType.Field(i).Tag
 		f := field{name: tag.Get("json"), index: i, kind: tag.Get("kind")}
 		if f.name == "" {
 			continue
 		}
 		rules := tag.Get("validate")
-		t := of.Field(i).Type
+		t := structType.Field(i).Type
 		if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && rules != "-" {
 			f.inner, f.rules = shapeOf(t.Elem()), true
 		}
-		if most, ok := strings.CutPrefix(rules, "max="); ok && t.Kind() == reflect.String {
-			f.most, _ = strconv.Atoi(most)
+		if limit, ok := strings.CutPrefix(rules, "max="); ok && t.Kind() == reflect.String {
+			f.maxChars, _ = strconv.Atoi(limit)
 		} else {
 			f.rules = f.rules || rules != "" && rules != "-"
 		}
 		s.fields = append(s.fields, f)
-		if t != reflect.TypeFor[later]() {
-			s.names = append(s.names, f.name)
-		}
+		s.names = append(s.names, f.name)
 	}
 	return s
 }
 
-// FetchFields are the names of the fields of a fetch.
+// FetchFields returns the names of the fields of a fetch.
 func FetchFields() []string { return slices.Clone(fetchShape.names) }
 
-// field is the field of a name, nil if there is none.
+// field returns the field with a name, or nil.
 func (s *shape) field(name string) *field {
 	for i := range s.fields {
 		if s.fields[i].name == name {
@@ -83,15 +78,16 @@ func (s *shape) field(name string) *field {
 	return nil
 }
 
-// read is what the decoder finds out about an object beside its values.
-type read struct {
-	unknown bool // it has a field that is not known
-	check   bool // it has a field about which the validator has something to say
+// objectInfo is what decoding an object found out, besides its values.
+type objectInfo struct {
+	hasUnknown     bool // a field is unknown
+	needsValidator bool // a field has rules of the validator
 }
 
-// object reads the members of an object into a struct. A member that is no field is for other, which reports whether it
-// knows the name; else it is a fault, which names the known ones.
-func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.Value, known []string, other func(string, gjson.Result) bool) (r read) {
+// object decodes an object into a struct. A member that is not a field is passed to other, which reports whether it accepted it.
+// Otherwise it is a fault that lists the known names.
+func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.Value, known []string,
+	other func(string, gjson.Result) bool) (r objectInfo) {
 	if !value.IsObject() {
 		d.wrongType(at, "an object", value)
 		return r
@@ -99,9 +95,9 @@ func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.V
 	value.ForEach(func(key, v gjson.Result) bool {
 		name := key.String()
 		if f := s.field(name); f != nil {
-			r.check = d.field(f, into.Field(f.index), v, at) || r.check
+			r.needsValidator = d.field(f, into.Field(f.index), v, at) || r.needsValidator
 		} else if other == nil || !other(name, v) {
-			r.unknown = true
+			r.hasUnknown = true
 			d.unknown(name, at, known)
 		}
 		return true
@@ -120,8 +116,8 @@ func (d *decoder) unknown(name, at string, known []string) {
 	d.faults.add(f)
 }
 
-// field reads one value, and reports whether the validator must look at it. null is as if the field were not there, but
-// where any value may stand, and for steps.
+// field decodes one value, and reports whether the validator must check it. null counts as absent, except for steps and fields of any
+// kind.
 func (d *decoder) field(f *field, into reflect.Value, v gjson.Result, at string) (check bool) {
 	target := into.Addr().Interface()
 	if _, isSteps := target.(*[]step); v.Type == gjson.Null && f.kind != "any" && !isSteps {
@@ -129,10 +125,10 @@ func (d *decoder) field(f *field, into reflect.Value, v gjson.Result, at string)
 	}
 	switch p := target.(type) {
 	case *[]step:
-		*p = d.steps(v, fault.Key(at, f.name))
+		*p = d.decodeSteps(v, fault.Key(at, f.name))
 	case *string:
 		*p = d.text(f, v, at)
-		check = f.most > 0 && len(*p) > f.most
+		check = f.maxChars > 0 && len(*p) > f.maxChars
 	case **string:
 		*p = d.optionalText(f, v, at)
 	case *bool:
@@ -152,11 +148,9 @@ func (d *decoder) field(f *field, into reflect.Value, v gjson.Result, at string)
 	case *[]string:
 		*p = d.texts(v, fault.Key(at, f.name))
 	case **inline:
-		*p = d.inline(v, fault.Key(at, f.name))
-	case *later:
-		d.notSupported(fault.Key(at, f.name), f.name)
+		*p = d.decodeInline(v, fault.Key(at, f.name))
 	default:
-		inner := reflect.New(f.inner.of)
+		inner := reflect.New(f.inner.structType)
 		into.Set(inner)
 		d.object(v, fault.Key(at, f.name), f.inner, inner.Elem(), f.inner.names, nil)
 	}

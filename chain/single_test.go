@@ -129,7 +129,7 @@ func TestCallGivesUpInOrder(t *testing.T) {
 // TestCallOfAWrite has the lean form, unless Verify, and the whole may be fetched by a chain or by a call.
 func TestCallOfAWrite(t *testing.T) {
 	t.Parallel()
-	e := engineOf(t, writing(), chain.Options{}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{}, true)
 	args, _ := json.Marshal(map[string]string{"answer": objects(60)})
 	answer := e.Call(context.Background(), &chain.Call{Function: "do.write", Args: args}, nil)
 	token := gjson.GetBytes(answer.JSON, "result.continuation_token").Str
@@ -268,10 +268,10 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions := append((&world{}).functions(), writing()...)
+	functions := append((&world{}).functions(), writingFunctions()...)
 	e := engineOf(t, functions, chain.Options{}, true)
 	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.OneOf(rapid.Just(budget.LeastTokens), rapid.IntRange(budget.LeastTokens, 2000)).Draw(t, "limit")
+		limit := rapid.OneOf(rapid.Just(budget.MinTokens), rapid.IntRange(budget.MinTokens, 2000)).Draw(t, "limit")
 		lite := rapid.Bool().Draw(t, "lite")
 		value, err := json.Marshal(drawValue(2).Draw(t, "value"))
 		if err != nil {

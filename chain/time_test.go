@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// timed runs a chain in a bubble of fake time and tells how long it took.
-func timed(t *testing.T, request string, cancelAfter time.Duration, test func(a *chain.Answer, took time.Duration)) {
+// runTimed runs a chain in fake time and passes how long it took.
+func runTimed(t *testing.T, request string, cancelAfter time.Duration, test func(a *chain.Answer, took time.Duration)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -31,7 +31,7 @@ func timed(t *testing.T, request string, cancelAfter time.Duration, test func(a 
 
 func TestReadsRunSideBySide(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.sleep","args":{"ms":100}},{"fn":"test.sleep","args":{"ms":200}},{"fn":"test.sleep","args":{"ms":"$1.slept"}}]}`, 0,
+	runTimed(t, `{"steps":[{"fn":"test.sleep","args":{"ms":100}},{"fn":"test.sleep","args":{"ms":200}},{"fn":"test.sleep","args":{"ms":"$1.slept"}}]}`, 0,
 		func(a *chain.Answer, took time.Duration) {
 			if !a.OK || took != 400*time.Millisecond {
 				t.Errorf("took %v, want 400ms: %s", took, a.JSON)
@@ -41,7 +41,7 @@ func TestReadsRunSideBySide(t *testing.T) {
 
 func TestWritesAreBarriers(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.sleep","args":{"ms":100}},{"fn":"test.write"},{"fn":"test.sleep","args":{"ms":200}}]}`, 0,
+	runTimed(t, `{"steps":[{"fn":"test.sleep","args":{"ms":100}},{"fn":"test.write"},{"fn":"test.sleep","args":{"ms":200}}]}`, 0,
 		func(a *chain.Answer, took time.Duration) {
 			if !a.OK || took != 300*time.Millisecond {
 				t.Errorf("took %v, want 300ms: %s", took, a.JSON)
@@ -51,7 +51,7 @@ func TestWritesAreBarriers(t *testing.T) {
 
 func TestForEachReadsEightAtOnce(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.sleep","forEach":"1..16","args":{"ms":100}}]}`, 0,
+	runTimed(t, `{"steps":[{"fn":"test.sleep","forEach":"1..16","args":{"ms":100}}]}`, 0,
 		func(a *chain.Answer, took time.Duration) {
 			if !a.OK || took != 200*time.Millisecond {
 				t.Errorf("took %v, want 200ms: %s", took, a.JSON)
@@ -79,7 +79,7 @@ func TestDeadlinesReachTheRunningCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timed(t, test.request, test.cancelAfter, func(a *chain.Answer, took time.Duration) {
+			runTimed(t, test.request, test.cancelAfter, func(a *chain.Answer, took time.Duration) {
 				if a.OK || a.Error.Code != test.code || took != test.took || !strings.Contains(a.Error.Message, test.words) {
 					t.Errorf("took %v, want %v and %s: %s", took, test.took, test.code, a.JSON)
 				}
@@ -91,7 +91,7 @@ func TestDeadlinesReachTheRunningCall(t *testing.T) {
 // TestStubbornFunction: a function that ignores its context cannot hold the chain.
 func TestStubbornFunction(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.stubborn","timeoutMs":50,"orElse":"gone on"}]}`, 0, func(a *chain.Answer, took time.Duration) {
+	runTimed(t, `{"steps":[{"fn":"test.stubborn","timeoutMs":50,"orElse":"gone on"}]}`, 0, func(a *chain.Answer, took time.Duration) {
 		if !a.OK || took > time.Second || gjson.GetBytes(a.JSON, "result").Str != "gone on" {
 			t.Errorf("took %v: %s", took, a.JSON)
 		}
@@ -101,7 +101,7 @@ func TestStubbornFunction(t *testing.T) {
 
 func TestRetryBacksOff(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.flaky","retry":{"max":3,"backoffMs":100},"args":{"failures":3}}]}`, 0,
+	runTimed(t, `{"steps":[{"fn":"test.flaky","retry":{"max":3,"backoffMs":100},"args":{"failures":3}}]}`, 0,
 		func(a *chain.Answer, took time.Duration) {
 			if !a.OK || took != 700*time.Millisecond {
 				t.Errorf("took %v, want 100+200+400 ms: %s", took, a.JSON)
@@ -111,7 +111,7 @@ func TestRetryBacksOff(t *testing.T) {
 
 func TestWhatHadEndedIsAnswered(t *testing.T) {
 	t.Parallel()
-	timed(t, `{"steps":[{"fn":"test.get","args":{"value":"kept"}},{"fn":"test.sleep","args":{"ms":5000}},{"fn":"test.write"}],"return":["$0","$1","$2"]}`, time.Second,
+	runTimed(t, `{"steps":[{"fn":"test.get","args":{"value":"kept"}},{"fn":"test.sleep","args":{"ms":5000}},{"fn":"test.write"}],"return":["$0","$1","$2"]}`, time.Second,
 		func(a *chain.Answer, _ time.Duration) {
 			if result := gjson.GetBytes(a.JSON, "result").Raw; result != `["kept",null,null]` {
 				t.Errorf("result %s in %s", result, a.JSON)

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 )
 
-var update = flag.Bool("update", false, "write the answers and calls of the transcripts anew")
+var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
 // TestTranscripts runs the chains of ../testdata/chain: `name/chain` is a request, `name/answer` what it must be
 // answered, `name/calls` the calls that must have reached the functions, in order. `name/options` holds chain.Options as

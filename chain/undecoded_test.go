@@ -10,16 +10,16 @@ import (
 
 // told is an observer that remembers the last request.
 type told struct {
-	began *Observed
-	ended *Ended
+	began *RequestInfo
+	ended *RequestEnd
 }
 
-func (o *told) Request(ctx context.Context, r *Observed) (context.Context, func(*Ended)) {
+func (o *told) Request(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd)) {
 	o.began = r
-	return ctx, func(e *Ended) { o.ended = e }
+	return ctx, func(e *RequestEnd) { o.ended = e }
 }
 
-func (*told) Step(ctx context.Context, _ ObservedStep) (context.Context, func(StepEnded)) {
+func (*told) Step(ctx context.Context, _ StepInfo) (context.Context, func(StepEnd)) {
 	return ctx, nil
 }
 
@@ -36,8 +36,8 @@ func TestUndecodedIsObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(ctx context.Context) (a *Answer) {
-		s := e.newExchange(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
-		defer s.conclude(ctx, KindChain, &a)
+		s := e.newRequestState(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
+		defer s.finish(ctx, KindChain, &a)
 		panic("while decoding")
 	}
 	a := run(t.Context())

@@ -14,32 +14,32 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// plannedUndo is the call that takes a step's call back.
+// plannedUndo is the call that undoes a step's call.
 type plannedUndo struct {
-	at     string // its JSON Pointer
-	said   bool   // the step says it; else it is its function's default
-	fn     *steps.Entry
-	args   *refs.Template
-	result bool   // args refer to $result
-	text   []byte // {"fn","args"} as it is written
+	at          string // its JSON Pointer
+	explicit    bool   // the step defines it; else the function does
+	fn          *steps.Entry
+	args        *refs.Template
+	readsResult bool   // args refer to $result
+	text        []byte // {"fn","args"} as written
 }
 
-// undo compiles how the step's calls are taken back: as the step says, or else its function.
-func (c *compiler) undo(l *level, s *step, p *plannedStep) {
-	said, at := s.Undo, p.at+"/undo"
+// compileUndo compiles how the step's calls are undone: as the step says, or else its function.
+func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
+	request, at := s.Undo, p.at+"/undo"
 	switch {
-	case said != nil && p.fn == nil:
+	case request != nil && p.fn == nil:
 		c.fault(fault.BadRequest, at, "undo goes with fn: give it to the steps that call functions")
 		return
-	case said == nil && (p.fn == nil || p.fn.Spec().Undo == nil || p.effect == steps.Read):
+	case request == nil && (p.fn == nil || p.fn.Spec().Undo == nil || p.effect == steps.Read):
 		return
-	case said == nil:
-		said = &undoRequest{Fn: p.fn.Spec().Undo.Function, Args: p.fn.Spec().Undo.Args}
+	case request == nil:
+		request = &undoRequest{Fn: p.fn.Spec().Undo.Function, Args: p.fn.Spec().Undo.Args}
 	}
-	entry, err := c.view.Resolve(said.Fn)
+	entry, err := c.view.Resolve(request.Fn)
 	if err != nil {
-		if s.Undo != nil { // of a default nobody is told that may not use it
-			c.faults.add(c.absent(said.Fn, err).Under(at + "/fn"))
+		if s.Undo != nil { // a default that the caller may not use is ignored
+			c.faults.add(c.notFoundFault(request.Fn, err).Under(at + "/fn"))
 		}
 		return
 	}
@@ -47,93 +47,93 @@ func (c *compiler) undo(l *level, s *step, p *plannedStep) {
 		c.fault(fault.NotSupported, at+"/fn", "a saved chain takes nothing back: name a function")
 		return
 	}
-	args := said.Args
+	args := request.Args
 	if args == nil {
 		args = []byte("{}")
 	}
-	place := l.place(at+"/args", p.number)
-	if place.Item, place.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
-		place = refs.Place{At: at + "/args", Result: true}
+	env := l.env(at+"/args", p.number)
+	if env.Item, env.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
+		env = refs.CompileScope{At: at + "/args", Result: true}
 	}
-	t, faults := refs.CompileTemplate(args, place)
-	c.collect(l, faults)
+	t, faults := refs.CompileTemplate(args, env)
+	c.addFaults(l, faults)
 	if t == nil {
 		return
 	}
-	c.use(l, p, t.Uses())
+	c.addUses(l, p, t.Uses())
 	if s.Undo != nil { // a default is not the chain's fault
-		c.badArguments(entry, at+"/args", entry.Check(t.Value(), c.holes(l, p, t, at+"/args")))
+		c.badArguments(entry, at+"/args", entry.Check(t.Value(), c.unknownArguments(l, p, t, at+"/args")))
 	}
-	u := &plannedUndo{at: at, said: s.Undo != nil, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
-	u.result = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
+	u := &plannedUndo{at: at, explicit: s.Undo != nil, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
+	u.readsResult = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
 	p.undo = u
 }
 
-// undoText is a call as the journal keeps it.
+// undoText returns a call as the journal stores it.
 func undoText(function string, args []byte) []byte {
-	w := &writer{b: []byte{'{'}}
+	w := &jsonWriter{b: []byte{'{'}}
 	w.text("fn", function)
 	w.raw("args", args)
 	w.close('}')
 	return w.b
 }
 
-// undoOf is what takes back a call that was applied, resolved, or {"fn","error"} where it cannot be; nil: nothing does.
+// undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none.
 func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw []byte) []byte {
 	u := p.undo
-	if u == nil || raw == nil && u.result {
+	if u == nil || raw == nil && u.readsResult {
 		return nil
 	}
-	own := *scope
-	own.Result = raw
-	args, err := u.args.Resolve(ctx, nil, &own)
+	undoScope := *scope
+	undoScope.Result = raw
+	args, err := u.args.Resolve(ctx, nil, &undoScope)
 	if err != nil {
-		w := &writer{b: []byte{'{'}}
+		w := &jsonWriter{b: []byte{'{'}}
 		w.text("fn", u.fn.Spec().Name)
-		w.text("error", coded(err, "").Message)
+		w.text("error", asFault(err, "").Message)
 		w.close('}')
 		return w.b
 	}
 	return undoText(u.fn.Spec().Name, args)
 }
 
-// takenBack is what an undo came to.
-type takenBack struct {
-	undone int
-	left   []*journal.PastCall // applied, or perhaps, and not taken back
-	first  *fault.Error        // why the first that could not be taken back was not
+// undoResult is the result of undoing calls.
+type undoResult struct {
+	undone     int
+	left       []*journal.PastCall // perhaps or certainly applied, and not undone
+	firstFault *fault.Error        // why the first of them was not undone
 }
 
-// takeBack takes back all that the run has applied, the last first. It has a time of its own, and goes on when the caller has
-// left. One call that fails stops no other. place is as Run.Writes takes it.
-func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
+// undoCalls undoes all that the run has applied, the last call first. It has its own time limit and continues if the caller has left. A
+// call that fails does not stop the others. prefix is that of Run.Writes.
+func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.maxDuration)
 	defer cancel()
-	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.owner})
-	calls := slices.DeleteFunc(s.record.Writes(place), func(c journal.PastCall) bool {
+	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.caller})
+	calls := slices.DeleteFunc(s.record.Writes(prefix), func(c journal.PastCall) bool {
 		return c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
 	})
-	slices.SortFunc(calls, func(a, b journal.PastCall) int { return cmp.Compare(endOf(&b), endOf(&a)) })
-	t := &takenBack{}
+	slices.SortFunc(calls, func(a, b journal.PastCall) int { return cmp.Compare(endEvent(&b), endEvent(&a)) })
+	t := &undoResult{}
 	for i := range calls {
-		f := s.takeBackCall(ctx, &calls[i])
-		now, place := s.record.Call(&calls[i])
-		if now.Undone || now.Unsure {
-			s.writes.becomes(cmp.Or(place, now.Place), now.Known())
+		f := s.undoCall(ctx, &calls[i])
+		now, stepPath := s.record.Call(&calls[i])
+		if now.Undone || now.UndoUnknown {
+			s.writes.setOutcome(cmp.Or(stepPath, now.StepPath), now.Known())
 		}
 		if f == nil {
 			t.undone++
 			continue
 		}
 		t.left = append(t.left, &now)
-		if t.first == nil {
-			t.first = f
+		if t.firstFault == nil {
+			t.firstFault = f
 		}
 	}
 	return t
 }
 
-// undoSteps are the steps that would make the calls which take back: their functions may have to be waited for.
+// undoSteps returns steps with the functions that undo, to wait for these functions.
 func undoSteps(calls []journal.PastCall) (list []step) {
 	for i := range calls {
 		c := &calls[i]
@@ -144,115 +144,117 @@ func undoSteps(calls []journal.PastCall) (list []step) {
 	return list
 }
 
-// endOf is the number of the event with which a call ended; one that did not, of which a caller has said how it ended, has that with which it
-// began.
-func endOf(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
+// endEvent returns the number of the event that ended a call. If only an assumption ended it, it is that of its start.
+func endEvent(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
 
-// takeBackCall takes back one call.
-func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault.Error {
+// undoCall undoes one call.
+func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault.Error {
 	if c.Outcome == fault.SentUnknown {
-		return fault.New(fault.ResumeConflict, "whether %s was done at %s is not known", c.Function, c.Place)
+		return fault.New(fault.ResumeConflict, "whether %s was done at %s is not known", c.Function, c.StepPath)
 	}
 	if c.Undo == nil {
-		return fault.New(fault.NotSupported, "%s at %s has no undo: a step, or functions of the configuration, gives it before the call is made", c.Function, c.Place)
+		return fault.New(fault.NotSupported,
+			"%s at %s has no undo: a step, or functions of the configuration, gives it before the call is made", c.Function, c.StepPath)
 	}
 	text := gjson.ParseBytes(c.Undo)
 	if why := text.Get("error"); why.Exists() {
-		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.Place, why.Str)
+		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.StepPath, why.Str)
 	}
-	if c.Unsure {
-		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", text.Get("fn").Str, c.Function, c.Place)
+	if c.UndoUnknown {
+		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", text.Get("fn").Str, c.Function, c.StepPath)
 	}
 	entry, err := s.view.Resolve(text.Get("fn").Str)
 	if err != nil {
-		return coded(err, "")
+		return asFault(err, "")
 	}
 	sent, f := entry.Accept(ctx, []byte(text.Get("args").Raw))
 	if f != nil {
 		return f
 	}
-	call := &journal.Call{Place: c.Place, Function: entry.Spec().Name, Effect: writing(entry), Guessed: !entry.Spec().EffectDeclared, Args: sent,
-		Undoes: endOf(c)}
+	call := &journal.Call{StepPath: c.StepPath, Function: entry.Spec().Name, Effect: undoEffect(entry),
+		EffectAssumed: !entry.Spec().EffectDeclared, Args: sent,
+		Undoes: endEvent(c)}
 	call.Shown = shownArguments(s.record, entry, sent)
 	s.record.Prepare(call)
 	if err := call.Begin(); err != nil {
-		return unwritten(err, entry.Spec().Name+" was not called")
+		return journalFault(err, entry.Spec().Name+" was not called")
 	}
-	own, cancel := context.WithTimeout(ctx, cmp.Or(entry.Spec().Timeout, s.o.StepTimeout))
+	callCtx, cancel := context.WithTimeout(ctx, cmp.Or(entry.Spec().Timeout, s.o.StepTimeout))
 	defer cancel()
-	raw, err := entry.Send(own, sent)
+	raw, err := entry.Send(callCtx, sent)
 	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}); ended != nil {
-		return unwritten(ended, "whether "+entry.Spec().Name+" was done is not remembered")
+		return journalFault(ended, "whether "+entry.Spec().Name+" was done is not remembered")
 	}
 	if err != nil {
-		return coded(err, "")
+		return asFault(err, "")
 	}
 	return nil
 }
 
-// writing is the effect as the journal has it: of an undo never that of a read, which nobody would remember.
-func writing(e *steps.Entry) string {
+// undoEffect returns the effect under which an undo is recorded. A read would not be recorded, so it counts as a write.
+func undoEffect(e *steps.Entry) string {
 	if e.Spec().Effect == steps.Read {
 		return steps.Write.String()
 	}
 	return e.Spec().Effect.String()
 }
 
-// onlyReads is what a tool says of itself that only reads.
+// onlyReads is the remedy of a tool that only reads.
 const onlyReads = "this tool only reads: send the same to the tool chain"
 
-// mayUndo refuses what a request to undo a run cannot be.
-func (s *exchange) mayUndo() *fault.Error {
+// checkUndo refuses a request to undo that cannot be carried out.
+func (s *requestState) checkUndo() *fault.Error {
 	switch {
 	case s.override.ReadOnly:
 		return fault.New(fault.Denied, "%s", cmp.Or(s.override.WhyReadOnly, onlyReads)).Under("/undo")
-	case s.looked != nil:
+	case s.previewedRun != nil:
 		return fault.New(fault.BadRequest, "undo has no dry run: onecall runs shows what the run has written").Under("/dryRun")
 	}
 	return nil
 }
 
-// undoRun answers a request to undo an earlier run.
-func (s *exchange) undoRun(ctx context.Context) *Answer {
-	record := s.o.Journal.Resume(s.taken, nil)
-	if f := assume(record, s.said.assume); f != nil {
-		return s.failure(ctx, f)
+// answerUndo undoes an earlier run.
+func (s *requestState) answerUndo(ctx context.Context) *Answer {
+	record := s.o.Journal.Resume(s.leasedRun, nil)
+	if f := applyAssumptions(record, s.resumption.assume); f != nil {
+		return s.failureAnswer(ctx, f)
 	}
-	s.record, s.taken = record, nil
-	s.await(ctx, &request{Steps: undoSteps(record.Writes(""))})
-	t := s.takeBack(ctx, "")
-	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
-	w := &writer{b: []byte{'{'}}
+	s.record, s.leasedRun = record, nil
+	s.awaitFunctions(ctx, &request{Steps: undoSteps(record.Writes(""))})
+	t := s.undoCalls(ctx, "")
+	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
+	w := &jsonWriter{b: []byte{'{'}}
 	w.int("undone", int64(t.undone))
 	w.pastCalls("left", t.left)
 	w.close('}')
-	d.result = w.b
+	b.result = w.b
 	if len(t.left) > 0 {
-		d.err = fault.New(t.first.Code, "%d of %d calls could not be taken back: %s", len(t.left), len(t.left)+t.undone, t.first.Message)
+		b.err = fault.New(t.firstFault.Code, "%d of %d calls could not be taken back: %s", len(t.left), len(t.left)+t.undone,
+			t.firstFault.Message)
 	}
 	code := fault.Code("")
-	if d.err != nil {
-		code = d.err.Code
+	if b.err != nil {
+		code = b.err.Code
 	}
 	_ = s.record.Settle(journal.Undone, code)
-	return d.answer(ctx)
+	return b.answer(ctx)
 }
 
-// told is a failure that says what was taken back after it.
-func (t *takenBack) told(f *fault.Error) *fault.Error {
-	own := f.Under("")
+// addTo adds what was undone to the message of a failure.
+func (t *undoResult) addTo(f *fault.Error) *fault.Error {
+	extended := f.Under("")
 	switch n := len(t.left); {
 	case n > 0:
-		own.Message += fmt.Sprintf(". Undo: %d taken back, %d not, the first as %s", t.undone, n, t.first.Message)
+		extended.Message += fmt.Sprintf(". Undo: %d taken back, %d not, the first as %s", t.undone, n, t.firstFault.Message)
 	case t.undone > 0:
-		own.Message += fmt.Sprintf(". Undo: all of %d taken back", t.undone)
+		extended.Message += fmt.Sprintf(". Undo: all of %d taken back", t.undone)
 	}
-	return own
+	return extended
 }
 
-// undo takes back what the run has written, as it has failed.
-func (d *draft) undo(ctx context.Context) {
-	t := d.takeBack(ctx, "")
-	d.err = t.told(d.err)
-	_ = d.record.Settle(journal.Undone, d.err.Code)
+// undoWrites undoes what the failed run has written.
+func (b *answerBuilder) undoWrites(ctx context.Context) {
+	t := b.undoCalls(ctx, "")
+	b.err = t.addTo(b.err)
+	_ = b.record.Settle(journal.Undone, b.err.Code)
 }

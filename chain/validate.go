@@ -15,7 +15,7 @@ import (
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// tagValidator checks the tags of the request's types; it names fields as they are written in JSON.
+// tagValidator checks the tags of the request's types. It names fields as JSON does.
 var tagValidator = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -25,7 +25,7 @@ var tagValidator = sync.OnceValue(func() *validator.Validate {
 	register := func(tag string, ok func(text, param string) bool) {
 		err := v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return ok(f.Field().String(), f.Param()) })
 		if err != nil {
-			panic(err) // a defect of this file: the tag's name is not accepted
+			panic(err) // the name of the tag is invalid
 		}
 	}
 	register("identifier", func(id, _ string) bool { return identifier.MatchString(id) })
@@ -33,8 +33,8 @@ var tagValidator = sync.OnceValue(func() *validator.Validate {
 	return v
 })
 
-// tags checks what was decoded at a place by the tags of its type. A place that is at fault already is not named again.
-func (d *decoder) tags(decoded any, at string) {
+// checkTags checks a decoded value by the tags of its type. Values that already have a fault are skipped.
+func (d *decoder) checkTags(decoded any, at string) {
 	var fields validator.ValidationErrors
 	if !errors.As(tagValidator().Struct(decoded), &fields) {
 		return

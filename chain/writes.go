@@ -11,17 +11,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// enclosing is an inline chain under way: the step that it stands in, and the element of that step's forEach.
-type enclosing struct {
-	outer *enclosing // nil: the step is one of the outermost chain
+// inlineFrame is a running inline chain: the step that it belongs to, and the element of that step's forEach.
+type inlineFrame struct {
+	outer *inlineFrame // nil: the step is in the outermost chain
 	step  int
 	index int // -1: the step has no forEach
 }
 
-// interval is a range of elements, both ends included.
+// interval is a range of elements, including both ends.
 type interval struct{ first, last int }
 
-// appendInterval adds an interval that begins at or after the first element of the last one.
+// appendInterval adds an interval that begins at or after the start of the last one.
 func appendInterval(list []interval, s interval) []interval {
 	if n := len(list); n > 0 && s.first <= list[n-1].last+1 {
 		list[n-1].last = max(list[n-1].last, s.last)
@@ -30,51 +30,51 @@ func appendInterval(list []interval, s interval) []interval {
 	return append(list, s)
 }
 
-// write is one or more calls of a step, of adjacent elements if it has a forEach, with the same outcome.
-type write struct {
-	within  *enclosing
-	step    *plannedStep
-	of      interval // elements; -1 to -1 without forEach
-	calls   int
-	outcome fault.Outcome
-	left    bool // elements that never started
+// writeGroup is one or more calls of a step with the same outcome, of adjacent elements if it has a forEach.
+type writeGroup struct {
+	frame     *inlineFrame
+	step      *plannedStep
+	elements  interval // -1 to -1 without forEach
+	calls     int
+	outcome   fault.Outcome
+	unstarted bool // the elements never started
 }
 
-// writeLog has the calls of functions that write, and the elements of a forEach that should have made one.
+// writeLog has the calls that write, and the elements of a forEach that should have made one.
 type writeLog struct {
-	mu       sync.Mutex
-	list     []write
-	standing []*journal.PastCall // that the run has made before, and that somebody has to say something of
-	there    []*journal.PastCall // of these, that the chain makes at the same place, which tells of them
+	mu          sync.Mutex
+	list        []writeGroup
+	conflicting []*journal.PastCall // recorded calls that the caller must decide about
+	reported    []*journal.PastCall // of these, calls that the chain makes at the same place, where they are reported
 }
 
-// isThere logs that a call of the chain tells of one that the run has made before.
-func (l *writeLog) isThere(c *journal.PastCall) {
+// markReported notes that a call of the chain reports a recorded call.
+func (l *writeLog) markReported(c *journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.there = append(l.there, c)
+	l.reported = append(l.reported, c)
 }
 
-// isStanding reports whether stands has logged a call.
-func (l *writeLog) isStanding(c *journal.PastCall) bool {
+// isConflicting reports whether addConflicting has added a call.
+func (l *writeLog) isConflicting(c *journal.PastCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.standing, func(have *journal.PastCall) bool { return have.N == c.N })
+	return slices.ContainsFunc(l.conflicting, func(have *journal.PastCall) bool { return have.N == c.N })
 }
 
-// stands logs calls that the run has made before, and that are in conflict with the chain as it is now.
-func (l *writeLog) stands(list ...*journal.PastCall) {
+// addConflicting adds recorded calls that conflict with the chain.
+func (l *writeLog) addConflicting(list ...*journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range list {
-		if !slices.ContainsFunc(l.standing, func(have *journal.PastCall) bool { return have.N == c.N }) {
-			l.standing = append(l.standing, c)
+		if !slices.ContainsFunc(l.conflicting, func(have *journal.PastCall) bool { return have.N == c.N }) {
+			l.conflicting = append(l.conflicting, c)
 		}
 	}
 }
 
-// wrote logs the outcome of a call with its retries; "": it was not made, which only a forEach has to account for.
-func (r *run) wrote(p *plannedStep, s *stepRun, outcome fault.Outcome) {
+// logWrite logs the outcome of a call and its retries; "": it was not made, which matters only for a forEach.
+func (r *run) logWrite(p *plannedStep, s *stepRun, outcome fault.Outcome) {
 	if outcome == "" {
 		if p.forEach == nil {
 			return
@@ -82,31 +82,31 @@ func (r *run) wrote(p *plannedStep, s *stepRun, outcome fault.Outcome) {
 		outcome = fault.NotSent
 	}
 	s.outcome = outcome
-	r.writes.add(write{s.within, p, interval{s.index, s.index}, 1, outcome, false})
+	r.writes.add(writeGroup{s.frame, p, interval{s.index, s.index}, 1, outcome, false})
 }
 
-// leftOut logs the elements that never started.
-func (r *run) leftOut(p *plannedStep, s *stepRun) {
+// logUnstarted logs the elements that never started.
+func (r *run) logUnstarted(p *plannedStep, s *stepRun) {
 	if p.effect == steps.Read {
 		return
 	}
-	for _, of := range s.unstarted {
-		r.writes.add(write{s.within, p, of, of.last - of.first + 1, fault.NotSent, true})
+	for _, elements := range s.unstarted {
+		r.writes.add(writeGroup{s.frame, p, elements, elements.last - elements.first + 1, fault.NotSent, true})
 	}
 }
 
-// add logs a write, with the last one if it goes on with it.
-func (l *writeLog) add(w write) {
+// add logs a write, merged into the last one if it continues it.
+func (l *writeLog) add(w writeGroup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.list); n > 0 {
 		last := &l.list[n-1]
-		goesOn := w.of.first == last.of.last || w.of.first == last.of.last+1
+		goesOn := w.elements.first == last.elements.last || w.elements.first == last.elements.last+1
 		if w.step.until != nil {
-			goesOn = w.of == last.of // how many calls each element has made stays known
+			goesOn = w.elements == last.elements // keeps the number of calls of each element
 		}
-		if goesOn && last.step == w.step && last.within == w.within && last.outcome == w.outcome && last.left == w.left {
-			last.of.last = w.of.last
+		if goesOn && last.step == w.step && last.frame == w.frame && last.outcome == w.outcome && last.unstarted == w.unstarted {
+			last.elements.last = w.elements.last
 			last.calls += w.calls
 			return
 		}
@@ -114,63 +114,63 @@ func (l *writeLog) add(w write) {
 	l.list = append(l.list, w)
 }
 
-// becomes takes note that a call at a place that was applied is so no more: of those of adjacent elements it is one.
-func (l *writeLog) becomes(place string, outcome fault.Outcome) {
+// setOutcome changes the outcome of an applied call at a place.
+func (l *writeLog) setOutcome(stepPath string, outcome fault.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.list {
-		one := l.list[i]
-		n, found := one.element(place)
-		if !found || one.outcome != fault.Applied {
+		group := l.list[i]
+		n, ok := group.element(stepPath)
+		if !ok || group.outcome != fault.Applied {
 			continue
 		}
-		others := one.without(n)
-		one.of, one.calls, one.outcome = interval{n, n}, 1, outcome
-		l.list = append(slices.Replace(l.list, i, i+1, others...), one)
+		others := group.without(n)
+		group.elements, group.calls, group.outcome = interval{n, n}, 1, outcome
+		l.list = append(slices.Replace(l.list, i, i+1, others...), group)
 		return
 	}
 }
 
-// path is the write's place up to its elements.
-func (w *write) path() []int { return append(w.within.path(), w.step.number) }
+// path returns the path of the group's step, without elements.
+func (w *writeGroup) path() []int { return append(w.frame.path(), w.step.number) }
 
-// element is the element of a write that a place names; -1: its step has no forEach.
-func (w *write) element(place string) (n int, found bool) {
-	path := stepsOf(place)
+// element returns the element that a place names, if it is in the group; -1: the step has no forEach.
+func (w *writeGroup) element(stepPath string) (n int, ok bool) {
+	path := parsePath(stepPath)
 	n = path[len(path)-1]
-	return n, slices.Equal(path[:len(path)-1], w.path()) && w.of.first <= n && n <= w.of.last
+	return n, slices.Equal(path[:len(path)-1], w.path()) && w.elements.first <= n && n <= w.elements.last
 }
 
-// without are the calls of a write but for one of an element.
-func (w *write) without(n int) (list []write) {
-	own := *w
-	if w.of.first == w.of.last {
-		if own.calls--; own.calls > 0 {
-			list = append(list, own)
+// without returns the group without one call of an element.
+func (w *writeGroup) without(n int) (list []writeGroup) {
+	rest := *w
+	if w.elements.first == w.elements.last {
+		if rest.calls--; rest.calls > 0 {
+			list = append(list, rest)
 		}
 		return list
 	}
-	for _, of := range []interval{{w.of.first, n - 1}, {n + 1, w.of.last}} {
-		if own.of, own.calls = of, of.last-of.first+1; own.calls > 0 {
-			list = append(list, own)
+	for _, elements := range []interval{{w.elements.first, n - 1}, {n + 1, w.elements.last}} {
+		if rest.elements, rest.calls = elements, elements.last-elements.first+1; rest.calls > 0 {
+			list = append(list, rest)
 		}
 	}
 	return list
 }
 
-// started leaves out of the elements that never started those of which an earlier part of the run has made calls.
-func (l *writeLog) started(calls []*journal.PastCall) {
+// removeStarted removes, from the elements that never started, those with recorded calls.
+func (l *writeLog) removeStarted(calls []*journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range calls {
-		path := stepsOf(c.Place)
+		path := parsePath(c.StepPath)
 		for i := range l.list {
 			w := &l.list[i]
-			own := w.path()
-			if !w.left || len(path) <= len(own) || !slices.Equal(path[:len(own)], own) {
+			prefix := w.path()
+			if !w.unstarted || len(path) <= len(prefix) || !slices.Equal(path[:len(prefix)], prefix) {
 				continue
 			}
-			if n := path[len(own)]; w.of.first <= n && n <= w.of.last {
+			if n := path[len(prefix)]; w.elements.first <= n && n <= w.elements.last {
 				l.list = slices.Replace(l.list, i, i+1, w.without(n)...)
 				break
 			}
@@ -178,7 +178,7 @@ func (l *writeLog) started(calls []*journal.PastCall) {
 	}
 }
 
-// outcomeOfCall is the outcome of a call that ended so; "": it was refused before it was made.
+// outcomeOfCall returns the outcome of a call; "": it was not made.
 func outcomeOfCall(f *fault.Error) fault.Outcome {
 	switch {
 	case f == nil:
@@ -191,19 +191,19 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 
 // writeEntry is what an answer says of the writes of one step with one outcome.
 type writeEntry struct {
-	at             string // of a call of the run that the chain does not make: where the run made it; "": the others say where it is
+	at             string // the place of a recorded call that the chain does not make; "": see the other fields
 	step           int    // of the outermost chain
-	prefix, suffix string // the step's place around the elements: "3", ".1"
-	fn             string // "": an inline chain of which nothing began
+	prefix, suffix string // the path of the step around the elements: "3", ".1"
+	fn             string // "": an inline chain in which nothing began
 	outcome        fault.Outcome
 	inline         bool
 	elements       []interval
 	calls          int
 }
 
-// entries sums up the log in the order of the steps, and what an earlier part of the run has written that this one has not come to.
-func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
-	l.started(before)
+// summarize sums up the log in the order of the steps, together with recorded writes that this run has not come to.
+func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
+	l.removeStarted(before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type located struct {
@@ -216,10 +216,10 @@ func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
 	sorted := make([]located, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
 		w := &l.list[i]
-		sorted[i] = located{append(w.path(), w.of.first), w.of, w.step.name(), w.calls, w.outcome}
+		sorted[i] = located{append(w.path(), w.elements.first), w.elements, w.step.name(), w.calls, w.outcome}
 	}
 	for _, c := range before {
-		path := stepsOf(c.Place)
+		path := parsePath(c.StepPath)
 		n := path[len(path)-1]
 		sorted = append(sorted, located{path, interval{n, n}, c.Function, 1, c.Known()})
 	}
@@ -231,7 +231,7 @@ func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
 	var list []*writeEntry
 	known := map[key]*writeEntry{}
 	for _, w := range sorted {
-		prefix, of, suffix := split(w.path, w.of)
+		prefix, of, suffix := splitPath(w.path, w.of)
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {
@@ -243,50 +243,50 @@ func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
 			e.elements = appendInterval(e.elements, of)
 		}
 	}
-	for _, c := range l.standing {
-		if slices.ContainsFunc(l.there, func(have *journal.PastCall) bool { return have.N == c.N }) {
+	for _, c := range l.conflicting {
+		if slices.ContainsFunc(l.reported, func(have *journal.PastCall) bool { return have.N == c.N }) {
 			continue
 		}
-		list = append(list, &writeEntry{at: c.Place, fn: c.Function, outcome: c.Known(), calls: 1})
+		list = append(list, &writeEntry{at: c.StepPath, fn: c.Function, outcome: c.Known(), calls: 1})
 	}
 	return list
 }
 
-// path gives the numbers and elements of the steps that an inline chain stands in, from the outermost on.
-func (n *enclosing) path() []int {
+// path returns the steps and elements that an inline chain is in, outermost first.
+func (n *inlineFrame) path() []int {
 	if n == nil {
 		return nil
 	}
 	return append(n.outer.path(), n.step, n.index)
 }
 
-// written is what the answer can say of writes.
-func (d *draft) written() []*writeEntry {
-	if !d.summed {
+// summedWrites returns what the answer says of writes.
+func (b *answerBuilder) summedWrites() []*writeEntry {
+	if !b.writesSummed {
 		var before []*journal.PastCall
-		if d.run != nil && d.record != nil {
-			before = slices.DeleteFunc(d.record.Unreached(), func(c *journal.PastCall) bool {
-				return slices.Contains(d.run.doubts, c) || d.writes.isStanding(c)
+		if b.run != nil && b.record != nil {
+			before = slices.DeleteFunc(b.record.Unreached(), func(c *journal.PastCall) bool {
+				return slices.Contains(b.run.unknownCalls, c) || b.writes.isConflicting(c)
 			})
 		}
-		d.summed, d.entries = true, d.writes.entries(before)
+		b.writesSummed, b.writeEntries = true, b.writes.summarize(before)
 	}
-	return d.entries
+	return b.writeEntries
 }
 
-// renderWrites tells of a failure what was written: as many entries as t has, and of the others their number by outcome.
-func (d *draft) renderWrites(w *writer, t *trim) {
-	if len(d.written()) == 0 {
+// renderWrites writes what a failed run has written: as many entries as omit allows, and the number of the others by outcome.
+func (b *answerBuilder) renderWrites(w *jsonWriter, omit *omissions) {
+	if len(b.summedWrites()) == 0 {
 		return
 	}
 	w.key("writes")
 	w.b = append(w.b, '[')
-	listed := min(t.writes, len(d.entries))
-	for _, e := range d.entries[:listed] {
-		d.renderWrite(w, e)
+	listed := min(omit.writes, len(b.writeEntries))
+	for _, e := range b.writeEntries[:listed] {
+		b.renderWrite(w, e)
 	}
 	counts := map[fault.Outcome]int{}
-	for _, e := range d.entries[listed:] {
+	for _, e := range b.writeEntries[listed:] {
 		counts[e.outcome] += e.calls
 	}
 	for _, outcome := range fault.Outcomes() {
@@ -300,17 +300,17 @@ func (d *draft) renderWrites(w *writer, t *trim) {
 	w.close(']')
 }
 
-func (d *draft) renderWrite(w *writer, e *writeEntry) {
+func (b *answerBuilder) renderWrite(w *jsonWriter, e *writeEntry) {
 	w.open('{')
-	places, elements := 1, rangesOf(e.elements)
+	expected, elements := 1, formatIntervals(e.elements)
 	if elements != "" {
-		places = sizeOf(e.elements)
+		expected = countElements(e.elements)
 	}
 	switch {
 	case e.at != "":
 		w.text("at", e.at)
-	case d.single == nil:
-		w.step(e.step, d.idOf(e.step))
+	case b.single == nil:
+		w.step(e.step, b.idOf(e.step))
 		switch {
 		case e.suffix != "":
 			w.text("in", e.prefix+"["+elements+"]"+e.suffix)
@@ -324,22 +324,22 @@ func (d *draft) renderWrite(w *writer, e *writeEntry) {
 	if e.fn != "" {
 		w.text("fn", e.fn)
 	}
-	if e.calls != places {
+	if e.calls != expected {
 		w.int("count", int64(e.calls))
 	}
 	w.text("outcome", string(e.outcome))
 	w.close('}')
 }
 
-// fewerWrites lists as many of the writes as fit.
-func (d *draft) fewerWrites(t *trim) {
-	if d.err == nil || len(d.written()) == 0 {
+// fewerWrites shows as many writes as fit.
+func (b *answerBuilder) fewerWrites(omit *omissions) {
+	if b.err == nil || len(b.summedWrites()) == 0 {
 		return
 	}
-	t.writes = sort.Search(len(d.entries), func(n int) bool {
-		with := *t
-		with.writes = n + 1
-		_, fits := d.render(&with)
+	omit.writes = sort.Search(len(b.writeEntries), func(n int) bool {
+		trial := *omit
+		trial.writes = n + 1
+		_, fits := b.render(&trial)
 		return !fits
 	})
 }

@@ -23,8 +23,8 @@ func answering(spec steps.Spec) steps.Function {
 	}}
 }
 
-// writing are functions of each effect, declared and not, that answer what they are told to.
-func writing() []steps.Function {
+// writingFunctions has functions of each effect, declared and not, that answer what their arguments say.
+func writingFunctions() []steps.Function {
 	return []steps.Function{
 		answering(steps.Spec{Name: "do.write", EffectDeclared: true}),
 		answering(steps.Spec{Name: "do.destroy", Effect: steps.Destroy, EffectDeclared: true}),
@@ -126,7 +126,7 @@ func TestLeanForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := engineOf(t, writing(), chain.Options{}, true)
+			e := engineOf(t, writingFunctions(), chain.Options{}, true)
 			before := ""
 			if strings.HasPrefix(name, "the write is not") {
 				before = stepOf("do.write", "1", "") + ","
@@ -183,7 +183,7 @@ func TestLeanStatus(t *testing.T) {
 		}
 		return call(ctx, args)
 	}
-	e := engineOf(t, append(writing(), told), chain.Options{}, true)
+	e := engineOf(t, append(writingFunctions(), told), chain.Options{}, true)
 	long, _ := json.Marshal(`{"id":7,"note":"` + strings.Repeat("a long note ", 100) + `"}`)
 	for request, want := range map[string]string{
 		`{"lite":true,"steps":[{"fn":"web.create","args":{"answer":%s}}]}`:                                                               "201",
@@ -205,7 +205,7 @@ func TestLeanSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engineOf(t, writing(), chain.Options{Lite: true}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{Lite: true}, true)
 	for _, made := range []string{objects(60), `{"status":201,"headers":{},"body":` + objects(60) + `}`} {
 		answer := e.Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
 		cost := counter.Count(answer.JSON, -1)
@@ -231,7 +231,7 @@ func TestLeanBounds(t *testing.T) {
 	size := counter.Count([]byte(made), -1)
 	run := func(o chain.Options, keeps bool) bool {
 		o.Lite = true
-		answer := engineOf(t, writing(), o, keeps).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
+		answer := engineOf(t, writingFunctions(), o, keeps).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
 		return answer.OK && string(answer.JSON) == made
 	}
 	for name, test := range map[string]struct {
@@ -256,7 +256,7 @@ func TestLeanBounds(t *testing.T) {
 // TestLeanInAChain: references see the whole of what a write answered, and a failure elsewhere does not make a write long.
 func TestLeanInAChain(t *testing.T) {
 	t.Parallel()
-	e := engineOf(t, writing(), chain.Options{}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{}, true)
 	answer := e.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.write", objects(60), "")+`],"return":"$0[59].id"}`), nil)
 	if string(answer.JSON) != "1059" {
 		t.Errorf("a reference: %s", answer.JSON)
@@ -296,7 +296,7 @@ func TestHeavy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := engineOf(t, writing(), test.o, true)
+			e := engineOf(t, writingFunctions(), test.o, true)
 			args, _ := json.Marshal(map[string]string{"answer": test.answer})
 			for _, lite := range []bool{false, true} {
 				for entry, answer := range map[string]*chain.Answer{
@@ -312,12 +312,12 @@ func TestHeavy(t *testing.T) {
 		})
 	}
 	// Nor is what select makes of one.
-	selecting := engineOf(t, writing(), chain.Options{}, true)
+	selecting := engineOf(t, writingFunctions(), chain.Options{}, true)
 	if a := selecting.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.heavy", "[1,2]", `,"select":"len($result)"`)+`]}`), nil); string(a.JSON) != "2" {
 		t.Errorf("a select: %.300s", a.JSON)
 	}
 	// What a return gives is no function's result.
-	e := engineOf(t, writing(), chain.Options{ProbeAbove: 50}, true)
+	e := engineOf(t, writingFunctions(), chain.Options{ProbeAbove: 50}, true)
 	answer := e.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.light", wide(`"id":1`), "")+`],"return":"$0"}`), nil)
 	if !gjson.GetBytes(answer.JSON, "preview").Exists() {
 		t.Errorf("a return: %.300s", answer.JSON)

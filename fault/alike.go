@@ -9,8 +9,7 @@ import (
 // maxNames bounds the names that Alike looks at, so that a huge object cannot make an error slow.
 const maxNames = 20_000
 
-// Alike returns the n names that share the most pairs of letters with word, the most alike first. It looks at names far
-// faster than Nearest compares them.
+// Alike returns the n names that share the most pairs of letters with word, most similar first. It is far faster than Nearest.
 func Alike(word string, names []string, n int) []string {
 	names = names[:min(len(names), maxNames)]
 	type candidate struct{ position, shared int }
@@ -28,7 +27,7 @@ func Alike(word string, names []string, n int) []string {
 	return alike
 }
 
-// pairSet is roughly which pairs of letters stand in a name, whatever their case and the separators . _ - /.
+// pairSet approximates the set of letter pairs in a name, ignoring case and the separators . _ - /.
 type pairSet [4]uint64
 
 func pairsOf(name string) (set pairSet) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Clip returns at most the first n bytes of a text, cut between characters and with an ellipsis behind if something is left out.
+// Clip returns the first n bytes of a text at most, cut between characters. If something is cut off, an ellipsis follows.
 func Clip(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -17,7 +17,7 @@ func Clip(text string, n int) string {
 	return text[:n] + "…"
 }
 
-// ClipRunes returns at most n characters of a text, the last of them an ellipsis if something is left out.
+// ClipRunes returns at most n characters of a text. If something is cut off, the last one is an ellipsis.
 func ClipRunes(text string, n int) string {
 	if n <= 0 {
 		return ""
@@ -33,10 +33,10 @@ func ClipRunes(text string, n int) string {
 	return text[:cut] + "…"
 }
 
-// maxQuoted bounds, in characters, what a message shows of one value: a longer one may be a secret or a document.
+// maxQuoted is how many characters of a value a message shows: a longer one may be a secret or a document.
 const maxQuoted = 60
 
-// Quote writes a text that comes from outside as JSON for a message, cut to 61 characters.
+// Quote returns an external text as a JSON string for a message, cut to 61 characters.
 func Quote(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -1,6 +1,10 @@
-package fault
+package fault_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
 
 func TestClip(t *testing.T) {
 	t.Parallel()
@@ -12,10 +16,10 @@ func TestClip(t *testing.T) {
 		{"abc", 3, "abc", "abc"}, {"abcd", 3, "abc…", "ab…"}, {"äöü", 3, "ä…", "äöü"}, {"äöüß", 3, "ä…", "äö…"}, {"abc", 0, "…", ""}, {"", 0, "", ""},
 		{"a\xffb", 2, "a\xff…", "a…"}, {"ab", 1, "a…", "…"},
 	} {
-		if got := Clip(test.text, test.n); got != test.bytes {
+		if got := fault.Clip(test.text, test.n); got != test.bytes {
 			t.Errorf("Clip(%q, %d) = %q, want %q", test.text, test.n, got, test.bytes)
 		}
-		if got := ClipRunes(test.text, test.n); got != test.runes {
+		if got := fault.ClipRunes(test.text, test.n); got != test.runes {
 			t.Errorf("ClipRunes(%q, %d) = %q, want %q", test.text, test.n, got, test.runes)
 		}
 	}

@@ -1,11 +1,9 @@
 package fault
 
-// Code is one word of the closed list below. Programs and tests look at codes, never at messages. A released code is
-// not renamed.
+// Code is one word of the closed list below. Programs and tests check codes, never messages. Released codes are not renamed.
 type Code string
 
-// The closed list; what each means is its Help. A code that can be both a compile fault and a run-time error means the
-// same in both.
+// The closed list; Help says what each code means. A code that can be both a compile fault and a run-time error means the same in both.
 const (
 	BadJSON          Code = "bad_json"
 	BadRequest       Code = "bad_request"
@@ -34,18 +32,18 @@ const (
 	Internal         Code = "internal"
 )
 
-// row is all that is known of a code.
-type row struct {
+// codeInfo describes a code.
+type codeInfo struct {
 	code      Code
-	exit      int     // status of the command line
+	exit      int     // exit status of the command line
 	http      int     // status of an HTTP answer
-	retryable bool    // the same request may succeed when it is sent again
-	outcome   Outcome // of a call of a function that writes, where the error itself does not say
+	retryable bool    // the same request may succeed later
+	outcome   Outcome // of a call that writes, if the error has none
 	help      string
 }
 
-// table has a row for each code: everything else that lists codes reads it or is generated from it.
-var table = []row{
+// codeTable has a row for each code. Everything else that lists codes reads it or is generated from it.
+var codeTable = []codeInfo{
 	{BadJSON, 3, 400, false, Failed, "not JSON: syntax, encoding, depth, duplicate keys"},
 	{BadRequest, 2, 400, false, Failed, "JSON, but a value or a combination of fields that is not accepted"},
 	{Compile, 3, 422, false, Failed, "the chain has faults; nothing ran"},
@@ -73,36 +71,35 @@ var table = []row{
 	{Internal, 1, 500, false, SentUnknown, "a defect of onecall or of a function: a panic, an invalid result"},
 }
 
-// unlisted stands for a code that is not in the list.
-var unlisted = row{exit: 1, http: 500, outcome: Failed}
+// unknownCode describes a code that is not in the list.
+var unknownCode = codeInfo{exit: 1, http: 500, outcome: Failed}
 
-func (c Code) row() *row {
-	for i := range table {
-		if table[i].code == c {
-			return &table[i]
+func (c Code) info() *codeInfo {
+	for i := range codeTable {
+		if codeTable[i].code == c {
+			return &codeTable[i]
 		}
 	}
-	return &unlisted
+	return &unknownCode
 }
 
 // Codes returns the closed list, in the order of its definition.
 func Codes() []Code {
-	codes := make([]Code, len(table))
-	for i := range table {
-		codes[i] = table[i].code
+	codes := make([]Code, len(codeTable))
+	for i := range codeTable {
+		codes[i] = codeTable[i].code
 	}
 	return codes
 }
 
-// Exit is the command line's exit status for an answer with this code; 1 for a code that is not in the list.
-func (c Code) Exit() int { return c.row().exit }
+// Exit returns the command line's exit status for an answer with this code; 1 for an unknown code.
+func (c Code) Exit() int { return c.info().exit }
 
-// HTTP is the status of an HTTP answer with this code (on MCP an error is a tool result instead); 500 for a code that
-// is not in the list.
-func (c Code) HTTP() int { return c.row().http }
+// HTTP returns the status of an HTTP answer with this code; 500 for an unknown code. On MCP an error is a tool result instead.
+func (c Code) HTTP() int { return c.info().http }
 
 // Retryable reports whether the same request, sent again unchanged, may succeed.
-func (c Code) Retryable() bool { return c.row().retryable }
+func (c Code) Retryable() bool { return c.info().retryable }
 
-// Help is what the code means, in one line; "" for a code that is not in the list.
-func (c Code) Help() string { return c.row().help }
+// Help says in one line what the code means; "" for an unknown code.
+func (c Code) Help() string { return c.info().help }

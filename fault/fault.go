@@ -1,6 +1,5 @@
-// Package fault holds what every room of onecall answers when something is wrong: one closed list of codes, each with
-// its exit status, its HTTP status and whether a retry makes sense, and one error type that names the place and the
-// remedy. It knows nothing of references, steps, budgets or chains.
+// Package fault defines the errors of all packages of onecall: a closed list of codes, each with its exit status, its HTTP status and
+// whether a retry makes sense, and one error type that names the place and the remedy. It imports no other package of onecall.
 package fault
 
 import (
@@ -9,32 +8,32 @@ import (
 	"slices"
 )
 
-// Outcome is what is known of the work of a call.
+// Outcome is what is known of the effect of a call.
 type Outcome string
 
 // The outcomes of a call.
 const (
-	Applied     Outcome = "applied"      // it answered success, whatever failed then
-	Failed      Outcome = "failed"       // it answered that it failed
-	NotSent     Outcome = "not_sent"     // it never left: nothing was done, and it can be made again
-	SentUnknown Outcome = "sent_unknown" // it left, and nobody knows whether its work was done
-	Undone      Outcome = "undone"       // it was applied, and has been taken back
+	Applied     Outcome = "applied"      // the call succeeded, whatever failed later
+	Failed      Outcome = "failed"       // the call failed
+	NotSent     Outcome = "not_sent"     // the call was not sent: nothing was done, and it can be made again
+	SentUnknown Outcome = "sent_unknown" // the call was sent, and its effect is not known
+	Undone      Outcome = "undone"       // the call was applied and undone later
 )
 
-// outcomes in the order of what they say of a call that was made more than once: one success is enough, and what may have
-// been done is not undone by a later refusal.
+// outcomes are ordered by precedence for a call with several attempts: one success is enough, and a later refusal does not undo what may
+// have been done.
 var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 
-// Outcomes are all outcomes, those first that say more of a call that was made more than once.
+// Outcomes returns all outcomes, by precedence for a call with several attempts.
 func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
 
-// Combined is the outcome of a call that was made again: a of what it came to before, b of the last attempt. "": there was none.
+// Combined returns the outcome of a call with several attempts: a of the earlier ones, b of the last one. "": none.
 func Combined(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
 }
 
-// OutcomeOf is the outcome of a call of a function that writes, from the error that it ended with (nil: none): the one
-// that the error has; else SentUnknown if the call broke off or an HTTP service answered with a status of 500 and over.
+// OutcomeOf returns the outcome of a call that writes, from its error (nil: none): the error's own, or SentUnknown if the call was cut
+// off or an HTTP service answered with a status of 500 or more, or that of the code.
 func OutcomeOf(err error) Outcome {
 	f, ok := As(err)
 	switch {
@@ -47,41 +46,40 @@ func OutcomeOf(err error) Outcome {
 	case f.Status >= 500:
 		return SentUnknown
 	}
-	return f.Code.row().outcome
+	return f.Code.info().outcome
 }
 
-// Error is a coded error. The zero value of every field but Code and Message means "not known" or "does not apply".
+// Error is a coded error. A zero field, except Code and Message, means "not known" or "does not apply".
 type Error struct {
 	Code    Code
-	Message string // one sentence or two: what is wrong, and the remedy; no trailing line break
+	Message string // one or two sentences: what is wrong, and the remedy; no trailing line break
 
-	// At is a JSON Pointer (RFC 6901) to the place in the request, "" where the whole request or none is meant. A lower
-	// room gives it relative to the value it was handed; the room above puts its own place before it (see Under).
+	// At is a JSON Pointer (RFC 6901) into the request; "": the whole request, or none. A package sets it relative to the value that it
+	// was given; its caller prefixes the rest (see Under).
 	At string
 
-	// Line and Column, from 1, of the place in a text (a chain file, a configuration, a recording); 0 when unknown.
-	// Columns count characters.
+	// Line and Column, from 1, are the position in a text: a chain file, a configuration or a recording; 0: unknown. Columns count
+	// characters.
 	Line, Column int
 
-	// Source is the one-line text in which Offset, a byte offset, marks the fault, for a caret; "" when there is none.
+	// Source is the line of text in which Offset, in bytes, marks the fault, for a caret; "": none.
 	Source string
 	Offset int
 
-	Available []string // the keys, names or values that would have been accepted there
-	Nearest   []string // of those, the nearest to what was written, best first
+	Available []string // keys, names or values that would be accepted there
+	Nearest   []string // of these, the most similar ones, best first
 
-	// Status and Body are what a failed call answered (an HTTP status and its body as JSON, an MCP error's content).
+	// Status and Body are the answer of a failed call: an HTTP status and its body as JSON, or the content of an MCP error.
 	Status int
 	Body   []byte
 
-	// Outcome is what is known of the work of the call that failed; "" if the function itself said that it failed, and of
-	// reads.
+	// Outcome is the outcome of the failed call; "": of a read, or the function itself reported the failure.
 	Outcome Outcome
 
-	Err error // the cause, for errors.Is and errors.As; never shown to a caller by itself
+	Err error // the cause, for errors.Is and errors.As; not shown to callers
 }
 
-// New makes a coded error with a formatted message.
+// New returns a coded error with a formatted message.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -94,28 +92,28 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Message
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Under returns a copy of e whose place is put below the JSON Pointer prefix.
+// Under returns a copy of e with prefix before its JSON Pointer.
 func (e *Error) Under(prefix string) *Error {
 	c := *e
 	c.At = prefix + e.At
 	return &c
 }
 
-// ErrWaiting is the cause (Err) of a fault for a call that was never begun, as it waited for its turn among others until its time
-// was over. Its message says so, and tells nothing of what was to be called.
+// ErrWaiting is the cause (Err) of a fault for a call that was not started because it waited too long for its turn. The fault's message
+// says so, and nothing of what was to be called.
 var ErrWaiting = errors.New("it waited for its turn")
 
-// As returns the coded error inside err, and whether there is one.
+// As returns the coded error in err's chain, if there is one.
 func As(err error) (*Error, bool) {
 	var e *Error
 	ok := errors.As(err, &e)
 	return e, ok
 }
 
-// CodeOf is the code of err: that of the coded error inside it, Internal for any other error, "" for nil.
+// CodeOf returns the code of err: "" for nil, Internal for an error without a code.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -126,13 +124,13 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Unsent gives a coded error that has no outcome the outcome not_sent: the call was refused before anything of it left.
+// Unsent sets the outcome NotSent of a coded error that has none, for a call that was refused before it was sent.
 func Unsent(err error) error {
 	f, coded := As(err)
 	if !coded || f == nil || f.Outcome != "" {
 		return err
 	}
-	own := *f
-	own.Outcome = NotSent
-	return &own
+	unsent := *f
+	unsent.Outcome = NotSent
+	return &unsent
 }

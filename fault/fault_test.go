@@ -1,4 +1,4 @@
-package fault
+package fault_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // TestTable holds the table to the constants, each of which has one row, and to statuses that say failure.
@@ -19,7 +21,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var constants []Code
+	var constants []fault.Code
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
 			if id, ok := spec.Type.(*ast.Ident); ok && id.Name == "Code" {
@@ -27,16 +29,13 @@ func TestTable(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				constants = append(constants, Code(text))
+				constants = append(constants, fault.Code(text))
 			}
 		}
 		return true
 	})
-	if len(advices) != len(Codes()) {
-		t.Errorf("%d codes have causes and a remedy, and there are %d", len(advices), len(Codes()))
-	}
-	if !slices.Equal(constants, Codes()) {
-		t.Errorf("the constants are %v, Codes gives %v", constants, Codes())
+	if !slices.Equal(constants, fault.Codes()) {
+		t.Errorf("the constants are %v, Codes gives %v", constants, fault.Codes())
 	}
 	for _, c := range constants {
 		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 || c.Help() == "" {
@@ -50,7 +49,7 @@ func TestTable(t *testing.T) {
 
 func TestUnknownCode(t *testing.T) {
 	t.Parallel()
-	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil || OutcomeOf(New(c, "x")) != Failed {
+	if c := fault.Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil || fault.OutcomeOf(fault.New(c, "x")) != fault.Failed {
 		t.Errorf("an unknown code gives %d, %d, %t", c.Exit(), c.HTTP(), c.Retryable())
 	}
 }
@@ -58,17 +57,17 @@ func TestUnknownCode(t *testing.T) {
 func TestError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
-	f := New(Timeout, "after %d ms", 3)
+	f := fault.New(fault.Timeout, "after %d ms", 3)
 	f.Err, f.At = cause, "/x"
 	under := f.Under("/steps/1")
 	if under.Error() != "timeout at /steps/1/x: after 3 ms" || f.At != "/x" {
 		t.Errorf("%v, and the original has At %q", under, f.At)
 	}
 	wrapped := fmt.Errorf("wrapped: %w", under)
-	if got, ok := As(wrapped); !ok || got != under || !errors.Is(wrapped, cause) {
+	if got, ok := fault.As(wrapped); !ok || got != under || !errors.Is(wrapped, cause) {
 		t.Errorf("As gives %v, %t", got, ok)
 	}
-	if CodeOf(wrapped) != Timeout || CodeOf(cause) != Internal || CodeOf(nil) != "" {
+	if fault.CodeOf(wrapped) != fault.Timeout || fault.CodeOf(cause) != fault.Internal || fault.CodeOf(nil) != "" {
 		t.Error("CodeOf is wrong")
 	}
 }
@@ -89,7 +88,7 @@ func TestNearest(t *testing.T) {
 		{"", "a b", "", 3},
 		{strings.Repeat("a", 1000), "aaaa", "", 1},
 	} {
-		if got := strings.Join(Nearest(test.word, strings.Fields(test.names), test.n), " "); got != test.want {
+		if got := strings.Join(fault.Nearest(test.word, strings.Fields(test.names), test.n), " "); got != test.want {
 			t.Errorf("Nearest(%.20q, %s) = %q, want %q", test.word, test.names, got, test.want)
 		}
 	}
@@ -97,7 +96,7 @@ func TestNearest(t *testing.T) {
 
 func TestPointer(t *testing.T) {
 	t.Parallel()
-	if got := Index(Key(Key("", "a/b"), "m~n"), 3); got != "/a~1b/m~0n/3" {
+	if got := fault.Index(fault.Key(fault.Key("", "a/b"), "m~n"), 3); got != "/a~1b/m~0n/3" {
 		t.Error(got)
 	}
 }
@@ -110,10 +109,10 @@ func TestNearestOfMany(t *testing.T) {
 		names = append(names, fmt.Sprintf("net.device%d.read_%d", i%97, i))
 	}
 	names[9_000] = "shop.Orders.list-open"
-	if near := Nearest("shop.order.list_open", names, 1); len(near) != 1 || near[0] != names[9_000] {
+	if near := fault.Nearest("shop.order.list_open", names, 1); len(near) != 1 || near[0] != names[9_000] {
 		t.Errorf("nearest is %v", near)
 	}
-	alike := Alike("shop.order.list_open", names, 2)
+	alike := fault.Alike("shop.order.list_open", names, 2)
 	if len(alike) != 2 || alike[0] != names[9_000] {
 		t.Errorf("alike are %v", alike)
 	}

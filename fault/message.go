@@ -1,6 +1,6 @@
 package fault
 
-// Message is what an error says, without its code if it has one.
+// Message returns the text of an error without its code.
 func Message(err error) string {
 	if f, ok := As(err); ok {
 		return f.Message

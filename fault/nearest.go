@@ -7,14 +7,14 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// leastMatch is the similarity (0 to 1) up to which a name is no help as a suggestion: half of state.set is in http.get.
-const leastMatch = 0.5
+// minSimilarity is the similarity (0 to 1) above which a name is suggested. That of state.set and http.get is just 0.5.
+const minSimilarity = 0.5
 
-// maxCompared bounds the names that Nearest compares letter by letter, and maxNameLength their length.
+// maxCompared bounds the names that Nearest compares letter by letter, maxNameLength their length.
 const maxCompared, maxNameLength = 100, 200
 
-// Nearest returns at most n of names, those most like word, best first; letter case and the separators . _ - / count
-// little. Names that are not alike at all are left out; equal ones keep the order of names.
+// Nearest returns at most n of names, those most similar to word, best first. Letter case and the separators . _ - / count little.
+// Dissimilar names are left out; names of equal similarity keep their order.
 func Nearest(word string, names []string, n int) []string {
 	type scored struct {
 		name  string
@@ -24,16 +24,16 @@ func Nearest(word string, names []string, n int) []string {
 		names = Alike(word, names, maxCompared)
 	}
 	folded := fold(word)
-	var found []scored
+	var candidates []scored
 	for _, name := range names {
 		if len(name) > maxNameLength || len(word) > maxNameLength {
 			continue
 		}
-		if s := score(folded, fold(name)); s > leastMatch {
-			found = append(found, scored{name, s})
+		if s := score(folded, fold(name)); s > minSimilarity {
+			candidates = append(candidates, scored{name, s})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b scored) int {
+	slices.SortStableFunc(candidates, func(a, b scored) int {
 		switch {
 		case a.score > b.score:
 			return -1
@@ -42,24 +42,24 @@ func Nearest(word string, names []string, n int) []string {
 		}
 		return 0
 	})
-	if len(found) > n {
-		found = found[:n]
+	if len(candidates) > n {
+		candidates = candidates[:n]
 	}
 	var best []string
-	for _, f := range found {
+	for _, f := range candidates {
 		best = append(best, f.name)
 	}
 	return best
 }
 
-// score is the similarity of two folded names; one that holds the other whole counts as near, as agents often leave
-// out a prefix or a suffix.
+// score returns the similarity of two folded names. A name that contains the other counts as similar, since agents often leave out a
+// prefix or suffix.
 func score(a, b string) float64 {
 	s := levenshtein.Match(a, b, nil)
 	if len(a) >= 3 && len(b) >= 3 && (strings.Contains(a, b) || strings.Contains(b, a)) {
 		s = max(s, 0.7)
 	}
-	if len(a) == len(b) && sorted(a) == sorted(b) { // letters in another order
+	if len(a) == len(b) && sorted(a) == sorted(b) { // the same letters in another order
 		s = max(s, 0.7)
 	}
 	return s

@@ -7,7 +7,7 @@ import (
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Key appends an object's key to a JSON Pointer (RFC 6901), escaped.
+// Key appends an object's key, escaped, to a JSON Pointer (RFC 6901).
 func Key(pointer, key string) string { return pointer + "/" + pointerEscape.Replace(key) }
 
 // Index appends an array's index to a JSON Pointer.

@@ -15,11 +15,14 @@ func (c Code) Remedy() string { return advices[c].remedy }
 
 var advices = map[Code]advice{
 	BadJSON: {
-		[]string{"A quotation mark, comma or bracket is missing, or one is too many.", "One key stands twice in an object.", "The shell took the quotation marks away, as in `--input {a: 1}`."},
+		[]string{"A quotation mark, comma or bracket is missing, or one is too many.", "One key stands twice in an object.",
+			"The shell took the quotation marks away, as in `--input {a: 1}`."},
 		"Correct the text at the line and column that the message names. In a shell, put JSON in single quotes: `--input '{\"a\": 1}'`.",
 	},
 	BadRequest: {
-		[]string{"A value has the wrong type or is out of its range.", "Two fields exclude each other, such as `steps` and `continuation_token`.", "A flag of a command has a value that it does not take."},
+		[]string{"A value has the wrong type or is out of its range.",
+			"Two fields exclude each other, such as `steps` and `continuation_token`.",
+			"A flag of a command has a value that it does not take."},
 		"Change the value that the message names. The chain reference lists each field with its bounds.",
 	},
 	Compile: {
@@ -27,64 +30,84 @@ var advices = map[Code]advice{
 		"Correct all faults and send the chain again. Nothing ran, so there is nothing to undo.",
 	},
 	UnknownField: {
-		[]string{"A key is misspelled; the message names the nearest known one.", "A field stands one level too high or too low, such as `args` beside `steps`."},
+		[]string{"A key is misspelled; the message names the nearest known one.",
+			"A field stands one level too high or too low, such as `args` beside `steps`."},
 		"Use the spelling that the message suggests, or look the key up in the reference of the chain or of the configuration.",
 	},
 	UnknownFunction: {
-		[]string{"The name is misspelled.", "Several functions have this short name.", "The source that offers the function is not in the configuration, or has failed.",
+		[]string{"The name is misspelled.", "Several functions have this short name.",
+			"The source that offers the function is not in the configuration, or has failed.",
 			"The caller may not use the function. To clients over HTTP without tokens, functions that write are hidden."},
-		"Search with `onecall tools WORDS` or the tool `search`, and write the whole name, `source.function`. If the function should be there, `onecall tools` shows the state of its source.",
+		"Search with `onecall tools WORDS` or the tool `search`, and write the whole name, `source.function`. If the function should be " +
+			"there, `onecall tools` shows the state of its source.",
 	},
 	BadArguments: {
-		[]string{"An argument is missing, misspelled or of the wrong type.", "A reference gave a value that does not fit the function's input schema."},
+		[]string{"An argument is missing, misspelled or of the wrong type.",
+			"A reference gave a value that does not fit the function's input schema."},
 		"Look at the function's arguments: `onecall call NAME --help`, or `search` with `names` and `schema`.",
 	},
 	BadReference: {
-		[]string{"The reference names a later step, or a step or `id` that is not there.", "The result of the step has no such member, as its output schema says.", "A text contains `$name` that is not meant as a reference."},
-		"Refer to an earlier step by its number or `id`, and to a member that the message lists. Write `$$` for a dollar that begins a text.",
+		[]string{"The reference names a later step, or a step or `id` that is not there.",
+			"The result of the step has no such member, as its output schema says.",
+			"A text contains `$name` that is not meant as a reference."},
+		"Refer to an earlier step by its number or `id`, and to a member that the message lists. Write `$$` for a dollar that begins a " +
+			"text.",
 	},
 	ReferenceMissing: {
 		[]string{"The result did not have the member this time.", "A list was shorter than the index."},
 		"Use a member of `available`. If it may be missing, write `?` behind it or give a value for that case: `$0.limit ?? 10`.",
 	},
 	BadExpression: {
-		[]string{"The expression has a syntax error, or uses a name that is not known there.", "It reads a member of null.", "A number leaves 64 bits.", "It takes too many turns or too much memory."},
-		"Correct the expression at the place that the message names. Use `?.` where a value may be null. In JSON, a backslash in a text is written `\\\\`.",
+		[]string{"The expression has a syntax error, or uses a name that is not known there.", "It reads a member of null.",
+			"A number leaves 64 bits.", "It takes too many turns or too much memory."},
+		"Correct the expression at the place that the message names. Use `?.` where a value may be null. In JSON, a backslash in a text " +
+			"is written `\\\\`.",
 	},
 	LimitExceeded: {
-		[]string{"The chain made more calls than `budget.maxCalls`, or took more memory than the limits allow.", "`repeat` did not come to an end within `max` rounds.", "A result is too large to keep, or to be given whole."},
+		[]string{"The chain made more calls than `budget.maxCalls`, or took more memory than the limits allow.",
+			"`repeat` did not come to an end within `max` rounds.", "A result is too large to keep, or to be given whole."},
 		"Ask for less: filters, `limit`, `select`, a page of a kept result. Otherwise raise the limit that the message names.",
 	},
 	BudgetTooSmall: {
-		[]string{"`budget.maxTotalTokens` or `--budget` is below 150, or the fetch's budget does not hold even a description of the result."},
+		[]string{"`budget.maxTotalTokens` or `--budget` is below 150, or the fetch's budget does not hold even a description of the " +
+			"result."},
 		"Raise the budget to what the message asks for.",
 	},
 	NotSupported: {
-		[]string{"The chain uses a part of the language that this version does not carry out, such as `$state`.", "A document has a version of OpenAPI that is not read.", "The call has no undo."},
+		[]string{"The chain uses a part of the language that this version does not carry out, such as `$state`.",
+			"A document has a version of OpenAPI that is not read.", "The call has no undo."},
 		"Leave it out, or do it in the way that the message names.",
 	},
 	FunctionFailed: {
-		[]string{"The tool or service answered that it failed: `body` and `status` say what it said.", "What was asked for does not exist, or the credentials were refused."},
-		"Read the message and `body`: they are the function's own words. Look at `writes` for what was done, correct the chain and send it with `resume`.",
+		[]string{"The tool or service answered that it failed: `body` and `status` say what it said.",
+			"What was asked for does not exist, or the credentials were refused."},
+		"Read the message and `body`: they are the function's own words. Look at `writes` for what was done, correct the chain and send " +
+			"it with `resume`.",
 	},
 	Timeout: {
-		[]string{"The function was slower than `timeoutMs`.", "The chain took longer than `budget.maxDurationMs`.", "The caller's own deadline passed."},
-		"Raise the limit that the message names, or ask for less at once. If the outcome of a write is `sent_unknown`, read first whether it was done; then resume.",
+		[]string{"The function was slower than `timeoutMs`.", "The chain took longer than `budget.maxDurationMs`.",
+			"The caller's own deadline passed."},
+		"Raise the limit that the message names, or ask for less at once. If the outcome of a write is `sent_unknown`, read first " +
+			"whether it was done; then resume.",
 	},
 	Cancelled: {
 		[]string{"The client or the person cancelled the request.", "The server ended while the chain ran."},
 		"Look at `writes` for what was done, and resume the run or leave it.",
 	},
 	Unavailable: {
-		[]string{"The program of an MCP server does not start, or has ended.", "A service does not answer, or answers 502 to 504.", "A login is missing or has expired.", "The journal or the store of results cannot be reached."},
-		"`onecall tools` shows the state of each source and the reason; `--verbose` shows what the server writes. Mend that, then send the same again.",
+		[]string{"The program of an MCP server does not start, or has ended.", "A service does not answer, or answers 502 to 504.",
+			"A login is missing or has expired.", "The journal or the store of results cannot be reached."},
+		"`onecall tools` shows the state of each source and the reason; `--verbose` shows what the server writes. Mend that, then send " +
+			"the same again.",
 	},
 	NotRecorded: {
-		[]string{"The chain makes a call, or has arguments, that were not recorded.", "A value that changes, such as the time, is among the arguments."},
+		[]string{"The chain makes a call, or has arguments, that were not recorded.",
+			"A value that changes, such as the time, is among the arguments."},
 		"Compare with the nearest recorded arguments in the message. If the chain was meant to change, record it again.",
 	},
 	TokenExpired: {
-		[]string{"Nobody used the token or the run for a while: five minutes for a result, `journal.keep` (24 hours) for a run.", "It belongs to another caller, or to another configuration.", "A token was cut when it was copied."},
+		[]string{"Nobody used the token or the run for a while: five minutes for a result, `journal.keep` (24 hours) for a run.",
+			"It belongs to another caller, or to another configuration.", "A token was cut when it was copied."},
 		"Run the chain again. For a run, `onecall runs` lists those that can be resumed.",
 	},
 	BadMode: {
@@ -96,19 +119,24 @@ var advices = map[Code]advice{
 		"Pages count from 1. Choose the page size that the message names.",
 	},
 	Denied: {
-		[]string{"The host is not in `http.allow`, or is a private address.", "The path is outside `fs.root`.", "A person refused to approve the call.", "The tool only reads, and the chain writes."},
+		[]string{"The host is not in `http.allow`, or is a private address.", "The path is outside `fs.root`.",
+			"A person refused to approve the call.", "The tool only reads, and the chain writes."},
 		"Allow it in the configuration, if it should be allowed: the message names the key. Nothing was sent.",
 	},
 	ApprovalRequired: {
-		[]string{"The configuration has calls that write or destroy wait for approval. `calls` lists those that wait, with their arguments."},
+		[]string{"The configuration has calls that write or destroy wait for approval. `calls` lists those that wait, with their " +
+			"arguments."},
 		"Look at the calls. Approve them with `onecall approve RUN` and resume; or, where the answer has `approve`, send it with `resume`.",
 	},
 	ResumeConflict: {
-		[]string{"The corrected chain no longer makes a write that was already applied.", "Nobody knows whether a write was done, and it is not safe to repeat."},
-		"Find out whether each call that the message names was done. Then say it in `assume`, or on the command line: `--assume STEP=applied` or `--assume STEP=not_sent`.",
+		[]string{"The corrected chain no longer makes a write that was already applied.",
+			"Nobody knows whether a write was done, and it is not safe to repeat."},
+		"Find out whether each call that the message names was done. Then say it in `assume`, or on the command line: `--assume " +
+			"STEP=applied` or `--assume STEP=not_sent`.",
 	},
 	Busy: {
-		[]string{"The caller has as many calls under way as it may have.", "Running chains hold as much memory as they may.", "Another process goes on with the same run."},
+		[]string{"The caller has as many calls under way as it may have.", "Running chains hold as much memory as they may.",
+			"Another process goes on with the same run."},
 		"Wait a few seconds and send it again.",
 	},
 	Internal: {

@@ -15,11 +15,11 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// maxAsked bounds, in bytes, the calls that a person is shown at once: more are answered to the caller instead, since what is
-// approved must have been seen whole.
-const maxAsked = 8 << 10
+// maxQuestion bounds the question that a person is shown, in bytes. Longer ones go back to the caller: whoever approves must have
+// seen everything.
+const maxQuestion = 8 << 10
 
-// maxWait bounds the waiting for an answer, during which a call is under way; after that the caller is answered, and the run waits.
+// maxWait bounds how long a call waits for the user; after that the caller gets the question, and the run waits.
 const maxWait = 10 * time.Minute
 
 var errNotAsked = errors.New("nobody was asked")
@@ -29,20 +29,20 @@ func asksUser(session *sdk.ServerSession) bool {
 	if session == nil {
 		return false
 	}
-	said := session.InitializeParams()
-	return said != nil && said.Capabilities != nil && said.Capabilities.Elicitation != nil &&
-		(said.Capabilities.Elicitation.Form != nil || said.Capabilities.Elicitation.URL == nil)
+	params := session.InitializeParams()
+	return params != nil && params.Capabilities != nil && params.Capabilities.Elicitation != nil &&
+		(params.Capabilities.Elicitation.Form != nil || params.Capabilities.Elicitation.URL == nil)
 }
 
-// mayAsk has the call's client asked for approval, in the way of its version of MCP: by a request while the call goes on, or from
-// 2026-07-28 on by a result that asks for more, after which the client sends its request again.
+// mayAsk arranges how the client is asked for approval: by a request during the call, or, since MCP 2026-07-28, by a result that
+// asks for input, after which the client repeats its request.
 func (c *call) mayAsk() *fault.Error {
 	if state := c.request.Params.RequestState; strings.HasPrefix(state, statePrefix) {
 		decision, f := decisionOf(c.request.Params)
 		if f != nil {
 			return f
 		}
-		params := *c.request.Params // no upstream is told of it
+		params := *c.request.Params // no upstream sees the state
 		params.RequestState, params.InputResponses = "", nil
 		own := *c.request
 		own.Params, c.request, c.caller.Decision = &params, &own, decision
@@ -52,30 +52,33 @@ func (c *call) mayAsk() *fault.Error {
 	case protocol.HasSessions(raw.Version(session, c.request)):
 		c.caller.Approve = approver(c.ctx, session)
 	default:
-		c.asksBack = c.caller.Decision == nil || !c.caller.Decision.Undecided
+		c.asksByResult = c.caller.Decision == nil || !c.caller.Decision.Undecided
 	}
 	return nil
 }
 
-// statePrefix begins the state of a request that an approval was asked for. No upstream's state that is handed on begins so.
+// statePrefix begins the requestState of a request for approval. Upstreams' states never begin so.
 const statePrefix = "ocq_"
 
-// approvalInput names the question in a result that asks for more.
+// approvalInput is the key of the question in a result that asks for input.
 const approvalInput = "approval"
 
-// question is a result that asks the client's user; nil: the answer asks nothing, or would not be read whole.
+// question returns a result that asks the client's user; nil: the answer asks nothing, or the question is too long.
 func (c *call) question(a *chain.Answer) *sdk.CallToolResult {
-	if !c.asksBack || a.Question == nil {
+	if !c.asksByResult || a.Question == nil {
 		return nil
 	}
-	text, ok := asked(a.Question.Calls)
+	text, ok := questionText(a.Question.Calls)
 	if !ok {
 		return nil
 	}
-	return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approvalInput: elicitation(text)}, RequestState: statePrefix + a.Question.Run + "." + a.Question.Proof}
+	return &sdk.CallToolResult{
+		InputRequests: sdk.InputRequestMap{approvalInput: elicitation(text)},
+		RequestState:  statePrefix + a.Question.Run + "." + a.Question.Proof,
+	}
 }
 
-// decisionOf is what a client's user has said, with a request that is sent again.
+// decisionOf reads the user's decision from a repeated request.
 func decisionOf(params *sdk.CallToolParamsRaw) (*chain.Decision, *fault.Error) {
 	run, proof, ok := strings.Cut(strings.TrimPrefix(params.RequestState, statePrefix), ".")
 	if !ok || run == "" || proof == "" {
@@ -93,10 +96,10 @@ func elicitation(text string) *sdk.ElicitParams {
 	return &sdk.ElicitParams{Message: text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}}
 }
 
-// approver asks the client's user by a request of its own, while the call goes on.
+// approver asks the client's user by a request during the call.
 func approver(ctx context.Context, session *sdk.ServerSession) func(context.Context, []chain.ApprovalCall) (bool, error) {
 	return func(until context.Context, calls []chain.ApprovalCall) (bool, error) {
-		text, ok := asked(calls)
+		text, ok := questionText(calls)
 		if !ok {
 			return false, errNotAsked
 		}
@@ -112,21 +115,21 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 		case answer.Action == "decline":
 			return false, nil
 		}
-		return false, errNotAsked // it was put aside: nobody has decided
+		return false, errNotAsked // dismissed without a decision
 	}
 }
 
-// asked is the question; false: it would be too long. What callers and upstreams have written cannot be taken for a line of its own.
-func asked(calls []chain.ApprovalCall) (string, bool) {
+// questionText returns the question; false: it is too long. Texts of callers and upstreams cannot imitate a line of it.
+func questionText(calls []chain.ApprovalCall) (string, bool) {
 	var b strings.Builder
 	b.WriteString("Approve these calls? Each is made once, exactly as it stands here.\n")
 	for i := range calls {
 		c := &calls[i]
-		b.WriteString("\n" + c.Function + " (" + c.Effect.String() + ", step " + c.Place + ") " + string(rawjson.Visible(c.Args)))
+		b.WriteString("\n" + c.Function + " (" + c.Effect.String() + ", step " + c.StepPath + ") " + string(rawjson.Visible(c.Args)))
 		if c.Undo != nil {
 			b.WriteString("\n  undo: " + string(rawjson.Visible(c.Undo)))
 		}
-		if b.Len() > maxAsked {
+		if b.Len() > maxQuestion {
 			return "", false
 		}
 	}

@@ -67,8 +67,8 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 	t.Parallel()
 	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
 	said := `{"a":"é日` + hidden + `  undo: {}"}`
-	call := chain.ApprovalCall{Place: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
-	text, ok := asked([]chain.ApprovalCall{call})
+	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
+	text, ok := questionText([]chain.ApprovalCall{call})
 	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
 		t.Fatalf("%t, %q", ok, text)
 	}
@@ -84,12 +84,12 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 // TestApprovalIsSeenWhole: what is too long for a question is asked of nobody.
 func TestApprovalIsSeenWhole(t *testing.T) {
 	t.Parallel()
-	call := chain.ApprovalCall{Place: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
-	if text, ok := asked([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
+	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
+	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
 		t.Errorf("%t, %s", ok, text)
 	}
-	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxAsked) + `"}`)
-	if _, ok := asked([]chain.ApprovalCall{call}); ok {
+	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
+	if _, ok := questionText([]chain.ApprovalCall{call}); ok {
 		t.Error("a question that nobody can read")
 	}
 }

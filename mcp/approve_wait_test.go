@@ -17,12 +17,12 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// askedUser is a user of a client of 2025-11-25, who answers when the test does.
-type askedUser struct {
+// userPrompt is a user of a client of 2025-11-25, who answers when the test does.
+type userPrompt struct {
 	asked, answer chan struct{}
 }
 
-func (u *askedUser) options() *sdk.ClientOptions {
+func (u *userPrompt) options() *sdk.ClientOptions {
 	return &sdk.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 		u.asked <- struct{}{}
 		select {
@@ -34,7 +34,7 @@ func (u *askedUser) options() *sdk.ClientOptions {
 	}}
 }
 
-func newAskedUser() *askedUser { return &askedUser{make(chan struct{}, 10), make(chan struct{}, 10)} }
+func newAskedUser() *userPrompt { return &userPrompt{make(chan struct{}, 10), make(chan struct{}, 10)} }
 
 // TestQuestionWithoutAnswer: who never answers keeps a call waiting for some time, and no longer.
 func TestQuestionWithoutAnswer(t *testing.T) {

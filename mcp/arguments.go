@@ -16,16 +16,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// arguments reads the arguments of one of onecall's own tools, strictly: every fault is told, and nothing is ignored.
-type arguments struct {
+// argumentReader reads the arguments of onecall's own tools strictly: it reports all faults and ignores nothing.
+type argumentReader struct {
 	values map[string]gjson.Result
 	faults []*fault.Error
 }
 
-// readArguments reads an object into a struct whose fields have their names as tags: it may have only those. A field that is
-// not given, or null, keeps its value. The bound of a list is the tag most, and a number is at least 1.
-func readArguments(raw []byte, into any) *arguments {
-	a := &arguments{values: map[string]gjson.Result{}}
+// readArguments reads an object into a struct, whose json tags name the only fields allowed. A field that is missing or null
+// keeps its value. The tag max bounds a list; numbers are at least 1.
+func readArguments(raw []byte, into any) *argumentReader {
+	a := &argumentReader{values: map[string]gjson.Result{}}
 	root := gjson.ParseBytes(raw)
 	if !gjson.ValidBytes(raw) || !root.IsObject() {
 		a.fault(fault.BadRequest, "", "the arguments must be a JSON object")
@@ -62,8 +62,8 @@ func readArguments(raw []byte, into any) *arguments {
 		case *string:
 			a.text(name, value, p)
 		case *[]string:
-			most, _ := strconv.Atoi(fields.Type().Field(i).Tag.Get("most"))
-			a.texts(name, value, p, most)
+			limit, _ := strconv.Atoi(fields.Type().Field(i).Tag.Get("max"))
+			a.texts(name, value, p, limit)
 		case *int:
 			a.number(name, value, p)
 		}
@@ -71,20 +71,20 @@ func readArguments(raw []byte, into any) *arguments {
 	return a
 }
 
-// maxArgumentFaults is how many faults are told of one call.
+// maxArgumentFaults bounds the reported faults of one call.
 const maxArgumentFaults = 50
 
-func (a *arguments) fault(code fault.Code, at, format string, args ...any) {
+func (a *argumentReader) fault(code fault.Code, at, format string, args ...any) {
 	f := fault.New(code, format, args...)
 	f.At = at
 	a.faults = append(a.faults, f)
 }
 
-func (a *arguments) wrong(name, want string) {
+func (a *argumentReader) wrong(name, want string) {
 	a.fault(fault.BadRequest, fault.Key("", name), "%s must be %s", name, want)
 }
 
-func (a *arguments) flag(name string, v gjson.Result, into *bool) {
+func (a *argumentReader) flag(name string, v gjson.Result, into *bool) {
 	if !v.IsBool() {
 		a.wrong(name, "true or false")
 		return
@@ -92,7 +92,7 @@ func (a *arguments) flag(name string, v gjson.Result, into *bool) {
 	*into = v.Bool()
 }
 
-func (a *arguments) text(name string, v gjson.Result, into *string) {
+func (a *argumentReader) text(name string, v gjson.Result, into *string) {
 	if v.Type != gjson.String {
 		a.wrong(name, "a string")
 		return
@@ -100,8 +100,8 @@ func (a *arguments) text(name string, v gjson.Result, into *string) {
 	*into = v.Str
 }
 
-// texts reads an array of strings; one string is an array of one.
-func (a *arguments) texts(name string, v gjson.Result, into *[]string, most int) {
+// texts reads an array of strings, or one string.
+func (a *argumentReader) texts(name string, v gjson.Result, into *[]string, limit int) {
 	if v.Type == gjson.String {
 		*into = []string{v.Str}
 		return
@@ -111,20 +111,20 @@ func (a *arguments) texts(name string, v gjson.Result, into *[]string, most int)
 	v.ForEach(func(_, element gjson.Result) bool {
 		good = good && element.Type == gjson.String
 		list = append(list, element.Str)
-		return good && len(list) <= most
+		return good && len(list) <= limit
 	})
 	switch {
 	case !good:
 		a.wrong(name, "an array of strings")
-	case len(list) > most:
-		a.fault(fault.LimitExceeded, fault.Key("", name), "%s has more than %d elements: ask in several calls", name, most)
+	case len(list) > limit:
+		a.fault(fault.LimitExceeded, fault.Key("", name), "%s has more than %d elements: ask in several calls", name, limit)
 	default:
 		*into = list
 	}
 }
 
-// number reads an integer from 1 on.
-func (a *arguments) number(name string, v gjson.Result, into *int) {
+// number reads a positive integer.
+func (a *argumentReader) number(name string, v gjson.Result, into *int) {
 	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < 1 || v.Num > math.MaxInt32 {
 		a.wrong(name, "a whole number from 1 to "+itoa(math.MaxInt32))
 		return
@@ -132,11 +132,11 @@ func (a *arguments) number(name string, v gjson.Result, into *int) {
 	*into = int(v.Num)
 }
 
-// fetchFields are those of a fetch.
+// fetchFields are the fields of a fetch.
 var fetchFields = chain.FetchFields()
 
-// fetch answers a call that holds a continuation token. What stands beside it and is no field of a fetch is what was called
-// before, and is left out; so is a query without the mode that takes one.
+// fetch answers a call with a continuation token. Fields that a fetch does not have belong to the earlier call and are dropped,
+// as is a query with any mode but query.
 func (c *call) fetch() *sdk.CallToolResult {
 	root := gjson.ParseBytes(c.args)
 	holder := root
@@ -160,9 +160,9 @@ func (c *call) fetch() *sdk.CallToolResult {
 	return c.run()
 }
 
-// misplaced says what is wrong with the arguments of a call that hold a continuation token where none is read: it was
-// meant as a fetch, and a function must not run in its place. What the function declares is its own.
-func misplaced(entry *steps.Entry, args []byte) *fault.Error {
+// misplacedToken returns the fault of a continuation token that is in an argument where none is read: the caller wanted a fetch,
+// so the function must not run. Arguments that the function declares are its own.
+func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 	var wrong *fault.Error
 	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
@@ -173,7 +173,8 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 			return false
 		}
 		if entry.Argument(name) == "" && (named || strings.Contains(value.Raw, budget.TokenPrefix)) {
-			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: a fetch takes it as continuation_token, a string, beside mode", fault.ClipRunes(name, maxName))
+			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: "+
+				"a fetch takes it as continuation_token, a string, beside mode", fault.ClipRunes(name, maxName))
 			wrong.At = fault.Key("", name)
 		}
 		return wrong == nil
@@ -181,8 +182,8 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 	return wrong
 }
 
-// isFetch reports whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
-// onecall stands at the top, or in params. On a tool of onecall's own any continuation token does.
+// isFetch reports whether the arguments of a tool fetch an earlier large result: onecall's token is at the top level or in
+// params. On onecall's own tools any continuation token counts.
 func isFetch(args []byte, own bool) bool {
 	for _, path := range []string{"continuation_token", "params.continuation_token"} {
 		token := gjson.GetBytes(args, path)

@@ -17,7 +17,7 @@ import (
 )
 
 // staff knows callers by tokens of its own. One whose tokens are signed, with keys that may be taken back while calls run,
-// implements transport.Keyed too.
+// implements transport.RevocableCallers too.
 type staff struct{}
 
 func (staff) Verify(_ context.Context, token string) (*steps.Caller, error) {

@@ -112,7 +112,7 @@ func TestChainID(t *testing.T) {
 		steps.Await(t.Context(), o.Catalog, nil)
 		log = observed(t, o)
 	})
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -156,7 +156,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 		o.CallerCalls = 1
 		log = observed(t, o)
 	})
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	slow := as(t, url, "ann", "2025-11-25")
 	ended := make(chan struct{})
 	go func() {

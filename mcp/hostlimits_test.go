@@ -3,11 +3,9 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -178,10 +176,6 @@ func TestProgressOfSteps(t *testing.T) {
 			}
 			return n
 		}
-		for deadline := time.Now().Add(2 * time.Minute); ended() < 7; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: messages for %d of 7 steps: %s", tool, ended(), fmt.Sprint(messages))
-			}
-		}
+		mcptest.Until(func() bool { return ended() >= 7 })
 	}
 }

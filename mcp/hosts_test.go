@@ -90,7 +90,7 @@ func TestOwnToolsOfView(t *testing.T) {
 			if n := len(tools.Array()); n != 3 {
 				t.Errorf("%d tools", n)
 			}
-			if listing, err := Listing(s.o(), one.caller.Rights, SurfaceChain); err != nil || gjson.GetBytes(listing, "tools").Raw != tools.Raw {
+			if listing, err := Listing(s.opts(), one.caller.Rights, SurfaceChain); err != nil || gjson.GetBytes(listing, "tools").Raw != tools.Raw {
 				t.Errorf("%s, %v is not what the client reads", listing, err)
 			}
 		})

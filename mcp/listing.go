@@ -6,8 +6,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Listing is the result of tools/list as a client with some rights reads it on a surface, of the functions that there are now. It fails
-// with bad_request if something that is required is missing.
+// Listing returns the result of tools/list for rights and a surface, from the current functions. It fails with bad_request if a
+// required option is missing.
 func Listing(o *Options, r steps.Rights, surface Surface) ([]byte, error) {
 	g, err := newGeneration(o)
 	if err != nil {

@@ -10,39 +10,39 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// takenByTools is what the own tools take, by their names: internal/gen writes it from the types that are decoded.
+// toolsJSON has the schemas and manuals of the builtin tools; internal/gen writes it from the types that decode their arguments.
 //
 //go:embed tools.json
-var takenByTools []byte
+var toolsJSON []byte
 
-// takes is what a tool takes: its input schema, and its manual, which tells of each field what it means.
-type takes struct {
+// toolSchema is a tool's input schema, and the manual of its fields.
+type toolSchema struct {
 	InputSchema, Manual json.RawMessage
 }
 
-var allTaken = sync.OnceValue(func() (all map[string]takes) {
-	if err := json.Unmarshal(takenByTools, &all); err != nil {
-		panic(err) // it is part of the program
+var toolSchemas = sync.OnceValue(func() (all map[string]toolSchema) {
+	if err := json.Unmarshal(toolsJSON, &all); err != nil {
+		panic(err) // embedded: cannot fail
 	}
 	for name, t := range all {
-		all[name] = takes{marshal(t.InputSchema), marshal(t.Manual)} // compact
+		all[name] = toolSchema{marshal(t.InputSchema), marshal(t.Manual)} // compact
 	}
 	return all
 })
 
-// taken is what one of the own tools takes.
-func taken(name string) takes { return allTaken()[name] }
+// schemaOfTool returns the schema and manual of a builtin tool.
+func schemaOfTool(name string) toolSchema { return toolSchemas()[name] }
 
-// manualOf is what is to be known of one of onecall's own tools, with schema losslessly; nil for any other name.
+// manualOf returns the manual of a builtin tool, or its full schema; nil: another name.
 func (f *toolset) manualOf(name string, schema bool) json.RawMessage {
-	manual := taken(name).Manual
+	manual := schemaOfTool(name).Manual
 	if name != "chain" || manual == nil {
 		return manual
 	}
 	if schema {
 		return chain.ChainSchema()
 	}
-	if hoist := f.server.o().Hoist; len(hoist) > 0 {
+	if hoist := f.server.opts().Hoist; len(hoist) > 0 {
 		manual = raw.With(manual, "hoisted", marshal(strings.Join(hoist, ", ")+": accepted beside steps, as in common"))
 	}
 	return manual

@@ -94,8 +94,8 @@ func TestMatrixHasAllFields(t *testing.T) {
 		}
 		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
 	}
-	for _, tool := range ownTools {
-		takes := taken(tool.name)
+	for _, tool := range builtinTools {
+		takes := schemaOfTool(tool.name)
 		if add(tool.name, takes.InputSchema); takes.InputSchema == nil || takes.Manual == nil {
 			t.Errorf("the tool %s has no schema or no manual", tool.name)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // othersFunction is the one that another caller has called.
-func othersFunction(all []*marked) *marked {
+func othersFunction(all []*matrixFunction) *matrixFunction {
 	for _, m := range all {
 		if m.Spec.Effect == steps.Read && m.Spec.Tier == steps.TierAdmin {
 			return m
@@ -39,10 +39,10 @@ func fromAdministrator(t testing.TB, w *worldServer, end, path string) string {
 	fn := othersFunction(w.all)
 	request := fmt.Sprintf(`{"steps":[{"fn":%q,"args":{%q:"plain",%s`, fn.Spec.Name, fn.mark(inArgument), end)
 	ctx := t.Context()
-	if within := w.Server.o().Context; within != nil {
+	if within := w.Server.opts().Context; within != nil {
 		ctx = within(ctx, nil)
 	}
-	answer := w.Server.o().Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
+	answer := w.Server.opts().Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
 	text := gjson.GetBytes(answer.JSON, path).Str
 	if text == "" {
 		t.Fatalf("no %s: %s", path, answer.JSON)

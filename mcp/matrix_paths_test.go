@@ -160,7 +160,7 @@ func camelName(name string) string {
 }
 
 // filled is a path for a hidden function and one that the caller may use; hidden may be nil. n chooses the spelling and the word.
-func (p matrixPath) filled(hidden, known *marked, token string, n int) matrixPath {
+func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) matrixPath {
 	var pairs []string
 	if hidden != nil {
 		name := hidden.Spec.Name
@@ -185,7 +185,7 @@ func (p matrixPath) filled(hidden, known *marked, token string, n int) matrixPat
 }
 
 // flatNameOf is the name of a function's tool.
-func flatNameOf(m *marked) string {
+func flatNameOf(m *matrixFunction) string {
 	if m.listed && m.old == "" {
 		_, tail, _ := strings.Cut(m.Spec.Name, ".")
 		if !strings.Contains(tail, ".") {
@@ -195,7 +195,7 @@ func flatNameOf(m *marked) string {
 	return strings.ReplaceAll(m.Spec.Name, ".", "_")
 }
 
-// messagesOf are requests of the protocol beside tools/call; each stands with its method. FN and WORD are as in paths.
+// protocolPaths returns requests of the protocol beside tools/call, each with its method. FN and WORD are as in paths.
 func protocolPaths() map[string][]string {
 	uri := func(what string) string { return fmt.Sprintf(`{"uri":%q}`, what) }
 	return map[string][]string{

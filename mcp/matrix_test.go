@@ -19,8 +19,8 @@ import (
 
 // worldServer is a server over the functions that exist in a world.
 type worldServer struct {
-	*served
-	all []*marked
+	*testServer
+	all []*matrixFunction
 	url string
 }
 
@@ -129,12 +129,12 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		results.Close()
 		remembered.Close()
 	})
-	w.served = &served{Server: server, catalog: catalog}
+	w.testServer = &testServer{Server: server, catalog: catalog}
 	return w
 }
 
 // rungsOf is a ladder of functions that a reader may use, with others between them.
-func rungsOf(all []*marked) (names []string) {
+func rungsOf(all []*matrixFunction) (names []string) {
 	pick := func(source string, effect steps.Effect, tier steps.Tier, listed bool) {
 		for _, m := range all {
 			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.old == "" && !slices.Contains(names, m.Spec.Name) {
@@ -195,8 +195,8 @@ func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) 
 	m.tried++
 	got, want := send(m.whole), send(m.lacking)
 	m.read(t, what, got)
-	if lasting(got) != lasting(want) {
-		t.Errorf("%s is answered\n%s\nand where the hidden functions do not exist\n%s", what, lasting(got), lasting(want))
+	if withoutVolatile(got) != withoutVolatile(want) {
+		t.Errorf("%s is answered\n%s\nand where the hidden functions do not exist\n%s", what, withoutVolatile(got), withoutVolatile(want))
 	}
 }
 
@@ -264,7 +264,7 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 		}
 		return helloLacking
 	})
-	var hidden, known []*marked
+	var hidden, known []*matrixFunction
 	for _, one := range all {
 		if mayUse(a, &one.Spec) {
 			known = append(known, one)
@@ -273,8 +273,8 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 		}
 	}
 	dispatchers := []string{"things", "crate", closedGroup}
-	share := oneIn(5, 23)
-	each := func(paths []matrixPath, hidden, known *marked) {
+	share := oneIn(12, 23)
+	each := func(paths []matrixPath, hidden, known *matrixFunction) {
 		for _, p := range paths {
 			if n++; hidden != nil && n%share > 0 {
 				continue // it has its turn with other rights, in another version, or on another surface
@@ -289,7 +289,7 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 			}
 		}
 	}
-	one := func(i int) *marked {
+	one := func(i int) *matrixFunction {
 		if len(known) == 0 {
 			return nobody
 		}
@@ -334,7 +334,7 @@ func boolCount(b bool) int64 {
 }
 
 // tryProtocol sends what is no call of a tool.
-func tryProtocol(t *testing.T, m *matrix, hidden []*marked, known *marked) {
+func tryProtocol(t *testing.T, m *matrix, hidden []*matrixFunction, known *matrixFunction) {
 	n := 0
 	for method, list := range protocolPaths() {
 		for _, params := range list {
@@ -347,7 +347,7 @@ func tryProtocol(t *testing.T, m *matrix, hidden []*marked, known *marked) {
 }
 
 // tryRoutes asks for addresses.
-func tryRoutes(t *testing.T, m *matrix, h *marked) {
+func tryRoutes(t *testing.T, m *matrix, h *matrixFunction) {
 	for _, route := range []string{
 		"/", "/mcp/FN", "/FN", "/mcp?surface=FN", "/mcp?FN=1", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/.well-known/oauth-protected-resource",
 		"/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/favicon.ico",

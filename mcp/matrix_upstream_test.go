@@ -61,7 +61,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 }
 
 // addUpstream puts an MCP server behind.
-func addUpstream(t testing.TB, o *Options, b *behind) {
+func addUpstream(t testing.TB, o *Options, b *upstreamServer) {
 	t.Helper()
 	pass(t, o, b)
 	if err := o.Catalog.Add(b.name, b.source); err != nil {
@@ -70,9 +70,9 @@ func addUpstream(t testing.TB, o *Options, b *behind) {
 }
 
 // newBare is an MCP server that has one tool, and nothing beside tools.
-func newBare(t testing.TB, name string) *behind {
+func newBare(t testing.TB, name string) *upstreamServer {
 	t.Helper()
-	b := &behind{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
+	b := &upstreamServer{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
 	b.server.AddTool(&sdk.Tool{Name: name + "_exact", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "exact"}}}, nil
@@ -88,21 +88,21 @@ func addClosed(t testing.TB, o *Options, down bool) {
 		addUpstream(t, o, newBehind(t, closedUpstream, false))
 		return
 	}
-	pass(t, o, unreached{})
+	pass(t, o, unreachableUpstream{})
 	if err := o.Catalog.Add(closedUpstream, &brokenSource{whyBroken(closedUpstream)}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// unreached is a server that nobody has reached.
-type unreached struct{ Upstream }
+// unreachableUpstream is a server that nobody has reached.
+type unreachableUpstream struct{ Upstream }
 
-func (unreached) Name() string                          { return closedUpstream }
-func (unreached) Capabilities() *sdk.ServerCapabilities { return nil }
-func (unreached) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.Link, error)) context.Context {
+func (unreachableUpstream) Name() string                          { return closedUpstream }
+func (unreachableUpstream) Capabilities() *sdk.ServerCapabilities { return nil }
+func (unreachableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession, error)) context.Context {
 	return ctx
 }
-func (unreached) Link(context.Context, *mcpsource.Peer) (*mcpsource.Link, error) {
+func (unreachableUpstream) OpenSession(context.Context, *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
@@ -148,14 +148,14 @@ func (k knownCallers) Verify(_ context.Context, token string) (*steps.Caller, er
 	return &caller, nil
 }
 
-// recordedTransport sends a token with each request, and keeps all bytes that come.
-type recordedTransport struct {
+// recordingTransport sends a token with each request, and keeps all bytes that come.
+type recordingTransport struct {
 	token string
 	mu    sync.Mutex
 	text  bytes.Buffer
 }
 
-func (r *recordedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r *recordingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Set("Authorization", "Bearer "+r.token)
 	response, err := http.DefaultTransport.RoundTrip(request)
@@ -163,28 +163,28 @@ func (r *recordedTransport) RoundTrip(request *http.Request) (*http.Response, er
 		return nil, err
 	}
 	_ = response.Header.Write(r) // a buffer takes it
-	response.Body = &recordedBody{response.Body, r}
+	response.Body = &recordingBody{response.Body, r}
 	return response, nil
 }
 
-func (r *recordedTransport) Write(p []byte) (int, error) {
+func (r *recordingTransport) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.Write(p)
 }
 
-func (r *recordedTransport) String() string {
+func (r *recordingTransport) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.ToLower(r.text.String())
 }
 
-type recordedBody struct {
+type recordingBody struct {
 	io.ReadCloser
-	to *recordedTransport
+	to *recordingTransport
 }
 
-func (b *recordedBody) Read(p []byte) (int, error) {
+func (b *recordingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	_, _ = b.to.Write(p[:n])
 	return n, err
@@ -203,7 +203,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 				steps.Await(t.Context(), o.Catalog, nil)
 			})
 			reading := matrixCaller("reading", steps.TierRead, "")
-			url := w.served.behind(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
+			url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
 			told, bytesTold := listening(t, url, "r", version)
 			adminTold, _ := listening(t, url, "a", version)
 			// What the administrator alone may use changes: it is told, and nobody else.
@@ -249,7 +249,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 }
 
 // awaitMore waits until a client was told of something once more.
-func (h *heard) awaitMore(t testing.TB, what string, before int) {
+func (h *notificationLog) awaitMore(t testing.TB, what string, before int) {
 	t.Helper()
 	late := time.After(mcptest.Patience)
 	for h.count(what) <= before {
@@ -262,10 +262,10 @@ func (h *heard) awaitMore(t testing.TB, what string, before int) {
 }
 
 // listening is a client of the flat surface that is told of all changes. It has listed everything.
-func listening(t *testing.T, url, token, version string) (*heard, *recordedTransport) {
+func listening(t *testing.T, url, token, version string) (*notificationLog, *recordingTransport) {
 	t.Helper()
-	h, o := able("listener")
-	recorded := &recordedTransport{token: token}
+	h, o := capableClient("listener")
+	recorded := &recordingTransport{token: token}
 	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o, version)
 	if _, err := c.ListTools(t.Context(), nil); err != nil {
 		t.Fatal(err)

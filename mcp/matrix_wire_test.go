@@ -142,8 +142,8 @@ func (c *rawClient) end(t testing.TB) {
 // all runs, which the worlds do not share.
 var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|run_[a-z2-7]{26}|oca_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"lastHour\\?":\{.*?\]\}|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
 
-// lasting is an answer without that.
-func lasting(answer string) string { return fleeting.ReplaceAllString(answer, "~") }
+// withoutVolatile is an answer without that.
+func withoutVolatile(answer string) string { return fleeting.ReplaceAllString(answer, "~") }
 
 // call calls a tool.
 func (c *rawClient) call(t testing.TB, tool, args string) string {

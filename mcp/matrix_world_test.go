@@ -56,8 +56,8 @@ const (
 	placesOfMarks
 )
 
-// marked is a function of the matrix.
-type marked struct {
+// matrixFunction is a function of the matrix.
+type matrixFunction struct {
 	steps.Function
 	number   int
 	old      string // its name before it was renamed; "": it was not
@@ -68,13 +68,13 @@ type marked struct {
 }
 
 // mark is the function's word at a place.
-func (m *marked) mark(place int) string { return markWord(m.number*placesOfMarks + place) }
+func (m *matrixFunction) mark(place int) string { return markWord(m.number*placesOfMarks + place) }
 
 // source is the source's name.
-func (m *marked) source() string { return m.Spec.Source() }
+func (m *matrixFunction) source() string { return m.Spec.Source() }
 
 // good are arguments that it takes.
-func (m *marked) good() string {
+func (m *matrixFunction) good() string {
 	return fmt.Sprintf(`{%q:%q,"subject":"s1"}`, m.mark(inArgument), m.mark(inEnum))
 }
 
@@ -106,7 +106,7 @@ var (
 )
 
 // markedFunctions are the functions of the whole world.
-func markedFunctions() (all []*marked) {
+func markedFunctions() (all []*matrixFunction) {
 	add := func(resource string, listed bool, kinds ...kindOfFunction) {
 		for _, kind := range kinds {
 			all = append(all, newMarked(len(all), resource, listed, kind))
@@ -134,8 +134,8 @@ func markedFunctions() (all []*marked) {
 }
 
 // newMarked makes one function, with a word of its own in every place that could be told.
-func newMarked(number int, resource string, listed bool, kind kindOfFunction) *marked {
-	m := &marked{number: number, listed: listed, resource: strings.Split(resource, ".")}
+func newMarked(number int, resource string, listed bool, kind kindOfFunction) *matrixFunction {
+	m := &matrixFunction{number: number, listed: listed, resource: strings.Split(resource, ".")}
 	name := resource + "." + m.mark(inName)
 	m.Spec = steps.Spec{
 		Name:        name,
@@ -159,7 +159,7 @@ func newMarked(number int, resource string, listed bool, kind kindOfFunction) *m
 }
 
 // answer is what a call of it gives: a small result, a large one, or a failure.
-func (m *marked) answer(_ context.Context, args []byte) ([]byte, error) {
+func (m *matrixFunction) answer(_ context.Context, args []byte) ([]byte, error) {
 	m.calls.Add(1)
 	a := gjson.ParseBytes(args)
 	if a.Get("fail").Bool() {
@@ -175,7 +175,7 @@ func (m *marked) answer(_ context.Context, args []byte) ([]byte, error) {
 }
 
 // settingsOfMatrix rename, and close a source of which nothing is known.
-func settingsOfMatrix(t testing.TB, all []*marked) *steps.Settings {
+func settingsOfMatrix(t testing.TB, all []*matrixFunction) *steps.Settings {
 	t.Helper()
 	admin := steps.TierAdmin
 	list := []steps.Setting{{Pattern: brokenClosed + ".*", Tier: &admin}, {Pattern: closedUpstream + ".*", Tier: &admin}}
@@ -193,7 +193,7 @@ func settingsOfMatrix(t testing.TB, all []*marked) *steps.Settings {
 }
 
 // chainsOf are saved chains, one for each function that exists and that calls it, as far as they exist themselves.
-func chainsOf(t testing.TB, all []*marked, exists func(*steps.Spec) bool) (list savedSource) {
+func chainsOf(t testing.TB, all []*matrixFunction, exists func(*steps.Spec) bool) (list savedSource) {
 	t.Helper()
 	for _, m := range all {
 		text := fmt.Sprintf(`{"description":"Keeps the %s of a thing.","tool":true,"prompt":true,"steps":[{"fn":%q,"args":%s}]}`, m.mark(inChainText), m.Spec.Name, m.good())
@@ -216,7 +216,7 @@ func (s savedSource) Functions() []steps.Function { return s }
 func (s savedSource) Close() error                { return nil }
 
 // markedSource offers functions.
-type markedSource []*marked
+type markedSource []*matrixFunction
 
 func (s markedSource) Functions() []steps.Function {
 	list := make([]steps.Function, len(s))
@@ -244,7 +244,7 @@ func (b *brokenSource) Status() steps.Status {
 // The words in what is told of a source that could not be reached.
 func whyBroken(source string) string { return source + "host" }
 
-// callerOf makes a caller; patterns as in rights.Rights.
+// matrixCaller returns a caller; patterns as in steps.Rights.
 func matrixCaller(id string, tier steps.Tier, patterns string) steps.Caller {
 	return steps.Caller{ID: id, Rights: steps.Rights{Tier: tier, Functions: patterns}}
 }
@@ -270,8 +270,8 @@ func mayUse(a steps.Caller, spec *steps.Spec) bool {
 	return len(patterns) == 0
 }
 
-// hidden are the words that a caller must never read.
-func hiddenWords(a steps.Caller, all []*marked) (words []string) {
+// hiddenWords returns the words that a caller must never read.
+func hiddenWords(a steps.Caller, all []*matrixFunction) (words []string) {
 	shown := map[string]bool{}
 	for _, m := range all {
 		if mayUse(a, &m.Spec) {

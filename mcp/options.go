@@ -13,50 +13,49 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// Options says what a Server serves. Engine, Catalog and Counter are required.
+// Options configure a Server. Engine, Catalog and Counter are required.
 type Options struct {
 	Engine   *chain.Engine  // runs chains, calls and fetches
-	Catalog  *steps.Catalog // the functions, and the sources that info and search tell of
+	Catalog  *steps.Catalog // functions and sources
 	Counter  budget.Counter // counts the tokens of answers
-	Scrubber steps.Scrubber // takes secrets out of what upstreams say; nil: there are none
+	Scrubber steps.Scrubber // removes secrets from what upstreams say; nil: none are known
 
 	Surface        Surface
-	Dispatch       *groups.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
-	Hoist          []string         // names that a chain and a dispatcher's call take beside their fields
+	Dispatch       *groups.Dispatch // dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
+	Hoist          []string         // arguments that chains and dispatchers' calls take beside their own fields
 	ReadTool       bool             // adds chain_read: a chain whose steps only read
-	Lite           bool             // the form of answers if a call does not say it
-	MaxTotalTokens int              // of any answer; 0: no bound
-	// SessionTokens is how many tokens the answers to one session may have together: past them only fetches, and answers of
-	// twice budget.Least at most, are given. Clients without sessions have no such bound. 0: nothing is added up; below it is
-	// bad_request.
+	Lite           bool             // short answers unless a call says otherwise
+	MaxTotalTokens int              // of any answer; 0: unlimited
+	// SessionTokens bounds the tokens of all answers to one session: beyond it answers have twice budget.MinTokensFor tokens at most,
+	// except for fetches. Clients without sessions have no such limit. 0: unlimited; below 0: bad_request.
 	SessionTokens int
-	// Processed has flat tools answer as functions do, within the budget; else their results are what the upstream gave.
+	// Processed makes flat tools answer like functions, within the budget; otherwise their results are the upstream's own.
 	Processed bool
-	// Passthrough is what flat surfaces pass through; nil: nothing, and a reload does not change that.
+	// Passthrough provides what flat surfaces pass through; nil: nothing. A reload does not change nil.
 	Passthrough Passthrough
 
-	// Context makes the context in which the engine runs a request (a chain, a fetch, or the arguments of one call); nil: it is
-	// the request's own.
+	// Context returns the context for a request to the engine (a chain, a fetch, or the arguments of one call); nil: the
+	// request's own.
 	Context func(ctx context.Context, request []byte) context.Context
 
 	Name, Version string // of this server; "": "onecall", "dev"
 
-	transport.Options // what comes in, and how much of it
+	transport.Options // bounds on what the server accepts
 
-	// Hidden says, to administrators, how many functions callers by default do not see, and what changes that; "": they see all.
-	// nil: the same.
+	// Hidden describes, for administrators, how many functions other callers do not see and how to change that; "": none. nil:
+	// the same.
 	Hidden func() string
 
-	// Unready says, to administrators, why the server is not ready; "": it is. nil: the same.
+	// Unready describes, for administrators, why the server is not ready; "": it is. nil: the same.
 	Unready func(context.Context) string
 
-	// Trace makes the context of a call of a tool; traceparent and tracestate are those of its client (W3C Trace Context), "" where
-	// it is part of no trace. nil: it is the request's own.
+	// Trace returns the context of a tool call; traceparent and tracestate come from its client (W3C Trace Context), "" without a
+	// trace. nil: the request's own context.
 	Trace func(ctx context.Context, tool, traceparent, tracestate string) context.Context
 }
 
-// settle checks the options (bad_request), and fills gaps with defaults.
-func (o *Options) settle() error {
+// applyDefaults checks the options (bad_request) and fills in defaults.
+func (o *Options) applyDefaults() error {
 	switch {
 	case o.Engine == nil || o.Catalog == nil || o.Counter == nil:
 		return fault.New(fault.BadRequest, "Options.Engine, Catalog and Counter are required")
@@ -70,7 +69,7 @@ func (o *Options) settle() error {
 	o.Version = cmp.Or(o.Version, "dev")
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, chain.DefaultMaxRequestBytes)
 	if o.Dispatch == nil {
-		o.Dispatch, _ = groups.New(nil) // nothing cannot be wrong
+		o.Dispatch, _ = groups.New(nil) // an empty configuration is valid
 	}
-	return o.Options.Settle()
+	return o.Options.ApplyDefaults()
 }

@@ -11,80 +11,80 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Passthrough opens what the surfaces flat and hybrid pass through of MCP servers: the tools of each client's own sessions with
-// them, resources, prompts, completion, subscriptions, log messages, and what the servers ask of the client. mcp/proxy
+// Passthrough opens what the surfaces flat and hybrid pass through from MCP servers: the tools in each client's own sessions with
+// them, resources, prompts, completion, subscriptions, log messages, and the servers' requests to the client. mcp/proxy
 // implements it.
 type Passthrough interface {
-	// Open makes the links of a client.
-	Open(c Client) Links
+	// Open opens the upstream sessions of a client.
+	Open(c Client) UpstreamSessions
 }
 
-// Links are the sessions with MCP servers that belong to one client, opened at their first use.
-type Links interface {
-	// Answer answers a request of a client, alone or with the help of next.
+// UpstreamSessions are one client's sessions with MCP servers, each opened at its first use.
+type UpstreamSessions interface {
+	// Answer answers a request of the client, with or without next.
 	Answer(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error)
-	// Send sends a message to a client, by next or in place of it.
+	// Send sends a message to the client, by next or in place of it.
 	Send(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error)
-	// Within gives a context with which the functions of the servers are called in the client's own sessions. params are those
-	// of the client's own tools/call: what they hold beside name and arguments is handed on; nil: there is none.
+	// Within returns a context in which calls of the servers' functions use the client's sessions. params are those of the
+	// client's tools/call; members other than name and arguments are passed on. nil: none.
 	Within(ctx context.Context, params json.RawMessage) context.Context
-	// Functions are those that servers list in the client's own sessions, by source. change is another number once they have
-	// changed; 0: none is known.
+	// Functions returns the functions that servers list in the client's own sessions, by source. change differs after each
+	// change; 0: none is known.
 	Functions() (own map[string][]steps.Function, change uint64)
-	// Await waits a while until the servers that run have listed their tools in the client's own sessions.
+	// Await waits a while until the running servers have listed their tools in the client's sessions.
 	Await(ctx context.Context)
-	// Give is what the client sees now. It is told when that changes.
-	Give() *Tools
-	// Renew lets go of servers that are not served any more. Sessions with them end once drained is closed.
-	Renew(drained <-chan struct{})
+	// CurrentTools returns what the client sees, and records it: the client is notified when it changes.
+	CurrentTools() *Tools
+	// Reload drops servers that are no longer configured. Their sessions end once drained is closed.
+	Reload(drained <-chan struct{})
 	// Close ends all sessions.
 	Close()
 }
 
-// Client is one client on a surface that passes MCP servers through, or all of the same rights that have no sessions.
+// Client is one client on a surface that passes MCP servers through, or all clients of the same rights without sessions.
 type Client interface {
-	// Session is the client's; nil: there are several clients.
+	// Session returns the client's session; nil: several clients.
 	Session() *sdk.ServerSession
-	// Passthrough is what is served at the moment; nil: nothing is passed through.
+	// Passthrough returns the current passthrough; nil: none.
 	Passthrough() Passthrough
-	// View is what the client may use of the catalog.
+	// View returns the part of the catalog that the client may use.
 	View() *steps.View
-	// Rights are the client's.
+	// Rights returns the client's rights.
 	Rights() steps.Rights
-	// Tools are what the client sees now.
+	// Tools returns the tools that the client sees.
 	Tools() *Tools
-	// Refresh brings what all clients see in step with the sources.
+	// Refresh updates what all clients see from the sources.
 	Refresh()
-	// Settle waits for sources that are starting, until ctx ends.
-	Settle(ctx context.Context)
-	// Changed is closed when the catalog changes.
+	// AwaitSources waits for sources that are starting, until ctx ends.
+	AwaitSources(ctx context.Context)
+	// Changed returns a channel that is closed when the catalog changes.
 	Changed() <-chan struct{}
-	// Told is an error as the client is told it.
-	Told(err error) *jsonrpc.Error
-	// Scrubber takes secrets out of what servers say.
+	// ClientError returns an error as the client may see it.
+	ClientError(err error) *jsonrpc.Error
+	// Scrubber removes secrets from what servers say.
 	Scrubber() steps.Scrubber
-	// Log gets what operators should know.
+	// Log returns the log for operators.
 	Log() *slog.Logger
 }
 
-// passes reports whether this toolset passes through what upstreams offer beside tools.
+// passes reports whether the toolset passes through other features of upstreams than tools.
 func (f *toolset) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
-// client is one on a toolset.
+// client implements Client.
 type client struct {
 	*toolset
-	session *sdk.ServerSession // nil: there are several
-	own     *variant
+	session    *sdk.ServerSession // nil: several clients
+	clientView *clientView
 }
 
-// open makes what a client of the toolset sees for itself; nil: what all see.
-func (f *toolset) open(ss *sdk.ServerSession) *variant {
-	p := f.server.o().Passthrough
+// openView opens the client's own view; nil: it sees what all clients see.
+func (f *toolset) openView(ss *sdk.ServerSession) *clientView {
+	p := f.server.opts().Passthrough
 	if p == nil || !f.passes() {
 		return nil
 	}
-	v := &variant{toolset: f}
-	v.links = p.Open(&client{f, ss, v})
+	v := &clientView{toolset: f}
+	v.upstreams = p.Open(&client{f, ss, v})
 	return v
 }
 
@@ -92,7 +92,7 @@ func (f *toolset) open(ss *sdk.ServerSession) *variant {
 func (c *client) Session() *sdk.ServerSession { return c.session }
 
 // Passthrough implements Client.
-func (c *client) Passthrough() Passthrough { return c.server.o().Passthrough }
+func (c *client) Passthrough() Passthrough { return c.server.opts().Passthrough }
 
 // View implements Client.
 func (c *client) View() *steps.View { return c.view() }
@@ -101,22 +101,22 @@ func (c *client) View() *steps.View { return c.view() }
 func (c *client) Rights() steps.Rights { return c.rights }
 
 // Tools implements Client.
-func (c *client) Tools() *Tools { return c.offerOf(c.own) }
+func (c *client) Tools() *Tools { return c.offerOf(c.clientView) }
 
 // Refresh implements Client.
 func (c *client) Refresh() { c.refresh() }
 
-// Settle implements Client.
-func (c *client) Settle(ctx context.Context) { c.settle(ctx) }
+// AwaitSources implements Client.
+func (c *client) AwaitSources(ctx context.Context) { c.awaitTools(ctx) }
 
 // Changed implements Client.
-func (c *client) Changed() <-chan struct{} { return c.server.o().Catalog.Changed() }
+func (c *client) Changed() <-chan struct{} { return c.server.opts().Catalog.Changed() }
 
-// Told implements Client.
-func (c *client) Told(err error) *jsonrpc.Error { return c.server.wireError(err) }
+// ClientError implements Client.
+func (c *client) ClientError(err error) *jsonrpc.Error { return c.server.clientError(err) }
 
 // Scrubber implements Client.
-func (c *client) Scrubber() steps.Scrubber { return c.server.o().Scrubber }
+func (c *client) Scrubber() steps.Scrubber { return c.server.opts().Scrubber }
 
 // Log implements Client.
-func (c *client) Log() *slog.Logger { return c.server.o().Log }
+func (c *client) Log() *slog.Logger { return c.server.opts().Log }

@@ -14,8 +14,8 @@ import (
 type Upstream interface {
 	Name() string
 	Capabilities() *sdk.ServerCapabilities
-	Link(ctx context.Context, peer *mcpsource.Peer) (*mcpsource.Link, error)
-	Within(ctx context.Context, params json.RawMessage, link func(ctx context.Context) (*mcpsource.Link, error)) context.Context
+	OpenSession(ctx context.Context, client *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error)
+	Within(ctx context.Context, params json.RawMessage, link func(ctx context.Context) (*mcpsource.UpstreamSession, error)) context.Context
 }
 
 // PassUpstreams makes a proxy. The external test package sets it.

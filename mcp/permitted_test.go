@@ -18,7 +18,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	s := serve(t, func(o *Options) {
 		o.Trace = func(ctx context.Context, _, _, _ string) context.Context { meanwhile(); return ctx }
 	})
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
@@ -50,7 +50,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")

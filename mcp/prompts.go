@@ -16,14 +16,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// prompt is a saved chain as MCP clients see it that show prompts to people.
+// prompt is a saved chain that MCP clients show to people as a prompt.
 type prompt struct {
 	*sdk.Prompt
 	function string
 	listed   []byte
 }
 
-// promptsOf are the prompts of a registry: the saved chains that say so.
+// promptsOf returns the prompts of a registry: the saved chains marked as such.
 func promptsOf(functions *steps.Registry) []prompt {
 	var chains []*steps.Entry
 	for _, entry := range functions.All() {
@@ -46,7 +46,7 @@ func promptsOf(functions *steps.Registry) []prompt {
 	return prompts
 }
 
-// refreshPrompts brings the prompts up to date with the functions. The caller holds f.refreshing.
+// refreshPrompts updates the prompts from the functions. The caller holds f.refreshing.
 func (f *toolset) refreshPrompts(functions *steps.Registry) {
 	var gone []string
 	now := promptsOf(functions)
@@ -72,7 +72,7 @@ func (f *toolset) refreshPrompts(functions *steps.Registry) {
 	f.prompts = kept
 }
 
-// hasPrompt reports whether a request is for a prompt of onecall's own.
+// hasPrompt reports whether a request is for one of onecall's own prompts.
 func (f *toolset) hasPrompt(req sdk.Request) bool {
 	params, ok := req.GetParams().(*sdk.GetPromptParams)
 	if !ok || params == nil {
@@ -106,7 +106,8 @@ func invalidPrompt(why string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: why}
 }
 
-// argumentsFor makes arguments of a chain of the texts that a person has filled in: JSON if it is JSON, unless a string is declared.
+// argumentsFor converts the texts that a person filled in to a chain's arguments: JSON if they are valid JSON, unless a string is
+// declared.
 func argumentsFor(entry *steps.Entry, filled map[string]string) (args json.RawMessage, problem string) {
 	values := map[string]json.RawMessage{}
 	for name, text := range filled {

@@ -23,8 +23,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// behind is an upstream that tests put behind a server: the SDK's server over HTTP.
-type behind struct {
+// upstreamServer is an upstream that tests put behind a server: the SDK's server over HTTP.
+type upstreamServer struct {
 	name   string
 	server *sdk.Server
 	source *mcpsource.Source
@@ -32,20 +32,20 @@ type behind struct {
 }
 
 // Name, Capabilities, Link and Within implement Upstream.
-func (b *behind) Name() string                          { return b.name }
-func (b *behind) Capabilities() *sdk.ServerCapabilities { return b.source.Capabilities() }
-func (b *behind) Link(ctx context.Context, peer *mcpsource.Peer) (*mcpsource.Link, error) {
-	return b.source.Link(ctx, peer)
+func (b *upstreamServer) Name() string                          { return b.name }
+func (b *upstreamServer) Capabilities() *sdk.ServerCapabilities { return b.source.Capabilities() }
+func (b *upstreamServer) OpenSession(ctx context.Context, peer *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
+	return b.source.OpenSession(ctx, peer)
 }
 
-func (b *behind) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.Link, error)) context.Context {
+func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.UpstreamSession, error)) context.Context {
 	return b.source.Within(ctx, params, link)
 }
 
 // newBehind makes an upstream that has one of everything, all named for it, and some things that every upstream has.
-func newBehind(t testing.TB, name string, stateless bool) *behind {
+func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 	t.Helper()
-	b := &behind{name: name}
+	b := &upstreamServer{name: name}
 	b.server = sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
@@ -115,7 +115,7 @@ func newBehind(t testing.TB, name string, stateless bool) *behind {
 }
 
 // start puts the upstream behind a handler of HTTP.
-func (b *behind) start(t testing.TB, h http.Handler) {
+func (b *upstreamServer) start(t testing.TB, h http.Handler) {
 	t.Helper()
 	b.front = httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -129,16 +129,16 @@ func (b *behind) start(t testing.TB, h http.Handler) {
 	b.source = source
 }
 
-// slow is an upstream that answers nothing before open is closed.
-type slow struct {
-	*behind
+// slowUpstream is an upstream that answers nothing before open is closed.
+type slowUpstream struct {
+	*upstreamServer
 	open chan struct{}
 }
 
-func newSlow(t testing.TB, name string) *slow {
+func newSlow(t testing.TB, name string) *slowUpstream {
 	t.Helper()
 	ready := newBehind(t, name, false)
-	b := &slow{&behind{name: name, server: ready.server}, make(chan struct{})}
+	b := &slowUpstream{&upstreamServer{name: name, server: ready.server}, make(chan struct{})}
 	t.Cleanup(func() { _ = ready.source.Close() })
 	inner := ready.front.Config.Handler
 	b.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,12 +177,12 @@ func sampled(ctx context.Context, ss *sdk.ServerSession) string {
 	return answer.Content.(*sdk.TextContent).Text
 }
 
-func (b *behind) read(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+func (b *upstreamServer) read(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "of " + b.name}}}, nil
 }
 
 // inFront makes a flat server over upstreams.
-func inFront(t testing.TB, upstreams ...*behind) *served {
+func inFront(t testing.TB, upstreams ...*upstreamServer) *testServer {
 	t.Helper()
 	return serve(t, func(o *Options) {
 		o.Surface = SurfaceFlat
@@ -196,14 +196,14 @@ func inFront(t testing.TB, upstreams ...*behind) *served {
 	})
 }
 
-// heard keeps what a client is told.
-type heard struct {
+// notificationLog keeps what a client is told.
+type notificationLog struct {
 	mu   sync.Mutex
 	list []string
 	news chan struct{}
 }
 
-func (h *heard) note(what string) {
+func (h *notificationLog) record(what string) {
 	h.mu.Lock()
 	h.list = append(h.list, what)
 	h.mu.Unlock()
@@ -213,13 +213,13 @@ func (h *heard) note(what string) {
 	}
 }
 
-func (h *heard) all() []string {
+func (h *notificationLog) all() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.list)
 }
 
-func (h *heard) count(what string) (n int) {
+func (h *notificationLog) count(what string) (n int) {
 	for _, one := range h.all() {
 		if strings.HasPrefix(one, what) {
 			n++
@@ -228,7 +228,7 @@ func (h *heard) count(what string) (n int) {
 	return n
 }
 
-func (h *heard) await(t testing.TB, what string) {
+func (h *notificationLog) await(t testing.TB, what string) {
 	t.Helper()
 	late := time.After(mcptest.Patience)
 	for h.count(what) == 0 {
@@ -240,53 +240,53 @@ func (h *heard) await(t testing.TB, what string) {
 	}
 }
 
-// able are the options of a client that can do everything, and answers with its name.
+// capableClient are the options of a client that can do everything, and answers with its name.
 //
 //nolint:staticcheck // clients still have roots, sample and log
-func able(name string) (*heard, *sdk.ClientOptions) {
-	h := &heard{news: make(chan struct{}, 1)}
+func capableClient(name string) (*notificationLog, *sdk.ClientOptions) {
+	h := &notificationLog{news: make(chan struct{}, 1)}
 	return h, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{RootsV2: &sdk.RootCapabilities{}},
 		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 			schema, err := json.Marshal(r.Params.RequestedSchema)
-			h.note("elicit " + r.Params.Message + " " + string(schema))
+			h.record("elicit " + r.Params.Message + " " + string(schema))
 			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"a": name}}, err
 		},
 		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
-			h.note("sample")
+			h.record("sample")
 			return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: name}}, nil
 		},
 		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) {
-			h.note(fmt.Sprint("log ", r.Params.Level, " ", r.Params.Logger, " ", r.Params.Data))
+			h.record(fmt.Sprint("log ", r.Params.Level, " ", r.Params.Logger, " ", r.Params.Data))
 		},
 		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
-			h.note("updated " + r.Params.URI)
+			h.record("updated " + r.Params.URI)
 		},
-		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { h.note("tools") },
-		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { h.note("prompts") },
-		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { h.note("resources") },
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { h.record("tools") },
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { h.record("prompts") },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { h.record("resources") },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-			h.note(fmt.Sprint("progress ", r.Params.ProgressToken, " ", r.Params.Progress, " ", r.Params.Total))
+			h.record(fmt.Sprint("progress ", r.Params.ProgressToken, " ", r.Params.Progress, " ", r.Params.Total))
 		},
 	}
 }
 
-// over connects a client over HTTP in a version of MCP.
-func over(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
+// connectOver connects a client over HTTP in a version of MCP.
+func connectOver(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, version)
 }
 
 func codeOf(err error) int64 {
-	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
-		return wire.Code
+	var rpcErr *jsonrpc.Error
+	if errors.As(err, &rpcErr) {
+		return rpcErr.Code
 	}
 	return 0
 }
 
 // legacyStdio connects a client of MCP 2025-11-25 over stdio's transport.
-func legacyStdio(t testing.TB, s *served, o *sdk.ClientOptions) *sdk.ClientSession {
+func legacyStdio(t testing.TB, s *testServer, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()

@@ -21,8 +21,8 @@ func TestPassJoins(t *testing.T) {
 	url := s.http(t, reader)
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			_, o := able("ann")
-			c := over(t, url, version, o)
+			_, o := capableClient("ann")
+			c := connectOver(t, url, version, o)
 			if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe || offered.Prompts == nil || offered.Completions == nil || offered.Tools == nil {
 				t.Fatalf("capabilities %+v", offered)
 			}
@@ -98,7 +98,7 @@ func TestPassHides(t *testing.T) {
 	t.Parallel()
 	w, a := newBehind(t, "writer", false), newBehind(t, "a", false)
 	s := inFront(t, w, a)
-	mine := over(t, s.http(t, reader), "2025-11-25", nil)
+	mine := connectOver(t, s.http(t, reader), "2025-11-25", nil)
 	resources, err := mine.ListResources(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestPassHides(t *testing.T) {
 	if n := len(slices.Collect(w.server.Sessions())); n > 1 { // the source's own
 		t.Errorf("%d sessions with what is hidden", n)
 	}
-	more := over(t, s.http(t, writer), "2025-11-25", nil)
+	more := connectOver(t, s.http(t, writer), "2025-11-25", nil)
 	if _, err := more.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://writer"}); err != nil {
 		t.Errorf("who may: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestPassPages(t *testing.T) {
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: fmt.Sprintf("x://%05d", i)}, a.read)
 	}
 	s := inFront(t, a, b)
-	c := over(t, s.http(t, reader), "2025-11-25", nil)
+	c := connectOver(t, s.http(t, reader), "2025-11-25", nil)
 	seen := map[string]bool{}
 	pages := 0
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
@@ -167,7 +167,7 @@ func TestPassPagesOfOne(t *testing.T) {
 	a := newBehind(t, "a", false)
 	s := inFront(t, a)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		c := over(t, s.http(t, reader), version, nil)
+		c := connectOver(t, s.http(t, reader), version, nil)
 		first, err := c.ListResources(t.Context(), nil)
 		if err != nil || len(first.Resources) != 2 || first.NextCursor == "" {
 			t.Fatalf("%+v, %v", first, err)
@@ -186,7 +186,7 @@ func TestPassPagesOfOne(t *testing.T) {
 func TestPassHidesSecretsInNames(t *testing.T) {
 	t.Parallel()
 	for _, more := range []bool{false, true} {
-		upstreams := []*behind{newBehind(t, "a", false)}
+		upstreams := []*upstreamServer{newBehind(t, "a", false)}
 		if more {
 			upstreams = append(upstreams, newBehind(t, "b", false))
 		}
@@ -196,8 +196,8 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 		})
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: "x://hunter22"}, a.read)
 		s := inFront(t, upstreams...)
-		s.o().Scrubber = secret.New([]string{"hunter22"})
-		c := over(t, s.http(t, reader), "2025-11-25", nil)
+		s.opts().Scrubber = secret.New([]string{"hunter22"})
+		c := connectOver(t, s.http(t, reader), "2025-11-25", nil)
 		found := 0
 		for p, err := range c.Prompts(t.Context(), nil) {
 			if err != nil || strings.Contains(p.Name, "hunter22") {

@@ -28,11 +28,11 @@ func TestPassAsks(t *testing.T) {
 	url := s.http(t, reader)
 	clients := map[string]func(o *sdk.ClientOptions) *sdk.ClientSession{
 		"stdio": func(o *sdk.ClientOptions) *sdk.ClientSession { return legacyStdio(t, s, o) },
-		"http":  func(o *sdk.ClientOptions) *sdk.ClientSession { return over(t, url, "2025-11-25", o) },
+		"http":  func(o *sdk.ClientOptions) *sdk.ClientSession { return connectOver(t, url, "2025-11-25", o) },
 	}
 	var all sync.WaitGroup
 	for name, open := range clients {
-		h, o := able(name)
+		h, o := capableClient(name)
 		c := open(o)
 		all.Go(func() {
 			for i := range 5 {
@@ -71,10 +71,10 @@ func TestPassTells(t *testing.T) {
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
 	s := inFront(t, a, b)
 	url := s.http(t, reader)
-	h, o := able("ann")
-	c := over(t, url, "2025-11-25", o)
-	silent, o2 := able("bob")
-	other := over(t, url, "2025-11-25", o2)
+	h, o := capableClient("ann")
+	c := connectOver(t, url, "2025-11-25", o)
+	silent, o2 := capableClient("bob")
+	other := connectOver(t, url, "2025-11-25", o2)
 	if text, _ := mcptest.Ask(t, other, "a_touch", `{"uri":"only://a"}`); text != "touched" {
 		t.Errorf("touch: %s", text)
 	}
@@ -131,8 +131,8 @@ func TestPassWithoutSessions(t *testing.T) {
 			a, b := newBehind(t, "a", stateless), newBehind(t, "b", stateless)
 			s := inFront(t, a, b)
 			url := s.http(t, reader)
-			h, o := able("ann")
-			c := over(t, url, "2026-07-28", o)
+			h, o := capableClient("ann")
+			c := connectOver(t, url, "2026-07-28", o)
 			if stateless {
 				if text, _ := mcptest.Ask(t, c, "a_input", `{}`); text != "s1 ann" {
 					t.Errorf("input: %s", text)
@@ -143,16 +143,16 @@ func TestPassWithoutSessions(t *testing.T) {
 			if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "only://b"}); err != nil {
 				t.Fatal(err)
 			}
-			h2, o2 := able("bob")
-			other := over(t, url, "2026-07-28", o2)
+			h2, o2 := capableClient("bob")
+			other := connectOver(t, url, "2026-07-28", o2)
 			if err := other.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "more://b"}); err != nil {
 				t.Fatal(err)
 			}
-			for late := time.Now().Add(mcptest.Patience); h.count("updated")*h2.count("updated") == 0 && time.Now().Before(late); {
+			mcptest.Until(func() bool {
 				mcptest.Ask(t, c, "b_touch", `{"uri":"only://b"}`)
 				mcptest.Ask(t, c, "b_touch", `{"uri":"more://b"}`)
-				time.Sleep(5 * time.Millisecond)
-			}
+				return h.count("updated") > 0 && h2.count("updated") > 0
+			})
 			b.server.AddPrompt(&sdk.Prompt{Name: "new"}, nil)
 			b.server.RemoveTools("b_fail")
 			h.await(t, "tools")
@@ -236,7 +236,7 @@ func TestPassWithoutUpstream(t *testing.T) {
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
 	s := inFront(t, a, b)
 	url := s.http(t, reader)
-	c := over(t, url, "2025-11-25", nil)
+	c := connectOver(t, url, "2025-11-25", nil)
 	if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +256,7 @@ func TestPassWithoutUpstream(t *testing.T) {
 		t.Errorf("%d sessions while the client is there", n)
 	}
 	c.Close()
-	late := time.Now().Add(mcptest.Patience)
-	for len(slices.Collect(a.server.Sessions())) > 1 && time.Now().Before(late) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if n := len(slices.Collect(a.server.Sessions())); n != 1 {
-		t.Errorf("%d sessions are left", n)
-	}
+	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) == 1 })
 }
 
 // A client that is asked, and vanishes.
@@ -271,13 +265,13 @@ func TestPassAsksWhoIsGone(t *testing.T) {
 	a := newBehind(t, "a", false)
 	s := inFront(t, a)
 	asked, gone := make(chan struct{}), make(chan struct{})
-	_, o := able("ann")
+	_, o := capableClient("ann")
 	o.ElicitationHandler = func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 		close(asked)
 		<-gone
 		return nil, errors.New("gone")
 	}
-	c := over(t, s.http(t, reader), "2025-11-25", o)
+	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -303,7 +297,7 @@ func TestPassInOneSession(t *testing.T) {
 	url := s.http(t, reader)
 	others := map[string]bool{}
 	for range 2 {
-		c := over(t, url, "2025-11-25", nil)
+		c := connectOver(t, url, "2025-11-25", nil)
 		first, failed := mcptest.Ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_session"}]}`)
 		if second, _ := mcptest.Ask(t, c, "a_session", `{}`); failed || first != `"`+second+`"` || others[first] {
 			t.Errorf("a chain is in session %s, a tool in %s", first, second)
@@ -321,16 +315,16 @@ func TestPassAnnounces(t *testing.T) {
 	a, b := newBehind(t, "a", false), newSlow(t, "b")
 	s := serve(t, func(o *Options) {
 		o.Surface = SurfaceFlat
-		for _, one := range []*behind{a, b.behind} {
+		for _, one := range []*upstreamServer{a, b.upstreamServer} {
 			pass(t, o, one)
 			if err := o.Catalog.Add(one.name, one.source); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
-	h, o := able("ann")
+	h, o := capableClient("ann")
 	begun := time.Now()
-	c := over(t, s.http(t, reader), "2025-11-25", o)
+	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
 	if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe || !offered.Resources.ListChanged {
 		t.Errorf("capabilities %+v", offered.Resources)
 	}

@@ -18,9 +18,9 @@ import (
 
 // newGrowing makes an upstream whose tools are others in each session: those that need sampling are there for clients that have it, and
 // grow adds one in the session that calls it.
-func newGrowing(t testing.TB, name string) *behind {
+func newGrowing(t testing.TB, name string) *upstreamServer {
 	t.Helper()
-	b := &behind{name: name}
+	b := &upstreamServer{name: name}
 	add := func(s *sdk.Server, tool, text string, readOnly bool) {
 		s.AddTool(&sdk.Tool{Name: tool, Description: text, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: readOnly}, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -58,7 +58,7 @@ func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 	}
 	var names []string
 	for _, tool := range list.Tools {
-		if !isOwn(tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
+		if !isBuiltin(tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
 			names = append(names, tool.Name)
 		}
 	}
@@ -71,9 +71,9 @@ func TestPassToolsOfSession(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newGrowing(t, "g"))
 	url := s.http(t, reader)
-	h, o := able("ann")
-	c := over(t, url, "2025-11-25", o)
-	other := over(t, url, "2025-11-25", nil)
+	h, o := capableClient("ann")
+	c := connectOver(t, url, "2025-11-25", o)
+	other := connectOver(t, url, "2025-11-25", nil)
 	if got, want := toolsOf(t, c), "grow sampler"; got != want {
 		t.Errorf("a client with sampling sees %s, not %s", got, want)
 	}
@@ -126,8 +126,8 @@ func TestPassToolsWithoutSessions(t *testing.T) {
 	s := inFront(t, newGrowing(t, "g"))
 	url := s.http(t, reader)
 	for _, version := range []string{"2026-07-28", "2025-11-25"} {
-		_, o := able("ann")
-		c := over(t, url, version, o)
+		_, o := capableClient("ann")
+		c := connectOver(t, url, version, o)
 		want := map[string]string{"2026-07-28": "grow", "2025-11-25": "grow sampler"}[version]
 		if got := toolsOf(t, c); got != want {
 			t.Errorf("%s: %s", version, got)

@@ -68,7 +68,7 @@ var accepted, declined = &sdk.ElicitResult{Action: "accept", Content: map[string
 func TestQuestionAfterAnswer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann, eve := asking(t, url, "ann"), asking(t, url, "eve")
 	state := isAsked(t, send(t, ann, "chain", createChain, "", nil), `shop.item.create (write, step 0) {"count":1}`)
 	another := isAsked(t, send(t, ann, "chain", createChain, "", nil), "shop.item.create")

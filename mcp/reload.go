@@ -5,29 +5,28 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// generation is what is served between two changes of the configuration. A call has one from its beginning to its end.
+// generation is a configuration between two reloads. A call uses one from beginning to end.
 type generation struct {
 	Options
 
-	number  int           // of reloads before it
+	number  int           // number of earlier reloads
 	running int           // calls; guarded by Server.mu
-	drained chan struct{} // closed once nothing runs of what is not served any more
+	drained chan struct{} // closed when an old generation has no running calls
 }
 
-// newGeneration fails with bad_request if something that is required is missing.
+// newGeneration fails with bad_request if a required option is missing.
 func newGeneration(o *Options) (*generation, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	g := &generation{Options: *o, drained: make(chan struct{})}
-	return g, g.settle()
+	return g, g.applyDefaults()
 }
 
-// Reload serves something else from now on, to the clients that there are and those to come, and replaces who is served over HTTP
-// (a nil: it stays); clients are told if their tools have changed. Calls that run end with what they began with: drained is closed
-// when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version, Log, Grace, Stateless,
-// KeepAlive, SessionTimeout and Replica stay what they were; what was added up of a session stays. It fails with bad_request if
-// something that is required is missing, and then changes nothing.
+// Reload replaces what is served, and who is served over HTTP (a nil: unchanged). Clients are notified if their tools have
+// changed. Running calls finish with the old configuration; drained is closed when all have, and nothing uses the old engine and
+// catalog anymore. Name, Version, Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica do not change, and sessions keep
+// their token counts. It fails with bad_request if a required option is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {
 	next, err := newGeneration(o)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	next.Name, next.Version, next.Log, next.Grace = old.Name, old.Version, old.Log, old.Grace
 	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Replica = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Replica
 	if a != nil {
-		s.transport.SetAccess(a) // before: whoever begins on what comes next is checked by the new access
+		s.transport.SetAccess(a) // first, so that calls of the new generation are checked by the new access
 	}
 	next.number = old.number + 1
 	s.mu.Lock()
@@ -51,79 +50,79 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	s.transport.Configure(&next.Options.Options)
 	select {
 	case s.swapped <- struct{}{}:
-	default: // it is looked at anyway
+	default: // a signal is pending
 	}
 	s.dropToolsets(old)
 	for _, f := range s.allToolsets() {
 		f.refresh()
 	}
-	for _, v := range s.allVariants() {
-		v.links.Renew(old.drained)
+	for _, v := range s.allViews() {
+		v.upstreams.Reload(old.drained)
 	}
 	return old.drained, nil
 }
 
-// dropToolsets lets go of the toolsets that nobody has used since the reload before, and nobody uses; a caller that comes again gets
-// another. Their sessions with upstreams end when all calls have that may use them.
+// dropToolsets drops the toolsets that were not used since the previous reload. Their sessions with upstreams end when all calls
+// that may use them have ended.
 func (s *Server) dropToolsets(old *generation) {
 	seen := map[*toolset]bool{}
 	for _, n := range s.transport.Sessions() {
-		seen[n.Kept.(*session).toolset] = true
+		seen[n.HandlerState.(*session).toolset] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, f := range s.toolsets {
-		if seen[f] || f.running.Load() > 0 || f.used >= old.number {
+		if seen[f] || f.running.Load() > 0 || f.lastUsed >= old.number {
 			continue
 		}
 		delete(s.toolsets, key)
-		if f.shared != nil {
-			s.watching.Go(func() {
+		if f.sharedView != nil {
+			s.background.Go(func() {
 				select {
 				case <-old.drained:
 				case <-s.transport.Done():
 				}
-				f.shared.close()
+				f.sharedView.close()
 			})
 		}
 	}
 }
 
-// allVariants are what clients see for themselves.
-func (s *Server) allVariants() (all []*variant) {
+// allViews returns the views of all clients that have their own.
+func (s *Server) allViews() (all []*clientView) {
 	for _, f := range s.allToolsets() {
-		if f.shared != nil {
-			all = append(all, f.shared)
+		if f.sharedView != nil {
+			all = append(all, f.sharedView)
 		}
 	}
 	for _, n := range s.transport.Sessions() {
-		if v := n.Kept.(*session).own; v != nil {
+		if v := n.HandlerState.(*session).view; v != nil {
 			all = append(all, v)
 		}
 	}
 	return all
 }
 
-// viewSnapshot is what a toolset shows of one generation.
+// viewSnapshot is a toolset's view of one generation.
 type viewSnapshot struct {
 	*generation
-	view     *steps.View // what the caller may use, and know of
-	discreet *steps.View // the same for callers who are not told why sources are not there
+	view          *steps.View // functions and sources that the caller may know
+	withoutCauses *steps.View // the same for callers who may not see why a source is down
 }
 
-// snapshotOf gives what the toolset shows of a generation.
+// snapshotOf returns the toolset's view of a generation.
 func (f *toolset) snapshotOf(g *generation) *viewSnapshot {
 	f.snapshotMu.Lock()
 	defer f.snapshotMu.Unlock()
 	if f.snapshot == nil || f.snapshot.generation != g {
-		view := steps.Narrow(g.Catalog, f.rights.Allows)
+		view := steps.NewView(g.Catalog, f.rights.Allows)
 		if f.snapshot != nil && g != f.server.now.Load() {
-			return &viewSnapshot{g, view, view.Discreet()} // of a call that began before a reload
+			return &viewSnapshot{g, view, view.WithoutCauses()} // for a call that began before a reload
 		}
-		f.snapshot = &viewSnapshot{g, view, view.Discreet()}
+		f.snapshot = &viewSnapshot{g, view, view.WithoutCauses()}
 	}
 	return f.snapshot
 }
 
-// view is what callers of the toolset may use now.
+// view returns what callers of the toolset may use now.
 func (f *toolset) view() *steps.View { return f.snapshotOf(f.server.now.Load()).view }

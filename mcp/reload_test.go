@@ -19,7 +19,7 @@ import (
 )
 
 // another makes options like the server's, over a catalogue of its own with a shop under this name.
-func (s *served) another(t *testing.T, change func(*Options)) (*Options, *shop) {
+func (s *testServer) another(t *testing.T, change func(*Options)) (*Options, *shop) {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *served) another(t *testing.T, change func(*Options)) (*Options, *shop) 
 	if err := catalog.Add("shop", shop); err != nil {
 		t.Fatal(err)
 	}
-	o := *s.o()
+	o := *s.opts()
 	o.Catalog = catalog
 	if change != nil {
 		change(&o)
@@ -52,7 +52,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Surface, o.SessionTokens = SurfaceFlat, 100_000 })
 	changed := make(chan struct{}, 10)
-	client := over(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
+	client := connectOver(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
 	})
 	if strings.Contains(names(t, client), "fresh") {
@@ -108,7 +108,7 @@ func TestReloadRefused(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, reader, nil)
 	before := names(t, client)
-	for _, o := range []*Options{nil, {}, {Engine: s.o().Engine, Catalog: s.o().Catalog, Counter: s.o().Counter, SessionTokens: -1}} {
+	for _, o := range []*Options{nil, {}, {Engine: s.opts().Engine, Catalog: s.opts().Catalog, Counter: s.opts().Counter, SessionTokens: -1}} {
 		if _, err := s.Reload(o, nil); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -126,7 +126,7 @@ func TestManyReloads(t *testing.T) {
 	stop := make(chan struct{})
 	called, ended := make(chan struct{}, 4), make(chan struct{}, 4)
 	for range cap(ended) {
-		client := over(t, url, "", nil)
+		client := connectOver(t, url, "", nil)
 		go func() {
 			defer func() { ended <- struct{}{} }()
 			for n := 0; ; n++ {

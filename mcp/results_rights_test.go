@@ -29,7 +29,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 		callers[token] = &steps.Caller{ID: "jwt:one", Rights: r}
 	}
 	callers["eve"] = &steps.Caller{ID: "jwt:eve", Rights: all["admin"]}
-	url := s.behind(t, &transport.Access{Callers: callers})
+	url := s.serveAs(t, &transport.Access{Callers: callers})
 	tokens := map[string]string{}
 	for had := range all {
 		text, _ := mcptest.Ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
@@ -63,7 +63,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 	access := func(r steps.Rights) *transport.Access {
 		return &transport.Access{Callers: mcptest.Callers{"ann": {ID: "token:ann", Rights: r}}}
 	}
-	url := s.behind(t, access(steps.Rights{Tier: steps.TierReadWrite}))
+	url := s.serveAs(t, access(steps.Rights{Tier: steps.TierReadWrite}))
 	client := as(t, url, "ann", statelessVersion)
 	text, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`

@@ -35,7 +35,7 @@ func TestAccess(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
 	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
 		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
 	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
 	withError := func(e string) string { return strings.Replace(challenge, ", res", `, error="`+e+`", res`, 1) }
@@ -90,7 +90,7 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	var missing atomic.Bool
-	url := s.behind(t, &transport.Access{Anyone: *reader, Ready: func(context.Context) error {
+	url := s.serveAs(t, &transport.Access{Anyone: *reader, Ready: func(context.Context) error {
 		if missing.Load() {
 			return fault.New(fault.Unavailable, "the secret source vault is starting")
 		}
@@ -109,7 +109,7 @@ func TestReady(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.MaxTotalTokens = 400 })
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann, eve := as(t, url, "ann", "2025-11-25"), as(t, url, "eve", "2025-11-25")
 	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
 	for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -143,7 +143,7 @@ func TestForeign(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		bob := as(t, url+"?surface=flat", "bob", version)
 		if got := names(t, bob); got != "chain info search shop_item_get shop_item_list shop_slow" {
@@ -164,7 +164,7 @@ func TestAllowed(t *testing.T) {
 func TestCallerLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.MaxSessions, o.CallerCalls = 8, 1 })
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	ctx, stop := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
@@ -196,7 +196,7 @@ func TestCallerLimits(t *testing.T) {
 func TestRightsChange(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	stream := func(token, id string) chan error {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
 		if err != nil {
@@ -248,7 +248,7 @@ func TestStreamExpires(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	callers := mcptest.Callers{"ann": mcptest.Staff["ann"]}
-	url := s.behind(t, &transport.Access{Callers: callers})
+	url := s.serveAs(t, &transport.Access{Callers: callers})
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 	soon := *mcptest.Staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
@@ -267,7 +267,7 @@ func TestStreamExpires(t *testing.T) {
 func TestMetadataPath(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 	challenge := r.Header.Get("WWW-Authenticate")
 	if !strings.Contains(challenge, `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/team/mcp"`) {

@@ -94,21 +94,21 @@ func (s *shop) Close() error { return nil }
 
 func marshalText(s string) string { return string(marshal(s)) }
 
-// served is a server with a shop behind it.
-type served struct {
+// testServer is a server with a shop behind it.
+type testServer struct {
 	*Server
 	shop    *shop
 	catalog *steps.Catalog
 }
 
 // serve makes a server over a shop; change may alter its options.
-func serve(t testing.TB, change func(*Options)) *served {
+func serve(t testing.TB, change func(*Options)) *testServer {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{shop: newShop(), catalog: catalog}
+	s := &testServer{shop: newShop(), catalog: catalog}
 	if err := catalog.Add("shop", s.shop); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ var (
 )
 
 // stdio connects a client over stdio.
-func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
+func (s *testServer) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	return mcptest.Stdio(t, o, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 		return s.ServeStdio(ctx, in, out, a)
@@ -161,19 +161,19 @@ func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk
 }
 
 // http serves all who come over a loopback socket as one caller, and gives the URL.
-func (s *served) http(t testing.TB, a *steps.Caller) string {
+func (s *testServer) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
-	return s.behind(t, &transport.Access{Anyone: *a})
+	return s.serveAs(t, &transport.Access{Anyone: *a})
 }
 
-// behind serves those who have access, and gives the URL.
-func (s *served) behind(t testing.TB, a *transport.Access) string {
+// serveAs serves those who have access, and gives the URL.
+func (s *testServer) serveAs(t testing.TB, a *transport.Access) string {
 	t.Helper()
 	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + transport.Path
 }
 
 // SetAccess replaces who is served over HTTP, as a reload does.
-func (s *served) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
+func (s *testServer) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
 
 // names are those of the tools that a client sees.
 func names(t testing.TB, session *sdk.ClientSession) string {

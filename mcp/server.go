@@ -19,21 +19,21 @@ import (
 // Server serves one engine and its functions to MCP clients: over at most one HTTP listener, and any number over stdio.
 type Server struct {
 	transport *transport.Server
-	now       atomic.Pointer[generation] // what is served; replaced under mu
+	now       atomic.Pointer[generation] // current configuration; replaced under mu
 
 	mu       sync.Mutex
 	toolsets map[toolsetKey]*toolset
 
-	causes   causes
-	searched searched
+	causes      causeLog
+	searchIndex searchIndex
 
 	reloading sync.Mutex
 	swapped   chan struct{} // gets a token at each Reload
 
-	watching sync.WaitGroup
+	background sync.WaitGroup
 }
 
-// New makes a server. It fails with bad_request if something that is required is missing. The caller closes it.
+// New returns a server. It fails with bad_request if a required option is missing. The caller closes it.
 func New(o *Options) (*Server, error) {
 	g, err := newGeneration(o)
 	if err != nil {
@@ -42,15 +42,14 @@ func New(o *Options) (*Server, error) {
 	s := &Server{toolsets: map[toolsetKey]*toolset{}, swapped: make(chan struct{}, 1)}
 	s.now.Store(g)
 	s.transport = transport.New(&g.Options.Options, handler{s})
-	s.watching.Go(s.watch)
+	s.background.Go(s.watch)
 	return s, nil
 }
 
-// o are the options of what is served now.
-func (s *Server) o() *Options { return &s.now.Load().Options }
+// opts returns the current options.
+func (s *Server) opts() *Options { return &s.now.Load().Options }
 
-// ServeHTTP serves clients over HTTP, as transport.Server does. A client chooses another surface than the server's by the query:
-// /mcp?surface=flat.
+// ServeHTTP serves clients over HTTP as transport.Server does. A client may choose its surface by the query: /mcp?surface=flat.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *transport.Access) error {
 	return s.transport.ServeHTTP(ctx, l, a)
 }
@@ -60,37 +59,36 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return s.transport.ServeStdio(ctx, in, out, caller)
 }
 
-// LookAgain reads the keys of tokens again now, as transport.Server does.
-func (s *Server) LookAgain() { s.transport.LookAgain() }
+// RecheckCallers reads the keys of tokens again, as transport.Server does.
+func (s *Server) RecheckCallers() { s.transport.RecheckCallers() }
 
-// Stats gives what the server does at the moment.
+// Stats returns the server's current numbers.
 func (s *Server) Stats() transport.Stats { return s.transport.Stats() }
 
-// Close ends all sessions and what watches the sources, at once. It may be called more than once. The engine and the
-// catalogue stay open.
+// Close ends all sessions and background work at once. It may be called more than once. The engine and the catalog stay open.
 func (s *Server) Close() {
 	s.transport.Close()
 	for _, f := range s.allToolsets() {
-		f.shared.close()
+		f.sharedView.close()
 	}
 	done := make(chan struct{})
 	go func() {
-		s.watching.Wait()
+		s.background.Wait()
 		close(done)
 	}()
 	select {
 	case <-done:
-	case <-time.After(closeTime):
+	case <-time.After(closeTimeout):
 	}
 }
 
-// closeTime bounds how long Close waits for what watches the sources.
-const closeTime = 2 * time.Second
+// closeTimeout bounds how long Close waits for background work.
+const closeTimeout = 2 * time.Second
 
-// watch keeps what is shown in step with the sources.
+// watch updates the toolsets when the sources change.
 func (s *Server) watch() {
 	for {
-		changed := s.o().Catalog.Changed()
+		changed := s.opts().Catalog.Changed()
 		for _, f := range s.allToolsets() {
 			f.refresh()
 		}
@@ -113,13 +111,13 @@ func (s *Server) allToolsets() []*toolset {
 	return all
 }
 
-// toolsetKey is what tells toolsets apart.
+// toolsetKey identifies a toolset.
 type toolsetKey struct {
 	rights  steps.Rights
 	surface Surface
 }
 
-// toolset gives the toolset for callers of some rights on a surface.
+// toolset returns the toolset for rights on a surface.
 func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 	key := toolsetKey{r, surface}
 	s.mu.Lock()
@@ -128,20 +126,20 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 		f = s.newToolset(r, surface)
 		s.toolsets[key] = f
 	}
-	f.used = s.now.Load().number // before anybody can find it unused
+	f.lastUsed = s.now.Load().number // before dropToolsets can see it unused
 	s.mu.Unlock()
-	f.begun.Do(f.refresh) // nobody looks at it before
+	f.fillOnce.Do(f.refresh) // the first caller fills it
 	return f
 }
 
-// handler answers what the transport has admitted.
+// handler implements transport.Handler.
 type handler struct{ s *Server }
 
-// Target implements transport.Handler: it is the surface that a query asks for, else the server's.
+// Target implements transport.Handler: it returns the surface in a query, else the server's.
 func (h handler) Target(query url.Values) (any, *fault.Error) {
 	word := query.Get("surface")
 	if word == "" {
-		return h.s.o().Surface, nil
+		return h.s.opts().Surface, nil
 	}
 	surface, err := ParseSurface(word)
 	f, _ := fault.As(err)
@@ -157,17 +155,17 @@ func (h handler) Server(caller *steps.Caller, target any, sessions bool) *sdk.Se
 	return f.stateless
 }
 
-// Opened implements transport.Handler.
-func (h handler) Opened(n *transport.Session) (ended func()) {
+// SessionOpened implements transport.Handler.
+func (h handler) SessionOpened(n *transport.Session) (ended func()) {
 	own := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
-	n.Kept = own
-	return own.own.close
+	n.HandlerState = own
+	return own.view.close
 }
 
 type generationKey struct{}
 
-// Begin implements transport.Handler.
-func (h handler) Begin(ctx context.Context) (context.Context, func()) {
+// BeginMessage implements transport.Handler.
+func (h handler) BeginMessage(ctx context.Context) (context.Context, func()) {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,11 +182,11 @@ func (h handler) Begin(ctx context.Context) (context.Context, func()) {
 
 // CallID implements transport.Handler.
 func (h handler) CallID(ctx context.Context) string {
-	_, id := h.s.o().Engine.Identify(ctx, "")
+	_, id := h.s.opts().Engine.Identify(ctx, "")
 	return id
 }
 
 // Acquire implements transport.Handler.
 func (h handler) Acquire(ctx context.Context, caller string) (release func(), err error) {
-	return h.s.o().Engine.Acquire(ctx, caller)
+	return h.s.opts().Engine.Acquire(ctx, caller)
 }

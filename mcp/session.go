@@ -9,53 +9,53 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// session is what is kept of a client between its calls. A client without sessions has none.
+// session is a client's session. A client of a protocol version without sessions has none.
 type session struct {
 	*transport.Session
 	toolset *toolset
 
-	mu     sync.Mutex
-	taught map[string]lesson // by function
-	level  sdk.LoggingLevel  // that the client has asked for; "": no log messages
+	mu         sync.Mutex
+	signatures map[string]knownSignature // by function
+	level      sdk.LoggingLevel          // log level that the client asked for; "": no log messages
 
-	spent spending
-	kept  *steps.Session // what others keep for as long as the session lasts
-	own   *variant       // what it sees for itself; nil: what all see
+	spending spending
+	kept     *steps.Session // what sources keep for the session
+	view     *clientView    // the client's own view; nil: it sees what all clients see
 }
 
-// newSession makes what is kept of a session.
+// newSession returns the session of a new client.
 func newSession(f *toolset, of *transport.Session) *session {
-	n := &session{Session: of, toolset: f, taught: map[string]lesson{}, kept: &steps.Session{}}
-	n.own = f.open(of.SDK)
+	n := &session{Session: of, toolset: f, signatures: map[string]knownSignature{}, kept: &steps.Session{}}
+	n.view = f.openView(of.SDK)
 	return n
 }
 
-// sessionOf is what is kept of the client that has sent a message; nil: it has no session.
+// sessionOf returns the session of a message's client; nil: none.
 func sessionOf(r *transport.Request) *session {
 	if r.Session == nil {
 		return nil
 	}
-	return r.Session.Kept.(*session)
+	return r.Session.HandlerState.(*session)
 }
 
-// lesson is what a client was told of a function.
-type lesson struct {
+// knownSignature is what a client already knows about a function.
+type knownSignature struct {
 	signature string
-	whole     bool // with the whole description, not only its summary
+	whole     bool // with the full description, not only the summary
 }
 
-// knows reports whether the client has been told so much of a function. A client without a session knows nothing.
+// knows reports whether the client already has a function's signature. Without a session it never does.
 func (n *session) knows(entry *steps.Entry, whole bool) bool {
 	if n == nil {
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	told, ok := n.taught[entry.Spec().Name]
-	return ok && told.signature == entry.Signature() && (told.whole || !whole)
+	known, ok := n.signatures[entry.Spec().Name]
+	return ok && known.signature == entry.Signature() && (known.whole || !whole)
 }
 
-// learn takes note of what the client is told.
+// learn records that the client gets a function's signature.
 func (n *session) learn(entry *steps.Entry, whole bool) {
 	if n == nil {
 		return
@@ -63,5 +63,5 @@ func (n *session) learn(entry *steps.Entry, whole bool) {
 	whole = whole || n.knows(entry, true)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.taught[entry.Spec().Name] = lesson{entry.Signature(), whole}
+	n.signatures[entry.Spec().Name] = knownSignature{entry.Signature(), whole}
 }

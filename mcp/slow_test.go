@@ -19,7 +19,7 @@ import (
 func TestToolsetsGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Surface = SurfaceFlat })
-	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	for i := range 20 {
 		with := mcptest.Callers{"ann": mcptest.Staff["ann"], "new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
@@ -50,7 +50,7 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "waited"}}}, nil
 		})
 	s := inFront(t, a)
-	client := over(t, s.http(t, reader), "2025-11-25", nil)
+	client := connectOver(t, s.http(t, reader), "2025-11-25", nil)
 	ended := make(chan string, 1)
 	name := ""
 	for _, tool := range strings.Fields(names(t, client)) {
@@ -67,7 +67,7 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 		ended <- result.Content[0].(*sdk.TextContent).Text
 	}()
 	<-began
-	o := *s.o()
+	o := *s.opts()
 	o.Passthrough = PassUpstreams(nil)
 	drained, err := s.Reload(&o, nil)
 	if err != nil {

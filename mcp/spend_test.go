@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -20,7 +19,7 @@ import (
 )
 
 // smallAnswer is what an answer may have when the session's tokens are used up.
-const smallAnswer = 2 * budget.LeastTokens
+const smallAnswer = 2 * budget.MinTokens
 
 // spend is a model of a session's budget, fed with the answers as its client gets them.
 type spend struct {
@@ -80,10 +79,10 @@ var spendCalls = map[string]struct {
 	"flat page": {"shop_item_list", `{"continuation_token":%q,"mode":"paginated","page_size":5}`, true},
 }
 
-// wordy is a source whose functions take many words to describe.
-type wordy struct{}
+// wordySource is a source whose functions take many words to describe.
+type wordySource struct{}
 
-func (wordy) Functions() (list []steps.Function) {
+func (wordySource) Functions() (list []steps.Function) {
 	for i := range 10 {
 		list = append(list, steps.Function{
 			Spec: steps.Spec{Name: fmt.Sprintf("more.item.n%d", i), Description: "Does to an item " + strings.Repeat("one or another of many things ", 4), Effect: steps.Read},
@@ -93,7 +92,7 @@ func (wordy) Functions() (list []steps.Function) {
 	return list
 }
 
-func (wordy) Close() error { return nil }
+func (wordySource) Close() error { return nil }
 
 // TestSessionSpending: what info tells is what the client has counted, each warning comes once, and when the tokens are
 // used up every answer is small but those to fetches.
@@ -102,7 +101,7 @@ func TestSessionSpending(t *testing.T) {
 	const most = 6000
 	s := serve(t, func(o *Options) {
 		o.Surface, o.SessionTokens = SurfaceFlat, most
-		if err := o.Catalog.Add("more", wordy{}); err != nil {
+		if err := o.Catalog.Add("more", wordySource{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -170,7 +169,7 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 	s := serve(t, func(o *Options) { o.SessionTokens = most })
 	url := s.http(t, writer)
 	var all sync.WaitGroup
-	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), over(t, url, "2025-11-25", nil), over(t, url, "2025-11-25", nil)} {
+	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil), connectOver(t, url, "2025-11-25", nil)} {
 		all.Go(func() {
 			m := newSpend(t, most)
 			var mu sync.Mutex
@@ -213,7 +212,7 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	none := over(t, url, "2026-07-28", nil)
+	none := connectOver(t, url, "2026-07-28", nil)
 	for range 40 {
 		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "result.items.#").Int() != 40 {
 			t.Fatalf("a client without a session: %.300s", text)
@@ -251,11 +250,7 @@ func TestSessionWarningHeld(t *testing.T) {
 		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
 		return len(sessionWarnings(text))
 	}
-	for deadline := time.Now().Add(2 * time.Minute); s.telling(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the cancelled call has not ended")
-		}
-	}
+	mcptest.Until(func() bool { return !s.telling() })
 	if first, second := told(), told(); first != 1 || second != 0 {
 		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
 	}
@@ -265,12 +260,12 @@ func TestSessionWarningHeld(t *testing.T) {
 }
 
 // telling reports whether a call of any session is to tell a warning.
-func (s *served) telling() bool {
+func (s *testServer) telling() bool {
 	for _, one := range s.transport.Sessions() {
-		n := one.Kept.(*session)
-		n.spent.mu.Lock()
-		telling := n.spent.telling
-		n.spent.mu.Unlock()
+		n := one.HandlerState.(*session)
+		n.spending.mu.Lock()
+		telling := n.spending.warning
+		n.spending.mu.Unlock()
 		if telling {
 			return true
 		}
@@ -291,7 +286,7 @@ func TestSessionSpendingOff(t *testing.T) {
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
 		t.Errorf("info: %s", text)
 	}
-	o := *s.o()
+	o := *s.opts()
 	o.SessionTokens = -1
 	if _, err := New(&o); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("below zero: %v", err)

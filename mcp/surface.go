@@ -1,5 +1,5 @@
-// Package mcp is the MCP server: it shows MCP clients the tools chain, search and info, or dispatchers and flat tools,
-// over stdio and Streamable HTTP, and turns their bytes into chains and answers into results.
+// Package mcp is the MCP server. It shows clients the tools chain, search and info, or dispatchers and flat tools, over stdio and
+// Streamable HTTP, runs chains for them, and converts answers to results.
 package mcp
 
 import (
@@ -8,20 +8,20 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Surface is which tools a client sees.
+// Surface selects the tools that a client sees.
 type Surface uint8
 
-// The surfaces, in the spelling of configurations.
+// The surfaces and their names in configurations.
 const (
 	SurfaceChain    Surface = iota // "chain": chain, search, info
-	SurfaceDispatch                // "dispatch": those, a dispatcher for each group, and functions of no group as flat tools
-	SurfaceFlat                    // "flat": those, and every function as a tool of its own
+	SurfaceDispatch                // "dispatch": those, a dispatcher per group, and ungrouped functions as flat tools
+	SurfaceFlat                    // "flat": those, and every function as a tool
 	SurfaceHybrid                  // "hybrid": dispatchers and flat tools
 )
 
 var surfaceNames = [...]string{SurfaceChain: "chain", SurfaceDispatch: "dispatch", SurfaceFlat: "flat", SurfaceHybrid: "hybrid"}
 
-// String is the surface's word.
+// String returns the surface's name.
 func (s Surface) String() string {
 	if int(s) < len(surfaceNames) {
 		return surfaceNames[s]
@@ -29,7 +29,7 @@ func (s Surface) String() string {
 	return surfaceNames[SurfaceChain]
 }
 
-// ParseSurface reads a surface's word exactly as String spells it; bad_request for anything else.
+// ParseSurface parses a name as String returns it; bad_request for anything else.
 func ParseSurface(word string) (Surface, error) {
 	for s, name := range surfaceNames {
 		if word == name {

@@ -136,15 +136,15 @@ func TestFlatTools(t *testing.T) {
 	}
 }
 
-// starting is a source that comes when it is told to.
-type starting struct {
+// startingSource is a source that comes when it is told to.
+type startingSource struct {
 	*shop
 	mu      sync.Mutex
 	here    bool
 	changed func()
 }
 
-func (s *starting) Status() steps.Status {
+func (s *startingSource) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.here {
@@ -153,7 +153,7 @@ func (s *starting) Status() steps.Status {
 	return steps.Status{State: steps.StateStarting}
 }
 
-func (s *starting) Functions() []steps.Function {
+func (s *startingSource) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.here {
@@ -162,13 +162,13 @@ func (s *starting) Functions() []steps.Function {
 	return []steps.Function{{Spec: steps.Spec{Name: "late.item.come", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
 }
 
-func (s *starting) Watch(changed func()) {
+func (s *startingSource) Watch(changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = changed
 }
 
-func (s *starting) come() {
+func (s *startingSource) come() {
 	s.mu.Lock()
 	s.here = true
 	changed := s.changed
@@ -189,7 +189,7 @@ func TestStartingSource(t *testing.T) {
 		t.Run(one.tool+one.args, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, grouped(SurfaceDispatch))
-			late := &starting{shop: newShop()}
+			late := &startingSource{shop: newShop()}
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +354,7 @@ func FuzzTools(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	counter := s.o().Counter
+	counter := s.opts().Counter
 	f.Fuzz(func(t *testing.T, tool uint8, args string) {
 		if !json.Valid([]byte(args)) || strings.Contains(args, "slow") {
 			return

@@ -12,23 +12,23 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// Bounds of what a dispatcher says, in tokens.
+// Limits in tokens for the texts of dispatchers.
 const (
-	describeTokens = 24   // of its description, the operator's own words not counted
-	helpTokens     = 2000 // of an answer to a call for help
+	describeTokens = 24   // description, without the operator's own words
+	helpTokens     = 2000 // answer to a call for help
 )
 
-// dispatcher shows a group of functions as one tool.
+// dispatcher returns the tool for a group of functions.
 func (f *toolset) dispatcher(d *groups.Dispatcher) *tool {
-	count := func(text []byte) int { return f.server.o().Counter.Count(text, -1) }
+	count := func(text []byte) int { return f.server.opts().Counter.Count(text, -1) }
 	shown := &sdk.Tool{Name: d.Name, Description: d.Description(describeTokens, count), InputSchema: d.InputSchema()}
 	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }, dispatcher: d}
 }
 
-// dispatch answers a dispatcher's call: help, a fetch, or the call of a function.
+// dispatch answers a dispatcher's call: help, a fetch, or a function call.
 func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	r, faults := d.Read(c.args)
-	if waits(r, faults) && c.view.Starting() != nil {
+	if mayChange(r, faults) && c.view.Starting() != nil {
 		d, r, faults = c.awaitDispatcher(d)
 	}
 	switch {
@@ -40,7 +40,7 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	case r.Help != nil:
 		return c.help(d, r)
 	}
-	if f := misplaced(r.Entry, r.Args); f != nil {
+	if f := misplacedToken(r.Entry, r.Args); f != nil {
 		return c.refuse(f.Under(r.At))
 	}
 	return c.call(&chain.Call{
@@ -48,21 +48,20 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	})
 }
 
-// waits reports whether sources that are still starting could change what a request comes to.
-func waits(r *groups.Request, faults []*fault.Error) bool {
+// mayChange reports whether starting sources could change the outcome of a request.
+func mayChange(r *groups.Request, faults []*fault.Error) bool {
 	if len(faults) == 0 {
 		return r.Help != nil
 	}
 	return slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Code == fault.UnknownFunction })
 }
 
-// awaitDispatcher reads the request again while sources are starting: a call until its function is there, help for a
-// moment.
+// awaitDispatcher reads the request again while sources are starting: a call until its function is available, help for a moment.
 func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx
 	read := func() {
 		c.toolset.refresh()
-		if t := c.toolset.offerOf(c.own).byName[d.Name]; t != nil && t.dispatcher != nil {
+		if t := c.toolset.offerOf(c.clientView).byName[d.Name]; t != nil && t.dispatcher != nil {
 			now = t.dispatcher
 		}
 		r, faults = now.Read(c.args)
@@ -75,13 +74,13 @@ func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r 
 	}
 	steps.Await(ctx, c.view, func(*steps.Registry) bool {
 		read()
-		return !waits(r, faults)
+		return !mayChange(r, faults)
 	})
 	read()
 	return now, r, faults
 }
 
-// help answers what a dispatcher can do. Signatures that the client was given before are only named.
+// help answers what a dispatcher can do. Signatures that the client already has are only named.
 func (c *call) help(d *groups.Dispatcher, r *groups.Request) *sdk.CallToolResult {
 	entries := map[string]*steps.Entry{}
 	for _, entry := range d.Entries() {

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// flat shows a function as a tool of its own; legacy, if not empty, is put before its description.
+// flat returns a function's own tool; a nonempty legacy is put before its description.
 func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
@@ -27,20 +27,21 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
 		shown.Title = schema.BoundDescription(listing.Get("title").String())
 		if hints := listing.Get("annotations"); hints.IsObject() {
-			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
+			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // malformed hints are dropped
 		}
-		if output := listing.Get("outputSchema"); output.IsObject() && verbatim(f.server.o(), spec) && f.server.o().SessionTokens == 0 {
+		o := f.server.opts()
+		if output := listing.Get("outputSchema"); output.IsObject() && passesVerbatim(o, spec) && o.SessionTokens == 0 {
 			shown.OutputSchema = json.RawMessage(output.Raw)
 		}
-		listed = listedAs(shown, listing)
+		listed = listingOf(shown, listing)
 	} else {
 		shown.Annotations = hintsOf(spec)
 	}
 	return &tool{Tool: shown, listed: listed, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
 }
 
-// listedAs is a tool as clients read it, with what its server says of it beside names and schemas as the server wrote it.
-func listedAs(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
+// listingOf returns a tool as clients read it, with the server's own annotations, icons and _meta.
+func listingOf(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	own := *shown
 	own.Annotations = nil
 	listed := marshal(&own)
@@ -52,7 +53,7 @@ func listedAs(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	return listed
 }
 
-// hintsOf tells clients what a function does to the world.
+// hintsOf returns the annotations for a function's effects.
 func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	destroys := spec.Effect == steps.Destroy
 	hints := &sdk.ToolAnnotations{ReadOnlyHint: spec.Effect == steps.Read, IdempotentHint: spec.Idempotent}
@@ -65,8 +66,9 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form. A call that needs approval is a run of the engine's.
-func verbatim(o *Options, spec *steps.Spec) bool {
+// passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe and lean form. A call that
+// needs approval is a run of the engine.
+func passesVerbatim(o *Options, spec *steps.Spec) bool {
 	return !o.Processed && spec.Heavy != "always" && !o.Engine.MustApprove(spec)
 }
 
@@ -81,22 +83,22 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 		return c.refuse(f)
 	}
 	c.function = entry
-	args, verify, faults := c.stripped(entry)
-	if f := misplaced(entry, args); f != nil {
+	args, verify, faults := c.splitOptions(entry)
+	if f := misplacedToken(entry, args); f != nil {
 		faults = append(faults, f)
 	}
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)
-	case entry.Spec().Saved == nil && verbatim(&c.now.Options, entry.Spec()):
+	case entry.Spec().Saved == nil && passesVerbatim(&c.now.Options, entry.Spec()):
 		return c.pass(entry, args)
 	}
 	lite := true
 	return c.call(&chain.Call{Function: name, Args: args, Lite: &lite, Verify: verify})
 }
 
-// stripped takes lite and verify off the arguments of a function that does not declare them.
-func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
+// splitOptions removes lite and verify from the arguments of a function that does not declare them.
+func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
 	mine := func(name string) gjson.Result {
 		if entry.Argument(name) != "" {
@@ -129,38 +131,40 @@ func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []
 	return append(args, '}'), full.Bool(), faults
 }
 
-// pass calls a function, and gives its result as its source gave it: of an MCP server's tool, as the server wrote it.
+// pass calls a function and returns its source's result unchanged: that of an MCP server's tool as the server wrote it.
 func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	spec := entry.Spec()
-	ctx, observed := c.now.Engine.Observe(c.context(c.args), &chain.Observed{Kind: chain.KindPass, Caller: c.caller.ID, Steps: 1, Bytes: len(args)})
+	ctx, end := c.now.Engine.Observe(c.context(c.args), &chain.RequestInfo{
+		Kind: chain.KindPass, Caller: c.caller.ID, Steps: 1, Bytes: len(args),
+	})
 	if spec.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
 		defer cancel()
 	}
-	if v := c.own; v != nil {
-		ctx = v.links.Within(ctx, beside(c.request))
+	if v := c.clientView; v != nil {
+		ctx = v.upstreams.Within(ctx, otherParams(c.request))
 	}
 	var raw []byte
 	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	if c.reporter != nil {
-		c.reporter.attend(callbacks)
+		c.reporter.addCallbacks(callbacks)
 	}
 	value, err := c.now.Engine.Pass(steps.WithCallbacks(ctx, callbacks), entry, args, c.caller.ID)
 	f, _ := fault.As(err)
-	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
-	if c.mayPass(raw, err) && giveVerbatim(c.ctx, raw, err) {
-		c.passOn(raw, err)
+	end(&chain.RequestEnd{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
+	if c.mayPass(raw, err) && setVerbatim(c.ctx, raw, err) {
+		c.countPassed(raw, err)
 		return &sdk.CallToolResult{}
 	}
 	if err != nil {
-		return c.failed(err)
+		return c.errorResult(err)
 	}
-	return c.reduced(c.made(entry, value), raw, value)
+	return c.reduced(c.valueResult(entry, value), raw, value)
 }
 
-// made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.
-func (c *call) made(entry *steps.Entry, value []byte) *sdk.CallToolResult {
+// valueResult returns the result for a value that did not come from an MCP server: from another source, or from the call cache.
+func (c *call) valueResult(entry *steps.Entry, value []byte) *sdk.CallToolResult {
 	text := string(value)
 	if parsed := gjson.ParseBytes(value); parsed.Type == gjson.String {
 		text = parsed.Str
@@ -172,8 +176,8 @@ func (c *call) made(entry *steps.Entry, value []byte) *sdk.CallToolResult {
 	return result
 }
 
-// failed answers an error that is no tool's own.
-func (c *call) failed(err error) *sdk.CallToolResult {
+// errorResult answers an error outside of the tool.
+func (c *call) errorResult(err error) *sdk.CallToolResult {
 	f, ok := fault.As(err)
 	if !ok || f == nil {
 		f = fault.New(fault.Internal, "a defect of onecall stopped this call")

@@ -12,52 +12,52 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// infoShown is what info answers. Lite: the first three.
-type infoShown struct {
+// infoAnswer is the answer of info. Lite: only the first three fields.
+type infoAnswer struct {
 	Name      string        `json:"name"`
 	Version   string        `json:"version"`
 	State     string        `json:"state"` // ready, starting, degraded
-	Session   *sessionShown `json:"session,omitempty"`
+	Session   *sessionUsage `json:"session,omitempty"`
 	Surface   string        `json:"surface,omitempty"`
 	Caller    string        `json:"caller,omitempty"`
 	Tier      string        `json:"tier,omitempty"`
 	Functions int           `json:"functions,omitempty"`
-	Sources   []sourceShown `json:"sources,omitempty"`
-	Limits    *limitsShown  `json:"limits,omitempty"`
-	Hidden    string        `json:"hidden,omitempty"`  // to administrators of all functions: what callers by default do not see
-	Unready   string        `json:"unready,omitempty"` // to administrators: why the server is not ready
+	Sources   []sourceState `json:"sources,omitempty"`
+	Limits    *callerLimits `json:"limits,omitempty"`
+	Hidden    string        `json:"hidden,omitempty"`  // for administrators of all functions: what other callers do not see
+	Unready   string        `json:"unready,omitempty"` // for administrators: why the server is not ready
 	Note      string        `json:"note,omitempty"`
 }
 
-// limitsShown are those of the caller; what is not bounded is left out.
-type limitsShown struct {
+// callerLimits are the caller's limits, without those that are unlimited.
+type callerLimits struct {
 	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
 	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
-	Calls          int `json:"calls,omitempty"`    // at once
-	Sessions       int `json:"sessions,omitempty"` // over HTTP, at once
+	Calls          int `json:"calls,omitempty"`    // at a time
+	Sessions       int `json:"sessions,omitempty"` // over HTTP, at a time
 }
 
-func (c *call) limitsShown() *limitsShown {
+func (c *call) callerLimits() *callerLimits {
 	o := &c.now.Options
-	limits := o.Limits(c.of.Token)
-	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(limits.Calls, 0)}
-	if c.of.Token { // without tokens the bound is for all callers together
+	limits := o.Limits(c.transportRequest.Token)
+	shown := &callerLimits{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(limits.Calls, 0)}
+	if c.transportRequest.Token { // without tokens all callers share the limit
 		shown.Sessions = limits.Sessions
 	}
 	return shown
 }
 
-// sourceShown is what a caller is told of a source.
-type sourceShown struct {
+// sourceState describes a source to a caller.
+type sourceState struct {
 	Name      string `json:"name"`
-	State     string `json:"state,omitempty"` // left out if it is ready
-	Since     string `json:"since,omitempty"` // when it went down, if it is retrying or failed
+	State     string `json:"state,omitempty"` // "": ready
+	Since     string `json:"since,omitempty"` // when it went down, if retrying or failed
 	Functions int    `json:"functions,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
 
-// infoArguments is what is asked of info.
+// infoArguments are the arguments of info.
 type infoArguments struct {
 	// True: name, version and state alone.
 	Lite bool `json:"lite"`
@@ -66,7 +66,7 @@ type infoArguments struct {
 	Runs bool `json:"runs"`
 }
 
-// info tells what this server is, and how its sources are.
+// info describes the server and its sources.
 func (c *call) info() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
 		return c.fetch()
@@ -80,14 +80,15 @@ func (c *call) info() *sdk.CallToolResult {
 		return c.runs()
 	}
 	o := c.now
-	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
+	shown := &infoAnswer{Name: o.Name, Version: o.Version, State: c.state()}
 	if !f.Lite {
-		shown.Session = c.spentShown()
+		shown.Session = c.sessionUsage()
 		shown.Surface, shown.Caller, shown.Tier = c.toolset.surface.String(), c.caller.ID, c.toolset.rights.Tier.String()
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
-		shown.Limits = c.limitsShown()
-		if o.Hidden != nil && c.toolset.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() { // who sees all
+		shown.Limits = c.callerLimits()
+		// The caller sees all functions.
+		if o.Hidden != nil && c.toolset.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() {
 			shown.Hidden = o.Hidden()
 		}
 		if o.Unready != nil && c.toolset.rights.Tier == steps.TierAdmin {
@@ -95,14 +96,14 @@ func (c *call) info() *sdk.CallToolResult {
 		}
 	}
 	result, _ := c.deliver(marshal(shown), 0)
-	if result.IsError && len(shown.Sources) > 0 { // it is too long, and what is too long cannot be kept
+	if result.IsError && len(shown.Sources) > 0 { // too long, and it cannot be stored
 		shown.Sources, shown.Note = nil, "the store of large results cannot be used now: the sources are left out, search names them"
 		result, _ = c.deliver(marshal(shown), 0)
 	}
 	return result
 }
 
-// state sums up the sources: starting while one is, degraded where one is down.
+// state summarizes the sources: starting while one is, degraded if one is down.
 func (c *call) state() string {
 	state := string(steps.StateReady)
 	for _, source := range c.view.Sources() {
@@ -116,10 +117,10 @@ func (c *call) state() string {
 	return state
 }
 
-// sources tells of the sources that the caller may know of.
-func (c *call) sources() []sourceShown {
+// sources describes the sources that the caller may know.
+func (c *call) sources() []sourceState {
 	view := c.view.Registry()
-	var shown []sourceShown
+	var shown []sourceState
 	for _, source := range c.view.Sources() {
 		n := 0
 		for name := range source.Functions {
@@ -130,7 +131,7 @@ func (c *call) sources() []sourceShown {
 		if source.State == steps.StateDisabled {
 			continue
 		}
-		one := sourceShown{Name: source.Name, Functions: n, Version: source.Version}
+		one := sourceState{Name: source.Name, Functions: n, Version: source.Version}
 		if source.State != steps.StateReady {
 			one.State = string(source.State)
 		}
@@ -145,12 +146,12 @@ func (c *call) sources() []sourceShown {
 	return shown
 }
 
-// maxDown is how many sources are told of in which nothing could be looked for.
+// maxDown bounds the listed sources that are down.
 const maxDown = 5
 
-// down tells of the sources in which nothing could be looked for.
-func (c *call) down() []sourceShown {
-	var down []sourceShown
+// downSources describes the sources that could not be searched.
+func (c *call) downSources() []sourceState {
+	var down []sourceState
 	for _, source := range c.sources() {
 		if source.Functions == 0 && source.State != "" && source.State != string(steps.StateIdle) {
 			source.Version, source.Since = "", ""
@@ -158,22 +159,22 @@ func (c *call) down() []sourceShown {
 		}
 	}
 	if more := len(down) - maxDown; more > 0 {
-		down = append(down[:maxDown], sourceShown{Name: "and " + itoa(more) + " more"})
+		down = append(down[:maxDown], sourceState{Name: "and " + itoa(more) + " more"})
 	}
 	return down
 }
 
-// shortened is the first line of what is wrong with a source.
+// shortened returns the first line of a fault's message.
 func shortened(f *fault.Error) string {
 	line, _, _ := strings.Cut(f.Message, "\n")
 	return fault.ClipRunes(line, 160)
 }
 
-// marshal writes a value as compact JSON, without the escapes that HTML would need.
+// marshal returns a value as compact JSON without HTML escapes.
 func marshal(value any) json.RawMessage {
 	encoded, err := rawjson.Marshal(value)
 	if err != nil {
-		panic(err) // none of the values of this package fails to encode
+		panic(err) // the values of this package always encode
 	}
 	return encoded
 }

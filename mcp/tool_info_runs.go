@@ -13,21 +13,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// runsShown is what info answers with runs.
-type runsShown struct {
-	Runs     []runShown    `json:"runs"` // the caller's own, the newest first
+// runsAnswer is the answer of info with runs.
+type runsAnswer struct {
+	Runs     []runSummary  `json:"runs"` // the caller's own, newest first
 	LastHour *history.Hour `json:"lastHour,omitempty"`
 	Note     string        `json:"note,omitempty"`
 }
 
-// runShown is one run of the caller's, without arguments and results.
-type runShown struct {
-	ID        string         `json:"run"` // what resume takes
+// runSummary is one of the caller's runs, without arguments and results.
+type runSummary struct {
+	ID        string         `json:"run"` // for resume
 	Status    journal.Status `json:"status"`
 	Code      fault.Code     `json:"code,omitempty"`
 	Chain     string         `json:"chain,omitempty"`
 	Key       string         `json:"key,omitempty"`
-	Functions []string       `json:"functions,omitempty"` // of those that the caller may use
+	Functions []string       `json:"functions,omitempty"` // those that the caller may use
 	Began     string         `json:"began"`
 	Millis    int            `json:"ms"`
 	Calls     int            `json:"calls"`
@@ -40,20 +40,22 @@ const (
 	maxRunsFunctions = 5
 )
 
-// runs tells a caller of its own runs, and administrators of all functions of all runs of the last hour.
+// runs lists the caller's own runs, and for administrators of all functions the totals of the last hour.
 func (c *call) runs() *sdk.CallToolResult {
 	j := c.now.Engine.Journal()
 	if j == nil {
-		return c.refuse(fault.New(fault.NotSupported, "nothing is remembered of runs here: the configuration says journal: {store: off}").Under("/runs"))
+		return c.refuse(fault.New(fault.NotSupported,
+			"nothing is remembered of runs here: the configuration says journal: {store: off}").Under("/runs"))
 	}
-	shown := &runsShown{Runs: []runShown{}}
+	shown := &runsAnswer{Runs: []runSummary{}}
 	var err, failed error
-	if c.of.Shared() {
-		shown.Note = "callers without tokens share one identity, and nobody is told of others' runs: a failed answer's resume names yours, or give each caller a token (access.tokens)"
+	if c.transportRequest.Shared() {
+		shown.Note = "callers without tokens share one identity, and nobody is told of others' runs: " +
+			"a failed answer's resume names yours, or give each caller a token (access.tokens)"
 	} else {
 		shown.Runs, err = c.ownRuns(j)
 	}
-	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // whether others exist or not
+	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // with or without other callers
 		shown.LastHour, failed = history.LastHour(c.ctx, j)
 	}
 	if err = errors.Join(err, failed); err != nil {
@@ -64,15 +66,17 @@ func (c *call) runs() *sdk.CallToolResult {
 	return result
 }
 
-func (c *call) ownRuns(j *journal.Journal) ([]runShown, error) {
+func (c *call) ownRuns(j *journal.Journal) ([]runSummary, error) {
 	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Limit: maxRunsShown})
-	list := make([]runShown, len(runs))
+	list := make([]runSummary, len(runs))
 	view := c.view.Registry()
 	for i := range runs {
 		r := &runs[i]
-		list[i] = runShown{ID: r.ID, Status: r.Status, Code: r.Code, Key: r.Key, Began: r.Began.UTC().Format(time.RFC3339), Millis: int(r.Millis),
-			Calls: r.Calls, Writes: r.Writes, Tokens: r.Tokens}
-		if !strings.HasPrefix(r.Chain, steps.ChainSource+".") || view.Has(r.Chain) { // a saved chain that it may use
+		list[i] = runSummary{
+			ID: r.ID, Status: r.Status, Code: r.Code, Key: r.Key, Began: r.Began.UTC().Format(time.RFC3339), Millis: int(r.Millis),
+			Calls: r.Calls, Writes: r.Writes, Tokens: r.Tokens,
+		}
+		if !strings.HasPrefix(r.Chain, steps.ChainSource+".") || view.Has(r.Chain) { // a saved chain that the caller may use
 			list[i].Chain = r.Chain
 		}
 		for _, name := range r.Functions {

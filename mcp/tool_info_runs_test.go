@@ -30,7 +30,7 @@ func TestInfoRuns(t *testing.T) {
 	hidden := othersFunction(w.all)
 	callers := knownCallers{"alice": matrixCaller("alice", steps.TierReadWrite, ""), "bob": matrixCaller("bob", steps.TierRead, ""), "root": matrixCaller("root", steps.TierAdmin, ""),
 		"part": matrixCaller("part", steps.TierAdmin, mixedSource+".*"), "narrowed": {ID: "root", Rights: steps.Rights{Tier: steps.TierRead}}}
-	url := w.served.behind(t, &transport.Access{Callers: callers})
+	url := w.testServer.serveAs(t, &transport.Access{Callers: callers})
 	clients := map[string]*rawClient{}
 	for name := range callers {
 		clients[name], _ = newRawClientWith(t, url, "chain", statelessVersion, name)

@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// rootObject is an input schema as clients take it: a plain object at its root, in which every array says what it holds. Alternatives
-// at the root, which some model APIs refuse and some clients drop the tool for, are left out: the call is checked against the whole
-// schema all the same.
+// rootObject returns an input schema that clients accept: a plain object at its root, with items in every array. It drops
+// alternatives at the root, which some model APIs refuse and for which some clients drop the tool; calls are checked against the
+// whole schema anyway.
 func rootObject(schema json.RawMessage) json.RawMessage {
 	root := gjson.ParseBytes(schema)
 	if !root.IsObject() {
@@ -24,7 +24,7 @@ func rootObject(schema json.RawMessage) json.RawMessage {
 		plain = plain && !root.Get(keyword).Exists()
 	}
 	if plain {
-		return mended(schema)
+		return repairSchema(schema)
 	}
 	members := map[string]json.RawMessage{}
 	properties := map[string]json.RawMessage{}
@@ -39,12 +39,12 @@ func rootObject(schema json.RawMessage) json.RawMessage {
 	if len(properties) > 0 {
 		members["properties"] = marshal(properties)
 	}
-	return mended(marshal(members))
+	return repairSchema(marshal(members))
 }
 
 var combining = []string{"oneOf", "anyOf", "allOf"}
 
-// collect gathers the properties of a schema and of its alternatives.
+// collect collects the properties of a schema and of its alternatives.
 func collect(schema gjson.Result, into map[string]json.RawMessage) {
 	schema.Get("properties").ForEach(func(key, value gjson.Result) bool {
 		if into[key.Str] == nil {
@@ -60,29 +60,30 @@ func collect(schema gjson.Result, into map[string]json.RawMessage) {
 	}
 }
 
-// mended is a schema that no client refuses a whole list of tools for: an array without `items` holds anything, dynamic
-// references, which few know, are left out, and descriptions are as long as those of tools.
-func mended(written json.RawMessage) json.RawMessage {
+// repairSchema changes what makes some clients refuse a list of tools: it adds missing items to arrays, drops dynamic references,
+// which few clients know, and shortens long descriptions.
+func repairSchema(written json.RawMessage) json.RawMessage {
 	if len(written) <= schema.MaxDescription && !bytes.Contains(written, []byte(`"array"`)) && !bytes.Contains(written, []byte(`"$dynamic`)) {
 		return written
 	}
-	return appendMended(nil, gjson.ParseBytes(written), 0)
+	return appendRepaired(nil, gjson.ParseBytes(written), 0)
 }
 
-// maxMended is how deep a schema is mended.
-const maxMended = 200
+// maxRepairDepth bounds the nesting of a repaired schema.
+const maxRepairDepth = 200
 
-// The keywords whose values are schemas, or hold them: what stands under others, such as `default`, is no schema.
+// Keywords whose values are schemas or contain them. Values of others, such as default, are data.
 var (
 	schemaKeywords = []string{
-		"items", "additionalItems", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not", "if", "then", "else",
+		"items", "additionalItems", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not",
+		"if", "then", "else",
 		"oneOf", "anyOf", "allOf", "prefixItems",
 	}
 	schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 
-func appendMended(out []byte, written gjson.Result, depth int) []byte {
-	if depth > maxMended || !written.IsObject() && !written.IsArray() {
+func appendRepaired(out []byte, written gjson.Result, depth int) []byte {
+	if depth > maxRepairDepth || !written.IsObject() && !written.IsArray() {
 		return append(out, written.Raw...)
 	}
 	end, first := byte('}'), true
@@ -100,11 +101,11 @@ func appendMended(out []byte, written gjson.Result, depth int) []byte {
 		}
 		first = false
 		switch {
-		case end == ']': // a list of schemas
-			out = appendMended(out, value, depth+1)
+		case end == ']': // an array of schemas
+			out = appendRepaired(out, value, depth+1)
 			return true
 		case slices.Contains(schemaKeywords, key.Str):
-			out = appendMended(append(append(out, key.Raw...), ':'), value, depth+1)
+			out = appendRepaired(append(append(out, key.Raw...), ':'), value, depth+1)
 		case slices.Contains(schemaMaps, key.Str) && value.IsObject():
 			out = append(append(out, key.Raw...), ':', '{')
 			named := false
@@ -113,7 +114,7 @@ func appendMended(out []byte, written gjson.Result, depth int) []byte {
 					out = append(out, ',')
 				}
 				named = true
-				out = appendMended(append(append(out, name.Raw...), ':'), one, depth+1)
+				out = appendRepaired(append(append(out, name.Raw...), ':'), one, depth+1)
 				return true
 			})
 			out = append(out, '}')
@@ -123,7 +124,8 @@ func appendMended(out []byte, written gjson.Result, depth int) []byte {
 			out = append(append(append(out, key.Raw...), ':'), value.Raw...)
 		}
 		hasItems = hasItems || key.Str == "items"
-		isArray = isArray || key.Str == "type" && (value.Str == "array" || slices.ContainsFunc(value.Array(), func(one gjson.Result) bool { return one.Str == "array" }))
+		isArray = isArray || key.Str == "type" &&
+			(value.Str == "array" || slices.ContainsFunc(value.Array(), func(one gjson.Result) bool { return one.Str == "array" }))
 		return true
 	})
 	if isArray && !hasItems {
@@ -135,9 +137,12 @@ func appendMended(out []byte, written gjson.Result, depth int) []byte {
 // withFetch adds the fields of a fetch to a schema that does not declare them.
 func withFetch(schema json.RawMessage) json.RawMessage {
 	properties := json.RawMessage(gjson.GetBytes(schema, "properties").Raw)
-	own := gjson.GetBytes(taken("chain").InputSchema, "properties")
+	own := gjson.GetBytes(schemaOfTool("chain").InputSchema, "properties")
 	for _, name := range fetchFields {
-		if field := own.Get(name); field.Exists() && !gjson.GetBytes(properties, gjson.Escape(name)).Exists() && name != "budget" && name != "lite" {
+		if name == "budget" || name == "lite" || gjson.GetBytes(properties, gjson.Escape(name)).Exists() {
+			continue
+		}
+		if field := own.Get(name); field.Exists() {
 			properties = raw.With(properties, name, json.RawMessage(field.Raw))
 		}
 	}

@@ -14,45 +14,44 @@ import (
 	"github.com/onecall-mcp/onecall/steps/search"
 )
 
-// Bounds of what a search is asked and answers.
+// Limits of a search and its answer.
 const (
-	searchPage   = 10   // functions of a page
-	searchTokens = 2000 // of an answer without schemas
-	noteTokens   = 40   // of it, for what is added at the end
+	searchPage   = 10   // functions per page
+	searchTokens = 2000 // tokens of an answer without schemas
+	noteTokens   = 40   // tokens reserved for notes at the end
 	maxQuery     = 4096 // bytes
-	maxName      = 100  // characters of a name that is told back
-	maxNearest   = 20   // unknown names that are told what is near
+	maxName      = 100  // characters of an echoed name
+	maxNearest   = 20   // unknown names with suggestions
 )
 
-// How long a search waits for sources that are starting: if it has found something, and if it has not.
+// How long a search waits for sources that are starting: with hits, and without.
 const (
 	searchPause = 2 * time.Second
 	searchWait  = 5 * time.Second
 )
 
-// searched is the index over all functions, made again after they have changed. A caller is shown only what is in its
-// view.
-type searched struct {
-	mu    sync.Mutex
-	of    *steps.Registry
-	index *search.Index
+// searchIndex indexes all functions, again after each change. Callers see only the hits in their view.
+type searchIndex struct {
+	mu       sync.Mutex
+	registry *steps.Registry
+	index    *search.Index
 }
 
-func (s *searched) over(r *steps.Registry) *search.Index {
+func (s *searchIndex) forRegistry(r *steps.Registry) *search.Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of != r {
-		s.of, s.index = r, search.New(r)
+	if s.registry != r {
+		s.registry, s.index = r, search.New(r)
 	}
 	return s.index
 }
 
-// searchArguments is what is asked of search.
+// searchArguments are the arguments of search.
 type searchArguments struct {
 	// Words; none: the sources.
 	Query string `json:"query" tool:""`
 	// Describes these in full instead.
-	Names []string `json:"names" most:"100" tool:""`
+	Names []string `json:"names" max:"100" tool:""`
 	// True: input and output schemas.
 	Schema bool `json:"schema" tool:""`
 	// True: also signatures that were given before in this session.
@@ -63,7 +62,7 @@ type searchArguments struct {
 	Page int `json:"page"`
 }
 
-// search finds functions by words, or describes those that are named.
+// search finds functions by words, or describes named ones.
 func (c *call) search() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
 		return c.fetch()
@@ -89,7 +88,7 @@ func (c *call) search() *sdk.CallToolResult {
 	default:
 		c.rank(found, &f)
 	}
-	if found.nothing() {
+	if found.isEmpty() {
 		found.Note = "nothing fits: use other words, or none for a list of the sources"
 	}
 	tokens := searchTokens
@@ -98,44 +97,44 @@ func (c *call) search() *sdk.CallToolResult {
 	}
 	result, whole := c.deliver(marshal(found), tokens)
 	if whole {
-		for _, entry := range found.given {
-			c.session.learn(entry, f.Names != nil || summedUp(entry))
+		for _, entry := range found.signatures {
+			c.session.learn(entry, f.Names != nil || summaryIsAll(entry))
 		}
 	}
 	return result
 }
 
-// findings are what search answers.
+// findings is the answer of search.
 type findings struct {
-	Onecall   map[string]json.RawMessage `json:"onecall,omitempty"` // its own tools
-	Sources   []sourceShown              `json:"sources,omitempty"`
+	Onecall   map[string]json.RawMessage `json:"onecall,omitempty"` // builtin tools
+	Sources   []sourceState              `json:"sources,omitempty"`
 	Functions []json.RawMessage          `json:"functions,omitempty"`
-	Known     []string                   `json:"known,omitempty"` // whose signatures were given before
-	Unknown   []unknownShown             `json:"unknown,omitempty"`
-	More      int                        `json:"more,omitempty"` // matches after this page
+	Known     []string                   `json:"known,omitempty"` // the client already has their signatures
+	Unknown   []unknownName              `json:"unknown,omitempty"`
+	More      int                        `json:"more,omitempty"` // hits after this page
 	Note      string                     `json:"note,omitempty"`
-	Down      []sourceShown              `json:"down,omitempty"`
+	Down      []sourceState              `json:"down,omitempty"`
 
-	given []*steps.Entry // whose signatures stand in functions
+	signatures []*steps.Entry // functions with signatures in the answer
 }
 
-// unknownShown is a name that is no function's.
-type unknownShown struct {
+// unknownName is a name without a function.
+type unknownName struct {
 	Name    string   `json:"name"`
 	Nearest []string `json:"nearest,omitempty"`
 	Message string   `json:"message,omitempty"`
 }
 
-// nothing reports whether there is nothing to tell.
-func (f *findings) nothing() bool {
+// isEmpty reports whether nothing was found.
+func (f *findings) isEmpty() bool {
 	return f.Note == "" && f.Functions == nil && f.Onecall == nil && f.Sources == nil && f.Known == nil && f.Unknown == nil
 }
 
-// rank finds one page of the functions that fit the words best.
+// rank finds one page of the best hits.
 func (c *call) rank(found *findings, f *searchArguments) {
-	hits := c.ranked(f.Query, searchPause)
+	hits := c.hits(f.Query, searchPause)
 	if len(hits) == 0 {
-		hits = c.ranked(f.Query, searchWait)
+		hits = c.hits(f.Query, searchWait)
 	}
 	start := min((f.Page-1)*searchPage, len(hits))
 	end := min(start+searchPage, len(hits))
@@ -143,7 +142,7 @@ func (c *call) rank(found *findings, f *searchArguments) {
 	for _, hit := range hits[start:end] {
 		entries = append(entries, hit.Entry)
 	}
-	found.Down, found.More = c.down(), len(hits)-end
+	found.Down, found.More = c.downSources(), len(hits)-end
 	switch {
 	case found.More > 0:
 		found.Note = "page " + itoa(f.Page+1) + " has the next"
@@ -153,24 +152,24 @@ func (c *call) rank(found *findings, f *searchArguments) {
 	c.show(found, entries, f)
 }
 
-// ranked are all functions of the caller's that fit, once no source is starting, or after patience.
-func (c *call) ranked(query string, patience time.Duration) []search.Hit {
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
+// hits returns the caller's functions that match, once no source is starting or the timeout is over.
+func (c *call) hits(query string, timeout time.Duration) []search.Hit {
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	view := steps.Await(ctx, c.view, nil)
 	all := c.index(view)
 	return all.Find(query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
 }
 
-// index is what is searched: all functions, or those of the client's own sessions with upstreams if they differ.
+// index returns the index to search: all functions, or those of the client's own view.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if own := c.own; own != nil && view != c.toolset.view().Registry() {
-		return own.searched.over(view)
+	if own := c.clientView; own != nil && view != c.toolset.view().Registry() {
+		return own.searchIndex.forRegistry(view)
 	}
-	return c.toolset.server.searched.over(c.now.Catalog.Registry())
+	return c.toolset.server.searchIndex.forRegistry(c.now.Catalog.Registry())
 }
 
-// describe tells of the functions that are named, and of what onecall's own tools take.
+// describe describes named functions and builtin tools.
 func (c *call) describe(found *findings, f *searchArguments) {
 	view := c.await(f.Names)
 	var entries []*steps.Entry
@@ -187,11 +186,11 @@ func (c *call) describe(found *findings, f *searchArguments) {
 			entries = append(entries, entry)
 			continue
 		}
-		unknown := unknownShown{Name: fault.ClipRunes(name, maxName)}
+		unknown := unknownName{Name: fault.ClipRunes(name, maxName)}
 		switch g, ok := fault.As(err); {
 		case len(found.Unknown) >= maxNearest:
-		case steps.Down(c.view, name) != nil:
-			unknown.Message = shortened(steps.Down(c.view, name))
+		case steps.Unavailable(c.view, name) != nil:
+			unknown.Message = shortened(steps.Unavailable(c.view, name))
 		case ok:
 			unknown.Nearest = g.Nearest
 		}
@@ -200,7 +199,7 @@ func (c *call) describe(found *findings, f *searchArguments) {
 	c.show(found, entries, f)
 }
 
-// await gives the view once it has the names, or no source is starting any more.
+// await returns the view once it has the names, or no source is starting.
 func (c *call) await(names []string) *steps.Registry {
 	return steps.Await(c.ctx, c.view, func(now *steps.Registry) bool {
 		for _, name := range names {
@@ -212,8 +211,7 @@ func (c *call) await(names []string) *steps.Registry {
 	})
 }
 
-// show adds functions in the form that is asked for. Where not all of it fits, descriptions give way to summaries, and
-// those to names.
+// show adds functions in the requested form. If space runs out, descriptions are replaced by summaries, and those by names.
 func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments) {
 	if f.Lite && !f.Schema {
 		for _, entry := range entries {
@@ -233,9 +231,9 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments)
 			found.Note = "again:true repeats"
 			continue
 		}
-		shown := marshal(signed(entry, entry.Summary()))
+		shown := marshal(signatureLine(entry, entry.Summary()))
 		if f.Names != nil {
-			if whole := marshal(signed(entry, entry.Spec().Description)); count.Count(whole, left) <= left {
+			if whole := marshal(signatureLine(entry, entry.Spec().Description)); count.Count(whole, left) <= left {
 				shown = whole
 			}
 		}
@@ -246,12 +244,12 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments)
 			continue
 		}
 		left -= cost
-		found.Functions, found.given = append(found.Functions, shown), append(found.given, entry)
+		found.Functions, found.signatures = append(found.Functions, shown), append(found.signatures, entry)
 	}
 }
 
-// signed is a function on one line: how to call it, what it does to the world if it does not only read, and what for.
-func signed(entry *steps.Entry, description string) string {
+// signatureLine returns a function on one line: signature, effect unless it only reads, and description.
+func signatureLine(entry *steps.Entry, description string) string {
 	text := entry.Signature()
 	if effect := entry.Spec().Effect; effect != steps.Read {
 		text += " [" + effect.String() + "]"
@@ -262,25 +260,27 @@ func signed(entry *steps.Entry, description string) string {
 	return text
 }
 
-// summedUp reports whether a summary is all that there is to say of a function.
-func summedUp(entry *steps.Entry) bool {
+// summaryIsAll reports whether the summary is the whole description.
+func summaryIsAll(entry *steps.Entry) bool {
 	return strings.TrimSuffix(strings.TrimSpace(entry.Spec().Description), ".") == entry.Summary()
 }
 
-// functionShown is a function with all that is known of it.
-type functionShown struct {
+// functionDetails is a function with its schemas.
+type functionDetails struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
 	Effect       string          `json:"effect"`
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	Seen         json.RawMessage `json:"seen,omitempty"` // the shape of the results so far, where no output schema is declared
+	Seen         json.RawMessage `json:"seen,omitempty"` // shape of earlier results, without an output schema
 }
 
-func schemaOf(entry *steps.Entry) functionShown {
+func schemaOf(entry *steps.Entry) functionDetails {
 	spec := entry.Spec()
-	shown := functionShown{Name: spec.Name, Description: spec.Description, Effect: spec.Effect.String(), InputSchema: spec.Input, OutputSchema: spec.Output}
-	if seen := entry.Seen(); seen != nil {
+	shown := functionDetails{
+		Name: spec.Name, Description: spec.Description, Effect: spec.Effect.String(), InputSchema: spec.Input, OutputSchema: spec.Output,
+	}
+	if seen := entry.ResultShape(); seen != nil {
 		shown.Seen = seen.Schema
 	}
 	return shown

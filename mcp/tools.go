@@ -14,50 +14,54 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// instructions tell a client's model what this server is for: internal/gen writes them from docs/agents.md.
+// instructions tell a client's model what this server is for; internal/gen writes them from docs/agents.md.
 //
 //go:embed instructions.txt
 var instructions string
 
-// ownTool is a tool that every surface has. What it takes is in tools.json.
-type ownTool struct {
+// builtinTool is a tool on every surface. Its schema is in tools.json.
+type builtinTool struct {
 	name, title, description string
 	answer                   func(*call) *sdk.CallToolResult
 }
 
-// ownTools are the tools of every surface, as clients read them. Each word is paid for by every session of every client:
-// TestToolSizes bounds them, and TestToolExample runs the example in them.
-var ownTools = []ownTool{
+// builtinTools are the tools on every surface, as clients read them. Every session pays for each word: TestToolSizes bounds them,
+// and TestToolExample runs the example.
+var builtinTools = []builtinTool{
 	{
 		"chain", "Chain", "Run function calls as one pipeline. Only the last result, or `return`, comes back.\n" +
-			"In args and return, a string that is exactly \"$0.items[0].id\" becomes that value of step 0's result. Also $prev, $item (in forEach), a step's id; " +
+			"In args and return, a string that is exactly \"$0.items[0].id\" becomes that value of step 0's result. " +
+			"Also $prev, $item (in forEach), a step's id; " +
 			"[-1] is the last, [*] maps. Inside longer text write ${$0.name}; $$ is a dollar.\n" +
-			`Example: {"steps":[{"fn":"fs.find","args":{"pattern":"*.md"}},{"fn":"fs.cat","forEach":"$0.files","args":{"path":"$item","head":3}}],"return":"$1[*].text"}` +
+			`Example: {"steps":[{"fn":"fs.find","args":{"pattern":"*.md"}},` +
+			`{"fn":"fs.cat","forEach":"$0.files","args":{"path":"$item","head":3}}],"return":"$1[*].text"}` +
 			"\nA large result of any tool is a preview with a continuation_token: send it with a mode.", (*call).run,
 	},
 	{"search", "Search", "Find functions by words. names: just these (\"chain\": all its fields); schema: whole schemas.", (*call).search},
 	{"info", "Info", "Version, sources, limits.", (*call).info},
 }
 
-// readTool runs chains which only read, where Options.ReadTool has it. It takes what chain does.
-var readTool = ownTool{"chain_read", "Chain that only reads", "As chain, with the same arguments, of functions that only read.", (*call).chainRead}
-
-// isOwn reports whether a name is that of a tool of every surface.
-func isOwn(name string) bool {
-	return slices.ContainsFunc(ownTools, func(t ownTool) bool { return t.name == name })
+// readTool runs chains that only read (Options.ReadTool). It takes the arguments of chain.
+var readTool = builtinTool{
+	"chain_read", "Chain that only reads", "As chain, with the same arguments, of functions that only read.", (*call).chainRead,
 }
 
-// hostHints have a host that defers tools not defer these: they are how the others are found.
+// isBuiltin reports whether name is a builtin tool.
+func isBuiltin(name string) bool {
+	return slices.ContainsFunc(builtinTools, func(t builtinTool) bool { return t.name == name })
+}
+
+// hostHints keep hosts from deferring these tools: the others are found through them.
 var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
-// reach is what a caller can do to the world.
+// reach is what a caller can affect.
 type reach struct {
-	writes   bool // something that it may use does more than read
+	writes   bool // some function does more than read
 	destroys bool
-	outside  bool // something that it may use may reach beyond this machine
+	outside  bool // some function may reach beyond this machine
 }
 
-// reachOf sums up the functions of a view. Of a source whose functions are not known it counts what the caller could use of it.
+// reachOf returns the reach of a view. For sources whose functions are not known it assumes whatever the caller could use.
 func reachOf(view *steps.View) (can reach) {
 	add := func(spec *steps.Spec) {
 		can.writes = can.writes || spec.Effect != steps.Read
@@ -67,9 +71,9 @@ func reachOf(view *steps.View) (can reach) {
 	for _, entry := range view.Registry().All() {
 		add(entry.Spec())
 	}
-	for _, source := range steps.Absent(view) {
+	for _, source := range steps.AbsentSources(view) {
 		for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
-			if spec := view.Could(source, effect); spec != nil {
+			if spec := view.SampleSpec(source, effect); spec != nil {
 				add(spec)
 			}
 		}
@@ -77,35 +81,35 @@ func reachOf(view *steps.View) (can reach) {
 	return can
 }
 
-// owned lists the own tools for a caller that can do so much.
-func (f *toolset) owned(can reach) []*tool {
+// listBuiltins returns the builtin tools for a caller's reach.
+func (f *toolset) listBuiltins(can reach) []*tool {
 	var tools []*tool
-	add := func(t *ownTool, schema json.RawMessage, hints map[string]bool) {
+	add := func(t *builtinTool, schema json.RawMessage, hints map[string]bool) {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
 		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: raw.Before(marshal(shown), "annotations", marshal(hints))})
 	}
 	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": can.outside}
-	for i := range ownTools {
-		t := &ownTools[i]
+	for i := range builtinTools {
+		t := &builtinTools[i]
 		if t.name != "chain" {
-			add(t, taken(t.name).InputSchema, map[string]bool{"readOnlyHint": true})
+			add(t, schemaOfTool(t.name).InputSchema, map[string]bool{"readOnlyHint": true})
 			continue
 		}
-		schema, hints := f.hoisted(taken(t.name).InputSchema), reads
+		schema, hints := f.withHoisted(schemaOfTool(t.name).InputSchema), reads
 		if can.writes {
 			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": can.destroys, "openWorldHint": can.outside}
 		}
 		add(t, schema, hints)
-		if f.server != nil && f.server.o().ReadTool {
+		if f.server != nil && f.server.opts().ReadTool {
 			add(&readTool, schema, reads)
 		}
 	}
 	return tools
 }
 
-// hoisted declares the names that stand beside a chain's fields.
-func (f *toolset) hoisted(schema json.RawMessage) json.RawMessage {
-	if f.server == nil || len(f.server.o().Hoist) == 0 {
+// withHoisted declares the names that chains take beside their own fields.
+func (f *toolset) withHoisted(schema json.RawMessage) json.RawMessage {
+	if f.server == nil || len(f.server.opts().Hoist) == 0 {
 		return schema
 	}
 	var root map[string]json.RawMessage
@@ -113,7 +117,7 @@ func (f *toolset) hoisted(schema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(schema, &root) != nil || json.Unmarshal(root["properties"], &properties) != nil {
 		panic("the schema of chain is part of the program")
 	}
-	for _, name := range f.server.o().Hoist {
+	for _, name := range f.server.opts().Hoist {
 		properties[name] = json.RawMessage(`{}`)
 	}
 	root["properties"] = marshal(properties)
@@ -126,18 +130,18 @@ func (c *call) chainRead() *sdk.CallToolResult {
 	return c.run()
 }
 
-// offer is what the toolset shows of a view's functions.
+// offer returns the toolset's tools for a view.
 func (f *toolset) offer(view *steps.View) *Tools {
 	functions := view.Registry()
-	o := &Tools{of: functions, tools: f.owned(reachOf(view)), byName: map[string]*tool{}}
+	o := &Tools{registry: functions, tools: f.listBuiltins(reachOf(view)), byName: map[string]*tool{}}
 	reserved := []string{readTool.name}
-	for _, t := range ownTools {
+	for _, t := range builtinTools {
 		reserved = append(reserved, t.name)
 	}
 	rest := functions.All()
 	var arranged *groups.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {
-		arranged = f.server.o().Dispatch.Arrange(functions)
+		arranged = f.server.opts().Dispatch.Arrange(functions)
 		for _, d := range arranged.Dispatchers {
 			o.tools = append(o.tools, f.dispatcher(d))
 			reserved = append(slices.Clip(reserved), d.Name)
@@ -169,7 +173,7 @@ func (f *toolset) offer(view *steps.View) *Tools {
 	return o
 }
 
-// savedTools are the saved chains that are tools on every surface, without those that are shown anyway.
+// savedTools returns the saved chains that are tools on every surface, without those already shown.
 func savedTools(all, shown []*steps.Entry) (list []*steps.Entry) {
 	for _, entry := range all {
 		if saved := entry.Spec().Saved; saved != nil && saved.Tool && !slices.Contains(shown, entry) {

@@ -18,35 +18,36 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// toolset is what callers of the same rights see on one surface: the tools, of the functions that they may use. All their
-// sessions share it.
+// toolset is what callers of the same rights see on one surface. All their sessions share it.
 type toolset struct {
 	server  *Server
 	rights  steps.Rights
 	surface Surface
 
-	begun   sync.Once    // it shows its tools
-	used    int          // the number of the generation in which it was looked for last; guarded by Server.mu
-	running atomic.Int64 // requests that it answers
+	fillOnce sync.Once    // fills the toolset
+	lastUsed int          // number of the generation that used it last; guarded by Server.mu
+	running  atomic.Int64 // running requests
 
 	snapshotMu sync.Mutex
 	snapshot   *viewSnapshot // of the generation that was asked for last
 
-	stateful  *sdk.Server // for clients with sessions
-	stateless *sdk.Server // for the others
-	shared    *variant    // what clients without sessions see for themselves; nil: what all see
+	stateful                        *sdk.Server       // for clients with sessions
+	stateless                       *sdk.Server       // for the others
+	answerStateful, answerStateless sdk.MethodHandler // handle direct calls
+	serverInfo                      []byte            // see Options.serverInfoMeta
+	sharedView                      *clientView       // view of clients without sessions; nil: they see what all clients see
 
-	refreshing sync.Mutex        // never taken by a call that only looks for its tool
-	of         *steps.Registry   // that the tools were made of
-	listed     map[string][]byte // what is listed of each tool, by name
+	refreshing sync.Mutex        // not held by calls that only look up their tool
+	registry   *steps.Registry   // the registry that the tools were made from
+	listed     map[string][]byte // listed form of each tool, by name
 
-	mu      sync.Mutex
-	offered *Tools
-	prompts map[string]prompt // by name
-	present map[string]bool   // the tools that the protocol's servers have
+	mu         sync.Mutex
+	offered    *Tools
+	prompts    map[string]prompt // by name
+	registered map[string]bool   // tools that the SDK's servers have
 }
 
-// tool is a tool as clients see it, and what answers its calls.
+// tool is a tool with its handler.
 type tool struct {
 	*sdk.Tool
 	listed     json.RawMessage // as clients read it
@@ -55,22 +56,23 @@ type tool struct {
 }
 
 func (s *Server) newToolset(r steps.Rights, surface Surface) *toolset {
-	f := &toolset{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
+	f := &toolset{server: s, rights: r, surface: surface, listed: map[string][]byte{}, registered: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
-	f.shared = f.open(nil)
+	f.answerStateful, f.answerStateless, f.serverInfo = f.directHandler(true), f.directHandler(false), s.opts().serverInfoMeta()
+	f.sharedView = f.openView(nil)
 	return f
 }
 
-// newSDK makes the protocol's server for clients with or without sessions.
+// newSDK returns the SDK's server for clients with or without sessions.
 func (f *toolset) newSDK(sessions bool) *sdk.Server {
-	o := f.server.o()
+	o := f.server.opts()
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
 		Logger:       transport.SDKLog(o.Log),
 		PageSize:     pageSize,
-		// What upstreams add is told to each client as it is then.
+		// Clients learn of upstreams' further capabilities when they connect.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
-		// What one caller may see is no other's business.
+		// Callers may see different things.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if sessions {
@@ -80,18 +82,17 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.attend(sessions), f.passIn)
-	server.AddSendingMiddleware(f.passOut)
+	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.prepare(sessions), f.receiveRaw)
+	server.AddSendingMiddleware(f.sendRaw)
 	return server
 }
 
-// pageSize is how many tools one page of a list holds: a client that does not ask for the second page should miss
-// nothing.
+// pageSize is the page size of tools/list, so large that clients which do not read further pages miss nothing.
 const pageSize = 100_000
 
-// attend has what is listed wait for sources that are starting. Why a source is not there is for operators, who are the callers of
-// the highest tier, and for the one user of a server whose callers have no tokens. Others read what they can do about it.
-func (f *toolset) attend(sessions bool) sdk.Middleware {
+// prepare is the middleware that makes lists wait for starting sources, and hides why a source is down from callers other than
+// administrators and the single user of a server without tokens.
+func (f *toolset) prepare(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			f.running.Add(1)
@@ -102,17 +103,17 @@ func (f *toolset) attend(sessions bool) sdk.Middleware {
 			}
 			switch method {
 			case "tools/list", "prompts/list":
-				f.settle(ctx)
+				f.awaitTools(ctx)
 			case "tools/call":
-				if f.lists() {
-					f.settleFor(ctx, req)
+				if f.dependsOnFunctions() {
+					f.awaitTool(ctx, req)
 				}
 			case "logging/setLevel":
 				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && r.Session != nil {
 					sessionOf(r).setLevel(params.Level)
 				}
 			}
-			if refused := transport.Revoked(ctx); refused != nil { // while it waited
+			if refused := transport.Revoked(ctx); refused != nil { // revoked while it waited
 				return nil, refused
 			}
 			result, err := next(ctx, method, req)
@@ -124,8 +125,8 @@ func (f *toolset) attend(sessions bool) sdk.Middleware {
 	}
 }
 
-// withoutListChanges are the capabilities that are declared to a client of a version with sessions, of which this process has none: nothing
-// reaches it outside of its requests. A client of a version without sessions is told of changes if it listens.
+// withoutListChanges removes list changes from the capabilities for a client of a version with sessions that has none here:
+// nothing reaches it outside of its requests. A client of a version without sessions can listen for changes.
 func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	if c == nil {
 		return nil
@@ -143,13 +144,13 @@ func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	return &own
 }
 
-// listWait is how long a list of tools waits for sources that are starting; clients are told of what comes later. Many
-// give a server ten seconds in all to greet them and to list its tools.
+// listWait bounds how long a list of tools waits for sources that are starting; clients are notified of later ones. Many clients
+// allow ten seconds in all for the handshake and the list.
 const listWait = 5 * time.Second
 
-// settle waits for sources that are starting if that changes the list of tools, and brings the list up to date.
-func (f *toolset) settle(ctx context.Context) {
-	if f.lists() {
+// awaitTools waits for starting sources if they affect the list of tools, and updates it.
+func (f *toolset) awaitTools(ctx context.Context) {
+	if f.dependsOnFunctions() {
 		ctx, cancel := context.WithTimeout(ctx, listWait)
 		defer cancel()
 		steps.Await(ctx, f.view(), nil)
@@ -157,14 +158,14 @@ func (f *toolset) settle(ctx context.Context) {
 	}
 }
 
-// lists reports whether the tools depend on the functions: on every surface but chain, and where there are saved chains.
-func (f *toolset) lists() bool {
+// dependsOnFunctions reports whether the tools depend on the functions: on every surface but chain, and with saved chains.
+func (f *toolset) dependsOnFunctions() bool {
 	return f.surface != SurfaceChain ||
-		slices.ContainsFunc(f.server.o().Catalog.Sources(), func(s steps.SourceInfo) bool { return s.Name == steps.ChainSource })
+		slices.ContainsFunc(f.server.opts().Catalog.Sources(), func(s steps.SourceInfo) bool { return s.Name == steps.ChainSource })
 }
 
-// settleFor does so for the call of a tool that is not listed yet.
-func (f *toolset) settleFor(ctx context.Context, req sdk.Request) {
+// awaitTool waits for the tool of a call that is not listed yet.
+func (f *toolset) awaitTool(ctx context.Context, req sdk.Request) {
 	params, ok := req.GetParams().(*sdk.CallToolParamsRaw)
 	if !ok || f.shows(params.Name) {
 		return
@@ -179,26 +180,26 @@ func (f *toolset) settleFor(ctx context.Context, req sdk.Request) {
 func (f *toolset) shows(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.present[name]
+	return f.registered[name]
 }
 
-// have takes note of whether the protocol's servers have a tool.
-func (f *toolset) have(name string, present bool) {
+// setRegistered records whether the SDK's servers have a tool.
+func (f *toolset) setRegistered(name string, present bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.present[name] = present
+	f.registered[name] = present
 }
 
-// refresh brings the tools up to date with the functions. Clients with sessions are told if the list has changed.
+// refresh updates the tools from the functions. The SDK notifies clients with sessions if the list has changed.
 func (f *toolset) refresh() {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()
 	view := f.view()
-	if f.of == view.Registry() {
+	if f.registry == view.Registry() {
 		return
 	}
 	offered := f.offer(view)
-	f.of = offered.of
+	f.registry = offered.registry
 	gone := make(map[string]bool, len(f.listed))
 	for name := range f.listed {
 		gone[name] = true
@@ -206,24 +207,24 @@ func (f *toolset) refresh() {
 	f.mu.Lock()
 	f.offered = offered
 	f.mu.Unlock()
-	f.refreshPrompts(offered.of)
+	f.refreshPrompts(offered.registry)
 	for _, t := range offered.tools {
 		delete(gone, t.Name)
 		if bytes.Equal(t.listed, f.listed[t.Name]) {
 			continue
 		}
 		if err := f.add(t.Tool); err != nil {
-			f.server.o().Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
+			f.server.opts().Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
 			continue
 		}
 		f.listed[t.Name] = t.listed
-		f.have(t.Name, true)
+		f.setRegistered(t.Name, true)
 	}
 	names := make([]string, 0, len(gone))
 	for name := range gone {
 		names = append(names, name)
 		delete(f.listed, name)
-		f.have(name, false)
+		f.setRegistered(name, false)
 	}
 	if len(names) > 0 {
 		f.stateful.RemoveTools(names...)
@@ -231,7 +232,7 @@ func (f *toolset) refresh() {
 	}
 }
 
-// add shows one tool. The protocol's library panics on schemas that it does not take.
+// add registers one tool. The SDK panics on schemas that it does not accept.
 func (f *toolset) add(t *sdk.Tool) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -43,11 +43,11 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, func(o *Options) { o.Surface, o.Processed = SurfaceFlat, true })
-			late := &starting{shop: newShop()}
+			late := &startingSource{shop: newShop()}
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
 			}
-			url := s.behind(t, test.first)
+			url := s.serveAs(t, test.first)
 			headers, meta := mcptest.Header{"Authorization": "Bearer ann"}, ""
 			if test.stateless {
 				meta = now
@@ -153,7 +153,7 @@ func TestToolsetsAtReloads(t *testing.T) {
 		})
 	}
 	for range 50 {
-		o := *s.o()
+		o := *s.opts()
 		if _, err := s.Reload(&o, nil); err != nil {
 			t.Fatal(err)
 		}

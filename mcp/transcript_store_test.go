@@ -116,14 +116,14 @@ func (badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
 	return nil, fault.New(fault.Denied, "unknown")
 }
 
-// saved is a source of saved chains.
-type saved []steps.Function
+// savedChains is a source of saved chains.
+type savedChains []steps.Function
 
-func (s saved) Functions() []steps.Function { return s }
-func (saved) Close() error                  { return nil }
+func (s savedChains) Functions() []steps.Function { return s }
+func (savedChains) Close() error                  { return nil }
 
 // savedIn are the saved chains of an object, by name.
-func savedIn(t *testing.T, object gjson.Result) (list saved) {
+func savedIn(t *testing.T, object gjson.Result) (list savedChains) {
 	t.Helper()
 	object.ForEach(func(name, text gjson.Result) bool {
 		fn, faults := chain.Saved(name.String(), []byte(text.Raw), &chain.Options{})

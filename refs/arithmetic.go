@@ -11,17 +11,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// exactFloat is up to where every integer is a floating point number.
+// exactFloat is the limit up to which float64 represents every integer.
 const exactFloat = 1 << 53
 
-// operators are the arithmetic of expressions by their guard functions. Integers have 64 bits: a result that has more is an
-// error, and so is one that floating point would round.
+// operators maps arithmetic operators to their guard functions. Integers have 64 bits: a result that overflows, or that
+// floating point would round, is an error.
 var operators = map[string]string{"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "^": "power"}
 
-// integers computes with two integers, or leaves them to floating point: nil.
+// integers computes with two integers; nil leaves them to floating point.
 type integers func(a, b int) (any, error)
 
-// arithmetic is an operator: exact on integers, on all else what expr-lang's is.
+// arithmetic returns an operator that is exact on integers and is expr-lang's on all other values.
 func arithmetic(exact integers, other func(a, b any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
 		a, isInt := args[0].(int)
@@ -43,16 +43,18 @@ func arithmetic(exact integers, other func(a, b any) any) function {
 	}
 }
 
-// precise reports an operand that is large, or that floating point would round.
+// precise returns an error if an operand is a bigInteger, or would be rounded by floating point.
 func precise(operands ...any) error {
 	for _, operand := range operands {
 		switch n := operand.(type) {
 		case int:
 			if magnitude(n) > exactFloat {
-				return fault.New(fault.BadExpression, "%d is too large for floating point, which would round it. Compute with integers, or pass it on by a reference.", n)
+				return fault.New(fault.BadExpression,
+					"%d is too large for floating point, which would round it. Compute with integers, or pass it on by a reference.", n)
 			}
-		case large:
-			return fault.New(fault.BadExpression, "%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(n.text))
+		case bigInteger:
+			return fault.New(fault.BadExpression,
+				"%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(n.text))
 		}
 	}
 	return nil
@@ -91,7 +93,7 @@ func multiplyIntegers(a, b int) (any, error) {
 	return a * b, nil
 }
 
-// divideIntegers divides integers that floating point would round, if there is no rest.
+// divideIntegers divides integers that floating point would round, if there is no remainder.
 func divideIntegers(a, b int) (any, error) {
 	switch {
 	case magnitude(a) <= exactFloat && magnitude(b) <= exactFloat || b == 0 || a%b != 0:
@@ -118,11 +120,11 @@ func powerOfIntegers(a, b int) (any, error) {
 
 var addNumbers = arithmetic(addIntegers, runtime.Add)
 
-// add is + of numbers, texts, dates.
+// add implements + for numbers, texts and dates.
 func add(e *evaluation, args []any) (any, error) {
 	if s, ok := args[0].(string); ok {
 		if t, ok := args[1].(string); ok {
-			if err := e.hold(len(s) + len(t)); err != nil {
+			if err := e.chargeValue(len(s) + len(t)); err != nil {
 				return nil, err
 			}
 		}
@@ -130,7 +132,7 @@ func add(e *evaluation, args []any) (any, error) {
 	return addNumbers(e, args)
 }
 
-// negate is unary minus.
+// negate implements unary minus.
 func negate(_ *evaluation, args []any) (any, error) {
 	if args[0] == math.MinInt {
 		return nil, overflow()
@@ -144,14 +146,15 @@ func sum(e *evaluation, args []any) (any, error) {
 	if k := list.Kind(); k != reflect.Slice && k != reflect.Array {
 		return nil, fault.New(fault.BadExpression, "sum takes an array; this is %s.", typeName(args[0]))
 	}
-	if err := e.spend(list.Len()); err != nil {
+	if err := e.chargeWork(list.Len()); err != nil {
 		return nil, err
 	}
-	terms := []any{0, nil} // the total, the next
+	terms := []any{0, nil} // the total and the next element
 	for i := range list.Len() {
 		var err error
 		if terms[1] = list.Index(i).Interface(); terms[1] == nil {
-			return nil, fault.New(fault.BadExpression, "sum adds numbers, and element %d is null. Write ?? 0 behind what may be null, as in sum($0.items, .price ?? 0).", i)
+			return nil, fault.New(fault.BadExpression,
+				"sum adds numbers, and element %d is null. Write ?? 0 behind what may be null, as in sum($0.items, .price ?? 0).", i)
 		}
 		if terms[0], err = add(e, terms); err != nil {
 			return nil, err
@@ -160,7 +163,7 @@ func sum(e *evaluation, args []any) (any, error) {
 	return terms[0], nil
 }
 
-// rounding is a function of expr-lang's that makes a floating point number of an integer.
+// rounding returns a function of expr-lang that converts integers to floating point.
 func rounding(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		if err := precise(args...); err != nil {
@@ -170,7 +173,7 @@ func rounding(name string) function {
 	}
 }
 
-// absolute is abs.
+// absolute implements abs.
 func absolute(_ *evaluation, args []any) (any, error) {
 	if args[0] == math.MinInt {
 		return nil, overflow()
@@ -178,10 +181,10 @@ func absolute(_ *evaluation, args []any) (any, error) {
 	return call("abs", args)
 }
 
-// integer is int, of a number or a text.
+// integer implements int for a number or a text.
 func integer(e *evaluation, args []any) (any, error) {
 	switch n := args[0].(type) {
-	case large:
+	case bigInteger:
 		return nil, precise(n)
 	case float64:
 		if math.IsNaN(n) || n < math.MinInt64 || n >= math.MaxInt64 {
@@ -191,9 +194,9 @@ func integer(e *evaluation, args []any) (any, error) {
 	return call("int", args)
 }
 
-// average is mean or median.
+// average implements mean or median.
 func average(name string) function {
-	walk := deep(elementBytes, name)
+	walk := walkingFunction(elementBytes, name)
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
 			list, ok := a.([]any)
@@ -208,7 +211,7 @@ func average(name string) function {
 	}
 }
 
-// shiftLeft is bitshl.
+// shiftLeft implements bitshl.
 func shiftLeft(_ *evaluation, args []any) (any, error) {
 	value, err := call("bitshl", args)
 	if n, ok := value.(int); ok && n>>args[1].(int) != args[0].(int) {

@@ -20,7 +20,8 @@ func megabyte(tb testing.TB) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"id":%d,"name":"item %d","price":%d.10,"tags":["a","b"],"card":{"symbolId":"s-%d","size":%d,"text":"line\nline"}}`, i, i, i, i, i%50)
+		fmt.Fprintf(&b, `{"id":%d,"name":"item %d","price":%d.10,"tags":["a","b"],"card":{"symbolId":"s-%d","size":%d,"text":"line\nline"}}`,
+			i, i, i, i, i%50)
 	}
 	b.WriteString(`]}`)
 	return []byte(b.String())
@@ -70,7 +71,8 @@ func BenchmarkReference(b *testing.B) {
 // BenchmarkTemplate: six references in small results; the baseline decodes, replaces and encodes.
 func BenchmarkTemplate(b *testing.B) {
 	doc := `{"user":{"id":"u-1","name":"Ann"},"items":[{"id":7,"price":1.10},{"id":8,"price":2.20}],"total":2}`
-	args := `{"user":"$0.user.id","first":"$0.items[0].id","second":{"price":"$0.items[1].price"},"list":["$0.total"],"text":"${$0.user.name} has ${0.total}","limit":10}`
+	args := `{"user":"$0.user.id","first":"$0.items[0].id","second":{"price":"$0.items[1].price"},"list":["$0.total"],` +
+		`"text":"${$0.user.name} has ${0.total}","limit":10}`
 	want := `{"user":"u-1","first":7,"second":{"price":2.20},"list":[2],"text":"Ann has 2","limit":10}`
 	b.Run("refs", func(b *testing.B) {
 		b.ReportAllocs()

@@ -10,23 +10,23 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// length is len(x), which counts the characters of a text.
+// length implements len, which counts the characters of a text.
 func length(e *evaluation, args []any) (any, error) {
 	if s, ok := args[0].(string); ok {
-		if err := e.spend(len(s)); err != nil {
+		if err := e.chargeWork(len(s)); err != nil {
 			return nil, err
 		}
 	}
 	return call("len", args)
 }
 
-// contains looks for a text in a text.
+// contains implements the search for a text in a text.
 func contains(e *evaluation, args []any) (any, error) {
 	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
 		return false, nil
 	}
 	s, part := args[0].(string), args[1].(string)
-	if err := e.spend(len(s)); err != nil {
+	if err := e.chargeWork(len(s)); err != nil {
 		return nil, err
 	}
 	return strings.Contains(s, part), nil
@@ -35,10 +35,10 @@ func contains(e *evaluation, args []any) (any, error) {
 func splitter(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		s, separator := args[0].(string), args[1].(string)
-		if err := e.spend(len(s) + len(separator)); err != nil {
+		if err := e.chargeWork(len(s) + len(separator)); err != nil {
 			return nil, err
 		}
-		if err := e.hold((strings.Count(s, separator) + 1) * elementBytes); err != nil {
+		if err := e.chargeValue((strings.Count(s, separator) + 1) * elementBytes); err != nil {
 			return nil, err
 		}
 		return call(name, args)
@@ -47,17 +47,17 @@ func splitter(name string) function {
 
 func replace(e *evaluation, args []any) (any, error) {
 	s, old, by := args[0].(string), args[1].(string), args[2].(string)
-	if err := e.spend(len(s) + len(old)); err != nil {
+	if err := e.chargeWork(len(s) + len(old)); err != nil {
 		return nil, err
 	}
-	if err := e.hold(len(s) + strings.Count(s, old)*len(by)); err != nil {
+	if err := e.chargeValue(len(s) + strings.Count(s, old)*len(by)); err != nil {
 		return nil, err
 	}
 	return call("replace", args)
 }
 
 func join(e *evaluation, args []any) (any, error) {
-	n := size(args[0]) * elementBytes // expr-lang makes a list of strings first
+	n := size(args[0]) * elementBytes // expr-lang first makes a list of strings
 	if len(args) > 1 {
 		n += size(args[0]) * len(args[1].(string))
 	}
@@ -71,7 +71,7 @@ func join(e *evaluation, args []any) (any, error) {
 			n += len(s)
 		}
 	}
-	if err := e.hold(n); err != nil {
+	if err := e.chargeValue(n); err != nil {
 		return nil, err
 	}
 	return call("join", args)
@@ -79,29 +79,29 @@ func join(e *evaluation, args []any) (any, error) {
 
 func sorted(e *evaluation, args []any) (any, error) {
 	n := size(args[0])
-	if err := e.hold(n * elementBytes); err != nil {
+	if err := e.chargeValue(n * elementBytes); err != nil {
 		return nil, err
 	}
-	if err := e.spend(n * bits.Len(uint(n))); err != nil {
+	if err := e.chargeWork(n * bits.Len(uint(n))); err != nil {
 		return nil, err
 	}
 	return call("sort", args)
 }
 
-// uniq keeps the first of equal elements. expr-lang's compares each with each.
+// uniq keeps the first of equal elements. expr-lang's version takes quadratic time.
 func uniq(e *evaluation, args []any) (any, error) {
 	v := reflect.ValueOf(args[0])
 	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
 		return nil, fault.New(fault.BadExpression, "uniq takes an array; this is %s.", typeName(args[0]))
 	}
-	if err := e.hold(v.Len() * memberBytes); err != nil {
+	if err := e.chargeValue(v.Len() * memberBytes); err != nil {
 		return nil, err
 	}
 	seen := make(map[string]bool, v.Len())
 	kept := []any{}
 	for i := range v.Len() {
 		element := v.Index(i).Interface()
-		key, err := e.spelled(element, true)
+		key, err := e.marshal(element, true)
 		if err != nil {
 			return nil, err
 		}

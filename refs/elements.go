@@ -8,24 +8,25 @@ import (
 
 // elementRead is a path that a predicate reads of each element of a lookup's value.
 type elementRead struct {
-	of       *lookup
-	segments []Segment // from the lookup's root on
-	lenient  bool      // ?? gives a default
+	lookup   *lookup
+	segments []Segment // from the lookup's root
+	lenient  bool      // ?? provides a default
 }
 
-// elementReads collects what predicates read of their elements. It meets the nodes of a tree children first.
+// elementReads collects what predicates read of their elements. It visits the nodes of a tree children first.
 type elementReads struct {
-	found map[ast.Node]*lookup // the calls that stand for lookups
-	done  []elementRead
+	lookups map[ast.Node]*lookup // the calls that replace lookups
+	done    []elementRead
 
-	open    []elementRead         // of predicates that are not complete: their segments begin at the element
-	value   map[ast.Node]int      // index of the open read that gives the node's value
-	through map[ast.Node]ast.Node // the node whose value, or whose elements, a node passes on
-	ends    map[ast.Node]int      // length of open after a node; 0 if it is missing
+	open      []elementRead         // of incomplete predicates: their segments start at the element
+	valueRead map[ast.Node]int      // index of the open read whose value a node is
+	passes    map[ast.Node]ast.Node // the node whose value or elements a node passes on
+	openAfter map[ast.Node]int      // length of open after a node; 0 if it is missing
 }
 
 func newElementReads() elementReads {
-	return elementReads{found: map[ast.Node]*lookup{}, value: map[ast.Node]int{}, through: map[ast.Node]ast.Node{}, ends: map[ast.Node]int{}}
+	return elementReads{lookups: map[ast.Node]*lookup{}, valueRead: map[ast.Node]int{}, passes: map[ast.Node]ast.Node{},
+		openAfter: map[ast.Node]int{}}
 }
 
 // before is called for a node whose children are complete.
@@ -33,50 +34,50 @@ func (r *elementReads) before(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.PointerNode:
 		if n.Name == "" {
-			r.value[node] = len(r.open)
+			r.valueRead[node] = len(r.open)
 			r.open = append(r.open, elementRead{})
 		}
 	case *ast.MemberNode:
-		i, ok := r.value[n.Node]
+		i, ok := r.valueRead[n.Node]
 		s, fixed := fixedMember(n)
 		if ok && fixed && len(r.open[i].segments) < maxSegments {
 			r.open[i].segments = append(r.open[i].segments, s)
-			r.value[node] = i
+			r.valueRead[node] = i
 		}
 	case *ast.ChainNode:
-		r.through[node] = n.Node
+		r.passes[node] = n.Node
 	case *ast.BinaryNode:
 		if n.Operator == "??" {
 			r.expect(n.Left)
 		}
 	case *ast.BuiltinNode:
 		if n.Name == "filter" || n.Name == "sortBy" || n.Name == "take" {
-			r.through[node] = n.Arguments[0]
+			r.passes[node] = n.Arguments[0]
 		}
 		r.predicate(n)
 	}
 }
 
-// after is called for a node when it is complete itself.
+// after is called for a node that is complete.
 func (r *elementReads) after(node ast.Node) {
 	if len(r.open) > 0 {
-		r.ends[node] = len(r.open)
+		r.openAfter[node] = len(r.open)
 	}
 }
 
-// expect notes that a value may be missing.
+// expect records that a value may be missing.
 func (r *elementReads) expect(node ast.Node) {
 	if chain, ok := node.(*ast.ChainNode); ok {
 		node = chain.Node
 	}
-	if i, ok := r.value[node]; ok {
+	if i, ok := r.valueRead[node]; ok {
 		r.open[i].lenient = true
-	} else if l := r.found[node]; l != nil {
-		l.expected = true
+	} else if l := r.lookups[node]; l != nil {
+		l.hasDefault = true
 	}
 }
 
-// predicate completes the reads of a function's predicate: they are of the elements of its first argument.
+// predicate completes the reads of a predicate: they read the elements of the function's first argument.
 func (r *elementReads) predicate(n *ast.BuiltinNode) {
 	if len(n.Arguments) < 2 {
 		return
@@ -84,28 +85,28 @@ func (r *elementReads) predicate(n *ast.BuiltinNode) {
 	if _, ok := n.Arguments[1].(*ast.PredicateNode); !ok {
 		return
 	}
-	from, to := r.ends[n.Arguments[0]], r.ends[n.Arguments[1]]
+	from, to := r.openAfter[n.Arguments[0]], r.openAfter[n.Arguments[1]]
 	list := n.Arguments[0]
-	for r.through[list] != nil {
-		list = r.through[list]
+	for r.passes[list] != nil {
+		list = r.passes[list]
 	}
-	outer, nested := r.value[list]
+	outer, nested := r.valueRead[list]
 	reads := slices.Clone(r.open[from:to])
 	r.open = slices.Delete(r.open, from, to)
 	for _, read := range reads {
 		if len(read.segments) == 0 {
 			continue
 		}
-		base := elementRead{of: r.found[list]}
+		base := elementRead{lookup: r.lookups[list]}
 		switch {
 		case nested:
 			base = r.open[outer]
-		case base.of != nil && !base.of.status:
-			base.segments = base.of.segments
+		case base.lookup != nil && !base.lookup.status:
+			base.segments = base.lookup.segments
 		default:
 			continue
 		}
-		read.of, read.lenient = base.of, read.lenient || base.lenient
+		read.lookup, read.lenient = base.lookup, read.lenient || base.lenient
 		read.segments = slices.Concat(base.segments, []Segment{{Kind: Each}}, read.segments)
 		if nested {
 			r.open = append(r.open, read)

@@ -16,11 +16,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// decode reads valid compact JSON into the values that expressions work on: nil, bool, int, float64, string, []any and
-// map[string]any. The text of every object and array is remembered.
+// decode decodes valid compact JSON into the values of expressions: nil, bool, int, float64, string, []any and
+// map[string]any. It remembers the text of every object and array.
 func (e *evaluation) decode(raw string) (any, error) {
 	if raw[0] != '{' && raw[0] != '[' {
-		if err := e.hold(len(raw)); err != nil {
+		if err := e.chargeValue(len(raw)); err != nil {
 			return nil, err
 		}
 		return decodeScalar(raw), nil
@@ -29,7 +29,7 @@ func (e *evaluation) decode(raw string) (any, error) {
 	if value, ok := e.decoded[id]; ok {
 		return value, nil
 	}
-	if err := e.hold(len(raw)); err != nil {
+	if err := e.chargeValue(len(raw)); err != nil {
 		return nil, err
 	}
 	if e.decoded == nil {
@@ -38,7 +38,7 @@ func (e *evaluation) decode(raw string) (any, error) {
 	d := decoder{raw: raw, evaluation: e}
 	value, err := d.value(0)
 	if err == nil {
-		err = e.take(d.cost)
+		err = e.charge(d.uncharged)
 	}
 	if err == nil {
 		e.decoded[id] = value
@@ -49,25 +49,25 @@ func (e *evaluation) decode(raw string) (any, error) {
 // decoder reads a valid compact JSON text once, from left to right.
 type decoder struct {
 	*evaluation
-	raw  string
-	pos  int
-	cost int // bytes of memory that take was not told of
+	raw       string
+	pos       int
+	uncharged int // bytes of memory that were not charged yet
 }
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fault.New(fault.BadExpression, "A value is nested deeper than %d levels.", maxDepth)
 	}
-	if d.cost += elementBytes; d.cost > freeMemory/4 {
-		if err := d.take(d.cost); err != nil {
+	if d.uncharged += elementBytes; d.uncharged > freeMemory/4 {
+		if err := d.charge(d.uncharged); err != nil {
 			return nil, err
 		}
-		d.cost = 0
+		d.uncharged = 0
 	}
 	start := d.pos
 	switch d.raw[d.pos] {
 	case '{':
-		d.cost += objectBytes + containerBytes
+		d.uncharged += objectBytes + containerBytes
 		object := map[string]any{}
 		for d.pos++; d.raw[d.pos] != '}'; {
 			if d.raw[d.pos] == ',' {
@@ -81,7 +81,7 @@ func (d *decoder) value(depth int) (any, error) {
 			}
 			if _, ok := object[key]; !ok {
 				if len(object) >= 8 {
-					d.cost += memberBytes
+					d.uncharged += memberBytes
 				}
 				object[key] = member
 			}
@@ -90,7 +90,7 @@ func (d *decoder) value(depth int) (any, error) {
 		d.remember(reflect.ValueOf(object), start)
 		return object, nil
 	case '[':
-		d.cost += containerBytes
+		d.uncharged += containerBytes
 		array := []any{}
 		for d.pos++; d.raw[d.pos] != ']'; {
 			if d.raw[d.pos] == ',' {
@@ -125,7 +125,7 @@ func (d *decoder) string() string {
 	d.pos = rawjson.StringEnd(d.raw, start)
 	raw := d.raw[start:d.pos]
 	if strings.IndexByte(raw, '\\') >= 0 {
-		d.cost += 3 * len(raw)
+		d.uncharged += 3 * len(raw)
 	}
 	return rawjson.Unquote(raw)
 }
@@ -145,15 +145,15 @@ func decodeScalar(raw string) any {
 		return int(n)
 	}
 	if !strings.ContainsAny(raw, ".eE") {
-		return large{raw}
+		return bigInteger{raw}
 	}
-	// Out of range it is an infinity, which cannot be answered, but compared.
+	// A number out of range becomes an infinity: it can be compared, but not returned.
 	f, _ := strconv.ParseFloat(raw, 64)
 	return f
 }
 
-// appendValue appends a value as compact JSON. Objects and arrays of the data keep their text; objects that were made
-// have their keys sorted.
+// appendValue appends a value as compact JSON. Decoded objects and arrays keep their text; the keys of new objects are
+// sorted.
 func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, error) {
 	if depth > maxDepth || len(dst) > maxOutput {
 		return dst, fault.New(fault.BadExpression, "The value is too large, or nested too deeply.")
@@ -167,18 +167,18 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 		return appendString(dst, v), nil
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
-	case large:
+	case bigInteger:
 		return append(dst, v.text...), nil
 	case float64:
 		if e.uniform && math.Abs(v) > exactFloat && !math.IsInf(v, 0) {
-			return strconv.AppendFloat(dst, v, 'f', 0, 64), nil // every digit, as integers have them
+			return strconv.AppendFloat(dst, v, 'f', 0, 64), nil // all digits, as integers have
 		}
 		return appendFloat(dst, v)
 	case time.Time:
 		return appendString(dst, v.Format(time.RFC3339Nano)), nil
 	case *time.Location:
 		return appendString(dst, v.String()), nil
-	case fmt.Stringer: // durations, months, weekdays
+	case fmt.Stringer: // durations, months and weekdays
 		return appendString(dst, v.String()), nil
 	case []byte:
 		return appendString(dst, string(v)), nil
@@ -189,7 +189,7 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 		if raw, ok := e.origins[identityOf(v)]; ok && !e.uniform {
 			return append(dst, raw...), nil
 		}
-		if err := e.spend(v.Len() + elementBytes); err != nil {
+		if err := e.chargeWork(v.Len() + elementBytes); err != nil {
 			return dst, err
 		}
 		if v.Kind() == reflect.Map {
@@ -228,7 +228,7 @@ func (e *evaluation) appendArray(dst []byte, v reflect.Value, depth int) ([]byte
 	return append(dst, ']'), nil
 }
 
-// appendMap appends a map by sorted keys; keys that are no strings, as groupBy makes them, are written as text.
+// appendMap appends a map with sorted keys; keys that are not strings (groupBy makes them) are written as text.
 func (e *evaluation) appendMap(dst []byte, v reflect.Value, depth int) ([]byte, error) {
 	members := make(map[string]reflect.Value, v.Len())
 	for it := v.MapRange(); it.Next(); {
@@ -261,7 +261,7 @@ func keyName(key any) (string, error) {
 		return k, nil
 	case nil:
 		return "null", nil
-	case large:
+	case bigInteger:
 		return k.text, nil
 	case bool, int, float64, fmt.Stringer:
 		return fmt.Sprint(k), nil
@@ -269,7 +269,7 @@ func keyName(key any) (string, error) {
 	return "", fault.New(fault.BadExpression, "A key of an object is %s; a string is needed.", typeName(key))
 }
 
-// typeName is the JSON type of a value, in words.
+// typeName returns the JSON type of a value, in words.
 func typeName(value any) string {
 	switch value.(type) {
 	case nil:
@@ -278,7 +278,7 @@ func typeName(value any) string {
 		return "a date"
 	case time.Duration:
 		return "a duration"
-	case large:
+	case bigInteger:
 		return "a number"
 	}
 	switch reflect.TypeOf(value).Kind() {

@@ -19,24 +19,24 @@ import (
 // Bounds of one evaluation.
 const (
 	maxIterations = 1_000_000
-	maxMemory     = 128 << 20 // bytes of values made, and of results read, as they lie in memory
-	maxOutput     = 64 << 20  // bytes of JSON that an evaluation gives
-	freeMemory    = 1 << 20   // bytes that are not taken of the context's
-	maxWork       = 200 << 20 // bytes and elements that functions look at
-	memoryBudget  = 1_000_000 // expr-lang's own: elements of collections made
+	maxMemory     = 128 << 20 // bytes in memory, of new values and of results read
+	maxOutput     = 64 << 20  // bytes of JSON that an evaluation returns
+	freeMemory    = 1 << 20   // bytes that are not charged to the context
+	maxWork       = 200 << 20 // bytes and elements that functions read
+	memoryBudget  = 1_000_000 // expr-lang's own limit: elements of new collections
 	maxWall       = 10 * time.Second
-	maxWallAlone  = time.Second // where the context has no deadline
+	maxWallAlone  = time.Second // if the context has no deadline
 	maxDepth      = 10_000      // of nested values
 
-	// An evaluation is heavy from so much on, and needs a slot.
+	// From here on an evaluation is heavy and needs a slot.
 	heavyIterations = 1 << 13
 	heavyWork       = 256 << 10 // bytes and elements
 )
 
-// errTooManyElements says what expr-lang says of its own budget.
+// errTooManyElements has the text of expr-lang's own error.
 var errTooManyElements = errors.New("memory budget exceeded")
 
-// evaluation is one run of an expression: what it has read, and what it may still spend.
+// evaluation is one run of an expression: what it has read, and how much it has used.
 type evaluation struct {
 	ctx        context.Context
 	expression *Expression
@@ -44,24 +44,24 @@ type evaluation struct {
 	deadline   time.Time
 
 	values  []any               // of lookups, by index
-	known   []bool              // which of values are set
+	fetched []bool              // which of values are set
 	decoded map[identity]any    // decoded objects and arrays, by their text
 	origins map[identity]string // the text of decoded objects and arrays, by value
 	weights map[identity]int    // of values weighed before
-	uniform bool                // appendValue spells equal values equally
+	uniform bool                // appendValue writes equal values as equal text
 
-	iterations, memory, work, looked int
-	reserved                         int // bytes of the context's memory that are held
+	iterations, memory, work, checkedWork int
+	reserved                              int // bytes held of the context's memory
 
-	walked int // bytes of values in which lookups were made, since the clock was looked at
-	slot   admit.Slot
+	uncheckedBytes int // bytes read by lookups since the deadline was checked
+	slot           admit.Slot
 }
 
 // handle hides the evaluation from expr-lang, which follows pointers.
 type handle struct{ *evaluation }
 
-// identity of an object, array or text: where its data lies. The pointer keeps the data alive, so that no other value
-// can lie there.
+// identity identifies an object, array or text by its data. The pointer keeps the data alive, so that no other value can
+// reuse its address.
 type identity struct {
 	data   unsafe.Pointer
 	length int
@@ -69,7 +69,7 @@ type identity struct {
 
 func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 	n := len(x.lookups)
-	e := &evaluation{ctx: ctx, expression: x, scope: sc, values: make([]any, n), known: make([]bool, n)}
+	e := &evaluation{ctx: ctx, expression: x, scope: sc, values: make([]any, n), fetched: make([]bool, n)}
 	now := time.Now()
 	e.deadline = now.Add(maxWallAlone)
 	if d, ok := ctx.Deadline(); ok {
@@ -78,24 +78,25 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 	return e
 }
 
-// end gives back what the evaluation took.
-func (e *evaluation) end() {
-	_ = admit.Hold(e.ctx, -e.reserved) // giving back never fails
+// release releases what the evaluation holds.
+func (e *evaluation) release() {
+	_ = admit.Hold(e.ctx, -e.reserved) // releasing never fails
 	e.slot.Release()
 }
 
-// heavy acquires a slot, unless the evaluation has it, and looks at the clock. The wait is not the expression's time.
-func (e *evaluation) heavy() error {
+// acquireSlot acquires a slot if the evaluation has none, and checks the deadline. Waiting does not count as the
+// expression's time.
+func (e *evaluation) acquireSlot() error {
 	asked := time.Now()
-	_ = e.slot.Acquire(e.ctx) // the error is the context's, which clock reports
+	_ = e.slot.Acquire(e.ctx) // checkDeadline reports the context's error
 	e.deadline = e.deadline.Add(time.Since(asked))
-	return e.clock()
+	return e.checkDeadline()
 }
 
 func (e *evaluation) run() (any, error) {
-	check := e.clock
-	if admit.Many(e.ctx) {
-		check = e.heavy
+	check := e.checkDeadline
+	if admit.NeedsSlot(e.ctx) {
+		check = e.acquireSlot
 	}
 	if err := check(); err != nil {
 		return nil, err
@@ -104,33 +105,34 @@ func (e *evaluation) run() (any, error) {
 	return machine.Run(e.expression.code, map[string]any{evaluationName: handle{e}})
 }
 
-// tick counts an iteration.
-func (e *evaluation) tick() error {
+// countIteration counts an iteration.
+func (e *evaluation) countIteration() error {
 	e.iterations++
-	if err := e.take(elementBytes); err != nil {
+	if err := e.charge(elementBytes); err != nil {
 		return err
 	}
 	if e.iterations > maxIterations {
-		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
+		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.",
+			maxIterations)
 	}
 	if e.iterations%heavyIterations == 0 {
-		return e.heavy()
+		return e.acquireSlot()
 	}
 	if e.iterations%64 == 0 {
-		return e.clock()
+		return e.checkDeadline()
 	}
 	return nil
 }
 
-// clock ends an evaluation whose time is over.
-func (e *evaluation) clock() error {
+// checkDeadline fails if the evaluation's time is over.
+func (e *evaluation) checkDeadline() error {
 	switch err := e.ctx.Err(); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "The time for the expression is over.")
 	case err != nil:
 		return fault.New(fault.Cancelled, "The expression was cancelled.")
 	case time.Now().After(e.deadline):
-		if d, ok := e.ctx.Deadline(); ok && !time.Now().Before(d) { // the context is about to know
+		if d, ok := e.ctx.Deadline(); ok && !time.Now().Before(d) { // the context is about to end
 			return fault.New(fault.Timeout, "The time for the expression is over.")
 		}
 		return fault.New(fault.BadExpression, "The expression takes too long. Filter earlier, or split it over several steps.")
@@ -138,49 +140,49 @@ func (e *evaluation) clock() error {
 	return nil
 }
 
-// spend counts bytes or elements that a function looks at.
-func (e *evaluation) spend(n int) error {
+// chargeWork counts bytes or elements that a function reads.
+func (e *evaluation) chargeWork(n int) error {
 	e.work += n
 	if n < 0 || e.work > maxWork {
 		return fault.New(fault.BadExpression, "The expression works through too much data. Filter earlier, or split it over several steps.")
 	}
-	if e.work-e.looked > heavyWork {
-		e.looked = e.work
-		return e.heavy()
+	if e.work-e.checkedWork > heavyWork {
+		e.checkedWork = e.work
+		return e.acquireSlot()
 	}
 	return nil
 }
 
-// fetch gives a lookup's value, decoded.
+// fetch returns a lookup's decoded value.
 func (e *evaluation) fetch(l *lookup) (any, error) {
-	if e.known[l.index] {
+	if e.fetched[l.index] {
 		return e.values[l.index], nil
 	}
-	raw, err := e.raw(l)
+	raw, err := e.rawValue(l)
 	if err != nil {
 		return nil, err
 	}
 	value, err := e.decode(raw)
 	if err == nil {
-		e.values[l.index], e.known[l.index] = value, true
+		e.values[l.index], e.fetched[l.index] = value, true
 	}
 	return value, err
 }
 
-// raw walks a lookup's path in the raw value of its name; a missing key is null.
-func (e *evaluation) raw(l *lookup) (string, error) {
+// rawValue walks a lookup's path in the raw value of its root; a missing key is null.
+func (e *evaluation) rawValue(l *lookup) (string, error) {
 	doc, err := e.root(l)
 	if err != nil {
 		return "", err
 	}
-	if err := e.walk(len(doc)); err != nil {
+	if err := e.countBytes(len(doc)); err != nil {
 		return "", err
 	}
 	for i := range l.segments {
 		s := &l.segments[i]
 		next, kind := child(doc, s, l.paths[i], i+1 == len(l.segments) || l.segments[i+1].needsExact())
 		switch {
-		case kind == found:
+		case kind == present:
 			doc = next
 		case s.Optional && (kind == isNull || kind == isAbsent && doc[0] == '['):
 			return "null", nil
@@ -201,22 +203,22 @@ func (e *evaluation) raw(l *lookup) (string, error) {
 			}
 			f := fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. %s",
 				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))), remedy)
-			e.available(f, l, i)
+			e.addAvailable(f, l, i)
 			return "", f
 		}
 	}
 	return doc, nil
 }
 
-// available adds to the fault of a walk that ended before segment i the keys that were there instead of a missing one.
-func (e *evaluation) available(f *fault.Error, l *lookup, i int) {
+// addAvailable adds to the fault of a walk that failed at segment i the keys that exist there.
+func (e *evaluation) addAvailable(f *fault.Error, l *lookup, i int) {
 	doc, err := e.root(l)
 	if err != nil {
 		return
 	}
 	for k := range i {
 		next, kind := child(doc, &l.segments[k], l.paths[k], true)
-		if kind == found {
+		if kind == present {
 			doc = next
 			continue
 		}
@@ -229,7 +231,7 @@ func (e *evaluation) available(f *fault.Error, l *lookup, i int) {
 	}
 }
 
-// appendMember spells a segment as expressions write it.
+// appendMember appends a segment as expressions write it.
 func (s Segment) appendMember(b []byte) []byte {
 	p := referenceParser{text: s.Key, plain: true}
 	if name, err := p.bareName(); err == nil && name == s.Key {
@@ -238,16 +240,16 @@ func (s Segment) appendMember(b []byte) []byte {
 	return s.append(b)
 }
 
-// walk counts a value in which a lookup is made.
-func (e *evaluation) walk(n int) error {
-	if e.walked += n; e.walked < heavyWalk {
+// countBytes counts the bytes in which a lookup searches.
+func (e *evaluation) countBytes(n int) error {
+	if e.uncheckedBytes += n; e.uncheckedBytes < heavyWalk {
 		return nil
 	}
-	e.walked = 0
-	return e.heavy()
+	e.uncheckedBytes = 0
+	return e.acquireSlot()
 }
 
-// root gives the raw value of a lookup's name.
+// root returns the raw value of a lookup's root.
 func (e *evaluation) root(l *lookup) (string, error) {
 	s := e.expression.sources[l.index]
 	if s.raw != "" {
@@ -272,8 +274,8 @@ func (e *evaluation) status(l *lookup) any {
 	return ""
 }
 
-// span is the range first..last, which expr-lang makes before it counts.
-func (e *evaluation) span(first, last any) (any, error) {
+// rangeValue returns first..last, which expr-lang would allocate before it counts it.
+func (e *evaluation) rangeValue(first, last any) (any, error) {
 	from, err := rangeEnd(first)
 	if err != nil {
 		return nil, err
@@ -289,7 +291,7 @@ func (e *evaluation) span(first, last any) (any, error) {
 	if n >= memoryBudget {
 		return nil, errTooManyElements
 	}
-	if err := e.hold(int(n+1) * int(unsafe.Sizeof(from))); err != nil {
+	if err := e.chargeValue(int(n+1) * int(unsafe.Sizeof(from))); err != nil {
 		return nil, err
 	}
 	return runtime.MakeRange(from, to), nil
@@ -304,16 +306,16 @@ func rangeEnd(v any) (int, error) {
 			return whole, nil
 		}
 	}
-	return 0, fault.New(fault.BadExpression, "%s", noRange(v))
+	return 0, fault.New(fault.BadExpression, "%s", notRangeEnd(v))
 }
 
-// noRange says that v is no end of a range.
-func noRange(v any) string {
+// notRangeEnd returns the message for a v that cannot be the end of a range.
+func notRangeEnd(v any) string {
 	return "A range goes from an integer to an integer, as in 1..10; this is " + typeName(v) + "."
 }
 
 func (e *evaluation) equal(a, b any) (any, error) {
-	if err := e.spendDeep(a, b); err != nil {
+	if err := e.chargeWalk(a, b); err != nil {
 		return nil, err
 	}
 	return equal(a, b), nil
@@ -321,7 +323,7 @@ func (e *evaluation) equal(a, b any) (any, error) {
 
 func (e *evaluation) in(needle, collection any) (any, error) {
 	if v := reflect.ValueOf(collection); v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
-		if err := e.spendDeep(needle, collection); err != nil {
+		if err := e.chargeWalk(needle, collection); err != nil {
 			return nil, err
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Expression is a compiled expression of expr-lang over the names of references. A missing key is null, a walk into
-// null is an error. A number is an integer if it fits 64 bits, else a floating point number; a longer integer keeps its digits, can
-// be compared and passed on, and is an error elsewhere. So is arithmetic whose result would overflow or be rounded. Objects and arrays that
-// come out as they were in the data, and an expression that is nothing but a path, keep their bytes.
+// Expression is a compiled expr-lang expression over the names of references. A missing key is null; a walk into null is an
+// error. A number is an integer if it fits 64 bits, else a floating point number. A longer integer keeps its digits and can
+// be compared and returned; other uses are errors. So is arithmetic whose result would overflow or be rounded. Objects and
+// arrays that are returned unchanged keep their bytes, and so does the value of an expression that is only a path.
 //
-// It is bounded: source 4 KB, 1,000,000 iterations, 128 MiB of memory for values made or read, and the context's deadline (at most
-// 10 seconds; one second where it has none). reduce and repeat are not available. Past a bound it fails with
-// bad_expression, past the context's end with timeout or cancelled.
+// Bounds: 4 KB of source, 1,000,000 iterations, 128 MiB of memory for values made or read, and the context's deadline (at
+// most 10 seconds; one second if there is none). reduce and repeat are not available. It fails with bad_expression past a
+// bound, and with timeout or cancelled if the context ends.
 type Expression struct {
 	*program
 	at      string
@@ -32,12 +32,12 @@ type Expression struct {
 type source struct {
 	root   Root
 	number int    // of RootStep
-	raw    string // a given value, in place of a root
+	raw    string // a given value instead of a root
 }
 
-// CompileExpression compiles source: bad_expression where it is no expression or uses an unknown name or function,
-// bad_reference where it names a step that is not before this one, not_supported.
-func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
+// CompileExpression compiles source: bad_expression if it is not an expression or uses an unknown name or function,
+// bad_reference if it names a step that is not before this one, not_supported.
+func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Error) {
 	program, failure := compileProgram(source)
 	if failure != nil {
 		failure.At = p.At
@@ -46,7 +46,7 @@ func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
 	x := &Expression{program: program, at: p.At}
 	var faults []*fault.Error
 	for _, l := range program.lookups {
-		s, err := p.source(l, strings.Contains(source, "("))
+		s, err := p.resolveName(l, strings.Contains(source, "("))
 		if err != nil {
 			err.At = p.At
 			faults = append(faults, atOffset(err, source, l.offset))
@@ -59,10 +59,10 @@ func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
 	return x, nil
 }
 
-// source resolves a name of an expression; within tells that it may stand in a function's predicate.
-func (p *Place) source(l *lookup, within bool) (source, *fault.Error) {
+// resolveName resolves a name of an expression; within is true if it may be in a predicate.
+func (p *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
-		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), p.remedy(l.name, within))
+		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), p.memberRemedy(l.name, within))
 		e.Available = p.names()
 		e.Nearest = fault.Nearest("$"+l.name, e.Available, 3)
 		return source{}, e
@@ -78,8 +78,8 @@ func (p *Place) source(l *lookup, within bool) (source, *fault.Error) {
 	return source{root: root, number: number}, err
 }
 
-// remedy tells how a bare name is written that was meant for a member.
-func (p *Place) remedy(name string, within bool) string {
+// memberRemedy says how to write a bare name that was meant as a member.
+func (p *CompileScope) memberRemedy(name string, within bool) string {
 	root := "Results and inputs begin with a dollar: $0, $input."
 	if p.Result {
 		root = "Write $result." + clip(name) + "."
@@ -90,33 +90,35 @@ func (p *Place) remedy(name string, within bool) string {
 	return root
 }
 
-// Uses lists what the expression reads: every name with the fixed members taken of it, then what predicates read of the
-// elements of such a value (`filter($0.items, .size > 10)` reads $0.items and $0.items[*].size), and the steps whose status
-// it asks for. A path ends where a computed key, a slice or a function follows. Each path is walked if evaluation
-// reaches it; the branches of a condition are all listed. What is read of a variable of let, or of a value that a function
-// other than filter, sortBy or take made, is not.
+// Uses lists what the expression reads: each name with its fixed members, what predicates read of the elements of such a
+// value (`filter($0.items, .size > 10)` reads $0.items and $0.items[*].size), and the steps whose status it reads. A path
+// ends before a computed key, a slice or a function. A path is walked only if the evaluation reaches it; both branches of a
+// condition are listed. Reads of a let variable, or of the value of a function other than filter, sortBy or take, are not
+// listed.
 func (x *Expression) Uses() []Use {
 	var uses []Use
 	for i, l := range x.lookups {
 		s := x.sources[i]
-		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Whole: x.direct, Lenient: l.lenient(), Status: l.status, Expression: true})
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Whole: x.isLookup, Lenient: l.lenient(),
+			Status: l.status, Expression: true})
 	}
 	for _, r := range x.elements {
-		s := x.sources[r.of.index]
-		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: r.segments, Lenient: r.lenient || r.of.expected || anyOptional(r.segments), Expression: true})
+		s := x.sources[r.lookup.index]
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: r.segments, Lenient: r.lenient || r.lookup.hasDefault ||
+			anyOptional(r.segments), Expression: true})
 	}
 	return uses
 }
 
-// Eval gives the expression's value as compact JSON.
+// Eval returns the expression's value as compact JSON.
 func (x *Expression) Eval(ctx context.Context, sc *Scope) ([]byte, error) {
 	e := newEvaluation(ctx, x, sc)
-	defer e.end()
+	defer e.release()
 	var out []byte
 	var err error
-	if x.direct {
+	if x.isLookup {
 		var raw string
-		if raw, err = e.raw(x.lookups[0]); err == nil {
+		if raw, err = e.rawValue(x.lookups[0]); err == nil {
 			return []byte(raw), nil
 		}
 	} else {
@@ -127,26 +129,30 @@ func (x *Expression) Eval(ctx context.Context, sc *Scope) ([]byte, error) {
 			}
 		}
 	}
-	return nil, x.failed(err)
+	return nil, x.fault(err)
 }
 
-// True evaluates a condition. A value that is no boolean is an error (bad_expression) that names what it was.
+// True evaluates a condition. A value that is not a boolean is an error (bad_expression) that names its type.
 func (x *Expression) True(ctx context.Context, sc *Scope) (bool, error) {
 	e := newEvaluation(ctx, x, sc)
-	defer e.end()
+	defer e.release()
 	value, err := e.run()
 	if err != nil {
-		return false, x.failed(err)
+		return false, x.fault(err)
 	}
 	b, ok := value.(bool)
 	if !ok {
-		return false, x.failed(fault.New(fault.BadExpression, "A condition must be true or false; this is %s. Compare it, as in $0.count > 0 or $0.name != nil.", typeName(value)))
+		return false, x.fault(fault.New(fault.BadExpression,
+			"A condition must be true or false; this is %s. Compare it, as in $0.count > 0 or $0.name != nil.", typeName(value)))
 	}
 	return b, nil
 }
 
-// failed gives an evaluation's error its place.
-func (x *Expression) failed(err error) *fault.Error {
+// numberToTextRemedy is the remedy for adding a text and another value.
+const numberToTextRemedy = " A number becomes a text by string(…)."
+
+// fault turns an evaluation's error into a fault with its position.
+func (x *Expression) fault(err error) *fault.Error {
 	e, ok := fault.As(err)
 	if ok {
 		c := *e
@@ -154,7 +160,7 @@ func (x *Expression) failed(err error) *fault.Error {
 	} else {
 		e = fault.New(fault.BadExpression, "The expression failed: %s.", plainMessage(err))
 		if strings.Contains(e.Message, "operation: string + ") || strings.Contains(e.Message, " + string.") {
-			e.Message += " A number becomes a text by string(…)."
+			e.Message += numberToTextRemedy
 		}
 	}
 	e.At = x.at
@@ -169,10 +175,10 @@ func (x *Expression) failed(err error) *fault.Error {
 	return e
 }
 
-// maxMessage bounds, in bytes, what is repeated of an error.
+// maxMessage bounds, in bytes, how much of an error is repeated.
 const maxMessage = 300
 
-// plainMessage takes Go's words out of a run-time error of expr-lang's.
+// plainMessage replaces Go's words in a run-time error of expr-lang.
 func plainMessage(err error) string {
 	message := err.Error()
 	var f *file.Error
@@ -198,7 +204,7 @@ func plainMessage(err error) string {
 
 var goTypes = strings.NewReplacer("map[string]interface {}", "object", "[]interface {}", "array")
 
-// goType says a Go type in JSON's words.
+// goType returns a Go type in JSON's words.
 func goType(name string) string {
 	switch name {
 	case "nil":
@@ -216,8 +222,8 @@ func goType(name string) string {
 }
 
 // EvalFree evaluates source over variables, a JSON object whose keys are plain names of the expression (`price * count`).
-// The same bounds hold; errors are bad_expression (also for a name that variables lacks), bad_arguments where variables
-// is no object, timeout and cancelled.
+// The bounds of Expression apply. Errors are bad_expression (also for a name that variables lacks), bad_arguments if
+// variables is not an object, timeout and cancelled.
 func EvalFree(ctx context.Context, source string, variables []byte) ([]byte, error) {
 	if len(variables) == 0 {
 		variables = []byte("{}")
@@ -241,8 +247,8 @@ func EvalFree(ctx context.Context, source string, variables []byte) ([]byte, err
 	return x.Eval(ctx, &Scope{})
 }
 
-// CheckFree compiles an expression for EvalFree without running it: bad_expression for what does not compile, and for a
-// name that is not among names, where those are known (nil: they are not).
+// CheckFree compiles an expression for EvalFree without running it: bad_expression if it does not compile or has a name
+// that is not in names. nil names are unknown and not checked.
 func CheckFree(source string, names []string) *fault.Error {
 	program, failure := compileProgram(source)
 	if failure != nil {
@@ -254,7 +260,7 @@ func CheckFree(source string, names []string) *fault.Error {
 		for _, name := range names {
 			members[name] = 0
 		}
-		variables, _ = json.Marshal(members) // names and numbers: never fails
+		variables, _ = json.Marshal(members) // strings and numbers: never fails
 	}
 	for _, l := range program.lookups {
 		if names == nil && l.name[0] != '$' && !l.status {
@@ -267,15 +273,17 @@ func CheckFree(source string, names []string) *fault.Error {
 	return nil
 }
 
-// freeSource resolves a name among variables.
+// freeSource resolves a name to a variable.
 func freeSource(variables string, l *lookup) (source, *fault.Error) {
 	if l.name[0] == '$' || l.status {
-		return source{}, fault.New(fault.BadExpression, "%s is not known here, as only the variables are: write an expr step, {\"expr\": \"…\"}, which reads references, or pass the value as a variable.", clip(l.name))
+		return source{}, fault.New(fault.BadExpression, "%s is not known here, as only the variables are: write an expr step, "+
+			"{\"expr\": \"…\"}, which reads references, or pass the value as a variable.", clip(l.name))
 	}
-	if raw, kind := whole(variables, gjson.Escape(l.name)); kind == found {
+	if raw, kind := findWhole(variables, gjson.Escape(l.name)); kind == present {
 		return source{raw: raw}, nil
 	}
-	e := fault.New(fault.BadExpression, "The name %s is not known: the names here are the keys of vars. An expr step, {\"expr\": \"…\"}, reads $0 and $input.", clip(l.name))
+	e := fault.New(fault.BadExpression, "The name %s is not known: the names here are the keys of vars. An expr step, {\"expr\": "+
+		"\"…\"}, reads $0 and $input.", clip(l.name))
 	var all []string
 	e.Available, all = keys(variables)
 	e.Nearest = fault.Nearest(l.name, slices.Clone(all), 3)

@@ -142,7 +142,8 @@ func TestSelector(t *testing.T) {
 	}
 	for text, code := range map[string]fault.Code{
 		`$5`: fault.BadReference, `$4.items`: fault.BadReference, `$0.a + $9`: fault.BadReference, `$0.a[`: fault.BadExpression,
-		`$0.items[01x]`: fault.BadReference, `$0[*].a[x]`: fault.BadReference, ``: fault.BadExpression, `foo`: fault.BadExpression, `$secret.x`: fault.NotSupported,
+		`$0.items[01x]`: fault.BadReference, `$0[*].a[x]`: fault.BadReference, ``: fault.BadExpression, `foo`: fault.BadExpression,
+		`$secret.x`: fault.NotSupported,
 	} {
 		_, faults := CompileSelector(text, place())
 		if len(faults) != 1 || faults[0].At != "/args" || faults[0].Code != code && text != `$0.items[01x]` && text != `$0.a[` {

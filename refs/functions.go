@@ -19,52 +19,52 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// refused are the functions of expr-lang that cannot be bounded, with what to do instead.
-var refused = map[string]string{
+// disabled lists the functions of expr-lang that cannot be bounded, with what to use instead.
+var disabled = map[string]string{
 	"reduce": "Use sum, join, groupBy, or several steps.",
 	"repeat": "Write the text out, or make it in a step.",
 }
 
-// native are those that run as they are: their cost and what they make are small, or bounded by what is there already.
-// A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
-// iterations are counted.
-var native = []string{"hasPrefix", "hasSuffix",
+// unguarded lists the functions that run as they are: their cost and their results are small, or bounded by existing
+// values. A test requires every function of expr-lang to be in unguarded, guarded or disabled, or to take a predicate,
+// whose iterations are counted.
+var unguarded = []string{"hasPrefix", "hasSuffix",
 	"duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
 	"bitshr", "bitushr", "bitnot"}
 
-// function is a guarded function of expressions: it counts what it costs before it does it.
+// function is a guarded function of expressions: it charges its cost before it runs.
 type function func(e *evaluation, args []any) (any, error)
 
-// Bytes that an element of an array, a member of an object, and an array or object itself take, with what is lost while they
-// grow. An object of up to eight members takes as much as one of eight.
+// Bytes of an array element, an object member, and an array or object itself, including what is lost while they grow. An
+// object of up to eight members takes as much as one of eight.
 const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
 var guarded = map[string]function{
 	"now":         now,
 	"len":         length,
-	"indexOf":     counted(0, "indexOf"),
-	"lastIndexOf": counted(0, "lastIndexOf"),
-	"trim":        counted(0, "trim"),
-	"trimPrefix":  counted(0, "trimPrefix"),
-	"trimSuffix":  counted(0, "trimSuffix"),
-	"upper":       counted(3, "upper"),
-	"lower":       counted(3, "lower"),
-	"toBase64":    counted(4, "toBase64"),
-	"fromBase64":  counted(2, "fromBase64"),
+	"indexOf":     sizedFunction(0, "indexOf"),
+	"lastIndexOf": sizedFunction(0, "lastIndexOf"),
+	"trim":        sizedFunction(0, "trim"),
+	"trimPrefix":  sizedFunction(0, "trimPrefix"),
+	"trimSuffix":  sizedFunction(0, "trimSuffix"),
+	"upper":       sizedFunction(3, "upper"),
+	"lower":       sizedFunction(3, "lower"),
+	"toBase64":    sizedFunction(4, "toBase64"),
+	"fromBase64":  sizedFunction(2, "fromBase64"),
 	"keys":        members("keys", func(key, _ any) any { return key }),
 	"values":      members("values", func(_, value any) any { return value }),
 	"toPairs":     members("toPairs", func(key, value any) any { return []any{key, value} }),
-	"fromPairs":   counted(memberBytes, "fromPairs"),
-	"reverse":     counted(elementBytes, "reverse"),
-	"concat":      counted(3*elementBytes, "concat"),
+	"fromPairs":   sizedFunction(memberBytes, "fromPairs"),
+	"reverse":     sizedFunction(elementBytes, "reverse"),
+	"concat":      sizedFunction(3*elementBytes, "concat"),
 	"split":       splitter("split"),
 	"splitAfter":  splitter("splitAfter"),
 	"replace":     replace,
 	"join":        join,
 	"sort":        sorted,
-	"flatten":     deep(4*elementBytes, "flatten"),
-	"min":         deep(elementBytes, "min"),
-	"max":         deep(elementBytes, "max"),
+	"flatten":     walkingFunction(4*elementBytes, "flatten"),
+	"min":         walkingFunction(elementBytes, "min"),
+	"max":         walkingFunction(elementBytes, "max"),
 	"mean":        average("mean"),
 	"median":      average("median"),
 	"abs":         absolute,
@@ -75,18 +75,18 @@ var guarded = map[string]function{
 	"float":       rounding("float"),
 	"uniq":        uniq,
 	"bitshl":      shiftLeft,
-	"type":        kind,
+	"type":        typeOf,
 	"string":      text,
 	"toJSON":      toJSON,
 	"fromJSON":    fromJSON,
 }
 
-// guardFunctions is what the guard's calls name, for expr-lang.
+// guardFunctions are the functions that the guard's calls name, for expr-lang.
 var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
 	all := map[string]function{
-		"tick":     func(e *evaluation, _ []any) (any, error) { return nil, e.tick() },
+		"tick":     func(e *evaluation, _ []any) (any, error) { return nil, e.countIteration() },
 		"fetch":    func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
 		"status":   func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
 		"add":      add,
@@ -98,17 +98,17 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		"sum":      sum,
 		"equal":    func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
 		"in":       func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
-		"range":    func(e *evaluation, a []any) (any, error) { return e.span(a[0], a[1]) },
+		"range":    func(e *evaluation, a []any) (any, error) { return e.rangeValue(a[0], a[1]) },
 		"matches":  matches,
-		"made":     func(e *evaluation, a []any) (any, error) { return e.made(a[0]) },
+		"made":     func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
 		"contains": contains,
 		"group": func(e *evaluation, a []any) (any, error) {
-			return a[0], e.hold(size(a[0]) * (containerBytes + memberBytes))
+			return a[0], e.chargeValue(size(a[0]) * (containerBytes + memberBytes))
 		},
-		"keep": func(e *evaluation, a []any) (any, error) { return a[0], e.hold(size(a[0])) },
+		"keep": func(e *evaluation, a []any) (any, error) { return a[0], e.chargeValue(size(a[0])) },
 		"scan": func(e *evaluation, a []any) (any, error) {
 			n := size(a[0])
-			return a[0], e.spend(n * bits.Len(uint(n)))
+			return a[0], e.chargeWork(n * bits.Len(uint(n)))
 		},
 	}
 	for name, f := range guarded {
@@ -124,7 +124,7 @@ func makeGuardFunctions() map[string]*builtin.Function {
 	return functions
 }
 
-// now is the time at which the scope's run began, so that a resume computes what was computed before.
+// now returns the time at which the scope's run began, so that a resumed run computes the same values.
 func now(e *evaluation, _ []any) (any, error) {
 	if e.scope != nil && !e.scope.Now.IsZero() {
 		return e.scope.Now, nil
@@ -132,7 +132,7 @@ func now(e *evaluation, _ []any) (any, error) {
 	return time.Now(), nil
 }
 
-// size is the length of a string, array or object, 1 for all else.
+// size returns the length of a string, array or object, and 1 for all other values.
 func size(value any) int {
 	switch v := value.(type) {
 	case string:
@@ -149,7 +149,7 @@ func size(value any) int {
 	return 1
 }
 
-// call runs expr-lang's function of that name.
+// call runs expr-lang's function of this name.
 func call(name string, args []any) (any, error) {
 	f := builtin.Builtins[builtin.Index[name]]
 	switch {
@@ -162,15 +162,15 @@ func call(name string, args []any) (any, error) {
 	return f.Func(args...)
 }
 
-// counted is expr-lang's function, which makes a value of that many bytes for each byte, element or member given.
-func counted(each int, name string) function {
+// sizedFunction returns expr-lang's function, which makes `each` bytes for each byte, element or member of its argument.
+func sizedFunction(each int, name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
 			n := size(a)
-			if err := e.hold(n * each); err != nil {
+			if err := e.chargeValue(n * each); err != nil {
 				return nil, err
 			}
-			if err := e.spend(n); err != nil {
+			if err := e.chargeWork(n); err != nil {
 				return nil, err
 			}
 		}
@@ -178,15 +178,16 @@ func counted(each int, name string) function {
 	}
 }
 
-// deep is expr-lang's function, which walks through the whole of its arguments and takes so many bytes for each value in them.
-func deep(each int, name string) function {
+// walkingFunction returns expr-lang's function, which walks its whole arguments and takes `each` bytes for each value in
+// them.
+func walkingFunction(each int, name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
 			w := e.weigh(a)
-			if err := e.spend(w); err != nil {
+			if err := e.chargeWork(w); err != nil {
 				return nil, err
 			}
-			if err := e.hold(w * each); err != nil {
+			if err := e.chargeValue(w * each); err != nil {
 				return nil, err
 			}
 		}
@@ -194,11 +195,11 @@ func deep(each int, name string) function {
 	}
 }
 
-// members lists an object's members in the order of the data, or of their keys where the object was made; expr-lang's
-// order is a new one each time.
+// members returns a function that lists an object's members in the order of the data, or by key if the object was made;
+// expr-lang's order is random.
 func members(name string, item func(key, value any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
-		if err := e.hold(size(args[0]) * (containerBytes + memberBytes)); err != nil {
+		if err := e.chargeValue(size(args[0]) * (containerBytes + memberBytes)); err != nil {
 			return nil, err
 		}
 		if groups, ok := args[0].(map[any][]any); ok {
@@ -220,10 +221,10 @@ func members(name string, item func(key, value any) any) function {
 	}
 }
 
-// groupMembers are members of what groupBy gives, in the order in which the groups are written: by their keys as text.
+// groupMembers returns the members of groupBy's result in the order in which they are written: by their keys as text.
 func groupMembers(groups map[any][]any, item func(key, value any) any) []any {
 	written := func(key any) string {
-		name, _ := keyName(key) // one that cannot be written comes first
+		name, _ := keyName(key) // a key that cannot be written comes first
 		return name
 	}
 	keys := slices.SortedStableFunc(maps.Keys(groups), func(a, b any) int { return strings.Compare(written(a), written(b)) })
@@ -234,7 +235,7 @@ func groupMembers(groups map[any][]any, item func(key, value any) any) []any {
 	return list
 }
 
-// keyOrder lists the n different keys of an object in the order of its text.
+// keyOrder returns the n distinct keys of an object in the order of its text.
 func keyOrder(raw string, n int) []string {
 	names := make([]string, 0, n)
 	seen := make(map[string]bool, n)
@@ -248,19 +249,19 @@ func keyOrder(raw string, n int) []string {
 	return names
 }
 
-// spelled is a value's JSON, counted; uniform spells equal values equally.
-func (e *evaluation) spelled(value any, uniform bool) ([]byte, error) {
+// marshal returns a value's JSON and charges for it; uniform writes equal values as equal text.
+func (e *evaluation) marshal(value any, uniform bool) ([]byte, error) {
 	before := e.uniform
 	e.uniform = uniform
 	raw, err := e.appendValue(nil, value, 0)
 	e.uniform = before
 	if err == nil {
-		err = e.hold(3 * len(raw)) // with what it grew from, and the text that is made of it
+		err = e.chargeValue(3 * len(raw)) // including its growth, and the text that is made of it
 	}
 	return raw, err
 }
 
-// text is string(x): a string as it is, another value as its JSON, as in a text with ${…}.
+// text implements string: a string stays as it is; another value becomes its JSON, as in a text with ${…}.
 func text(e *evaluation, args []any) (any, error) {
 	if s, ok := args[0].(string); ok {
 		return s, nil
@@ -268,16 +269,16 @@ func text(e *evaluation, args []any) (any, error) {
 	return toJSON(e, args)
 }
 
-// toJSON gives compact JSON; what came out of the data keeps its bytes.
+// toJSON returns compact JSON; values from the data keep their bytes.
 func toJSON(e *evaluation, args []any) (any, error) {
-	raw, err := e.spelled(args[0], false)
+	raw, err := e.marshal(args[0], false)
 	return string(raw), err
 }
 
-// fromJSON reads a text; like results, what it holds keeps its bytes.
+// fromJSON decodes a text; like results, its values keep their bytes.
 func fromJSON(e *evaluation, args []any) (any, error) {
 	s := args[0].(string)
-	if err := e.hold(3 * len(s)); err != nil {
+	if err := e.chargeValue(3 * len(s)); err != nil {
 		return nil, err
 	}
 	var compact bytes.Buffer
@@ -287,10 +288,10 @@ func fromJSON(e *evaluation, args []any) (any, error) {
 	return e.decode(compact.String())
 }
 
-// maxPattern bounds a regular expression that is made while the expression runs.
+// maxPattern bounds a regular expression that is computed at run time.
 const maxPattern = 1000
 
-// matches is RE2: its cost is at most the product of the text's length and the pattern's size.
+// matches uses RE2: its cost is at most the product of the text's length and the pattern's size.
 func matches(e *evaluation, args []any) (any, error) {
 	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
 		return false, nil
@@ -306,15 +307,15 @@ func matches(e *evaluation, args []any) (any, error) {
 			return nil, err
 		}
 	}
-	// Most texts and patterns run far below that product: an eighth of it is counted.
-	if err := e.spend(len(s) + len(s)/8*p.size); err != nil {
+	// Most searches cost far less than that product: an eighth of it is charged.
+	if err := e.chargeWork(len(s) + len(s)/8*p.size); err != nil {
 		return nil, err
 	}
-	search := Search{Pattern: p, Text: s, Heavy: e.heavy}
+	search := Search{Pattern: p, Text: s, Heavy: e.acquireSlot}
 	return search.matches(), search.Err()
 }
 
-// pattern compiles a regular expression that is made while the expression runs, or was too large to be kept with it.
+// pattern compiles a regular expression that is computed at run time, or was too large to be stored with the expression.
 func (e *evaluation) pattern(source any) (*Pattern, error) {
 	text, made := source.(string)
 	if literal, ok := source.(literalPattern); ok {
@@ -322,16 +323,16 @@ func (e *evaluation) pattern(source any) (*Pattern, error) {
 	} else if !made || len(text) > maxPattern {
 		return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
 	}
-	p := keptPattern(text)
+	p := cachedPattern(text)
 	if p != nil {
-		return p, e.spend(p.size * elementBytes)
+		return p, e.chargeWork(p.size * elementBytes)
 	}
-	if err := e.heavy(); err != nil { // to compile a large one takes some milliseconds
+	if err := e.acquireSlot(); err != nil { // a large one takes some milliseconds to compile
 		return nil, err
 	}
 	p, err := newPattern(text)
 	if err != nil {
 		return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
 	}
-	return p, e.spend(p.size * elementBytes)
+	return p, e.chargeWork(p.size * elementBytes)
 }

@@ -13,7 +13,8 @@ import (
 // FuzzReference: what parses has a canonical spelling that parses to the same; what does not is bad_reference, with the
 // caret inside the text.
 func FuzzReference(f *testing.F) {
-	for _, text := range []string{`$0`, `$0.a b?.c["x\u00e9"]['it\'s'][-1][*][**] ?? {"a": 1.10}`, `$input.x`, `$prev?.[0]`, `$search`, `$01`, `$0..a`, `$0[x]`,
+	for _, text := range []string{`$0`, `$0.a b?.c["x\u00e9"]['it\'s'][-1][*][**] ?? {"a": 1.10}`, `$input.x`, `$prev?.[0]`, `$search`,
+		`$01`, `$0..a`, `$0[x]`,
 		`$0 ?? `, "$0[\"\n\"]", `$0["\ud800"]`, `$env`, `$`, `$0.a??1`, `$0.`} {
 		f.Add(text)
 	}
@@ -80,7 +81,7 @@ func FuzzTemplate(f *testing.F) {
 		if !json.Valid(got) {
 			t.Fatalf("%s over %s gives %s", value, doc, got)
 		}
-		if len(tpl.holes) == 0 && string(got) != string(tpl.Value()) {
+		if len(tpl.placeholders) == 0 && string(got) != string(tpl.Value()) {
 			t.Fatalf("%s gives %s, its value is %s", value, got, tpl.Value())
 		}
 	})
@@ -92,8 +93,8 @@ func compacted(result string) (string, bool) {
 	if json.Unmarshal([]byte(result), &v) != nil {
 		return "", false
 	}
-	t, faults := CompileTemplate(v, Place{})
-	if len(faults) > 0 || len(t.holes) > 0 {
+	t, faults := CompileTemplate(v, CompileScope{})
+	if len(faults) > 0 || len(t.placeholders) > 0 {
 		return "", false
 	}
 	return string(t.Value()), true
@@ -101,16 +102,20 @@ func compacted(result string) (string, bool) {
 
 // FuzzExpression: an expression ends, with JSON or a coded error.
 func FuzzExpression(f *testing.F) {
-	for _, source := range []string{`$0.items[0].id > 3 && status(0) == "ok"`, `filter($0.items, .size > 1) | map(.size) | sum()`, `let x = $0; x.a?.b ?? [1..3]`,
-		`groupBy($0.items, .size)`, `join(split($0.name, ""), "-")`, `{"a": toJSON($0), "b": fromJSON("[1]")}`, `now().Format("2006")`, `$0.name matches "(a+)+$"`,
-		`((1?:2)?:3)`, `1 < 2 < 3`, `sort(keys($0))`, `-2 ** 63 % 5`, `map(1..1000, map(1..1000, #))`, `#`, `$env`, `flatten([[$0]]) == [$0]`, `b"a"`, `"a"[0:1]`,
+	for _, source := range []string{`$0.items[0].id > 3 && status(0) == "ok"`, `filter($0.items, .size > 1) | map(.size) | sum()`,
+		`let x = $0; x.a?.b ?? [1..3]`,
+		`groupBy($0.items, .size)`, `join(split($0.name, ""), "-")`, `{"a": toJSON($0), "b": fromJSON("[1]")}`, `now().Format("2006")`,
+		`$0.name matches "(a+)+$"`,
+		`((1?:2)?:3)`, `1 < 2 < 3`, `sort(keys($0))`, `-2 ** 63 % 5`, `map(1..1000, map(1..1000, #))`, `#`, `$env`, `flatten([[$0]]) == [$0]`,
+		`b"a"`, `"a"[0:1]`,
 		`duration("1h") * 2`, `$0.items[-1][1:]`, `uniq($0.items)`, `toPairs($0) | fromPairs()`, `if true {1} else {2}`} {
 		f.Add(source)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		x, faults := CompileExpression(source, place())
 		for _, e := range faults {
-			if e.Code != fault.BadExpression && e.Code != fault.BadReference && e.Code != fault.NotSupported || e.Offset < 0 || e.Offset > len(e.Source) {
+			if e.Code != fault.BadExpression && e.Code != fault.BadReference && e.Code != fault.NotSupported || e.Offset < 0 ||
+				e.Offset > len(e.Source) {
 				t.Fatalf("%s: %+v", source, e)
 			}
 		}

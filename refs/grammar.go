@@ -20,10 +20,10 @@ const (
 	RootInput              // the chain's input
 	RootItem               // the element of forEach
 	rootIndex              // the number of that element, from 0
-	rootPrev               // the step just before; compiled texts name it as RootStep
+	rootPrev               // the previous step; compiled texts have RootStep instead
 	RootResult             // the step's own result (select, repeat.until, undo)
-	rootState              // not carried out yet
-	rootSecret             // not carried out yet
+	rootState              // not supported yet
+	rootSecret             // not supported yet
 )
 
 var rootNames = map[string]Root{"input": RootInput, "item": RootItem, "index": rootIndex, "prev": rootPrev,
@@ -38,24 +38,24 @@ func (r Root) name() string {
 	return ""
 }
 
-// segmentKind tells how a segment was written, and so what it may find.
+// segmentKind says how a segment was written, and so what it may match.
 type segmentKind uint8
 
 // The kinds of segments.
 const (
-	Name   segmentKind = iota // .name: a key; an index too where it is digits without a leading zero
+	Name   segmentKind = iota // .name: a key, or an index if it is digits without a leading zero
 	Quoted                    // ["key"]: a key only
-	At                        // [n]: an index only, from the end when negative
-	Each                      // [*]: the rest is mapped over the elements
-	Flat                      // [**]: one level of arrays is spliced, then the rest is mapped
+	At                        // [n]: an index only; a negative one counts from the end
+	Each                      // [*]: maps the rest over the elements
+	Flat                      // [**]: flattens one level of arrays, then maps the rest
 )
 
-// Segment is one step of a walk into a value.
+// Segment is one segment of a path into a value.
 type Segment struct {
 	Key      string // of Name and Quoted
 	Index    int    // of At
 	Kind     segmentKind
-	Optional bool // written with ?: null where what stands before it is missing or null, or lacks it
+	Optional bool // written with ?: null if the value before it is missing, null, or lacks it
 }
 
 // Bounds of one reference's text.
@@ -64,17 +64,17 @@ const (
 	maxSegments       = 200
 )
 
-// Reference is a parsed reference. Step ids stay names until a Place resolves them. The zero value is `$0`.
+// Reference is a parsed reference. Step ids stay names until a CompileScope resolves them. The zero value is `$0`.
 type Reference struct {
 	root     Root
-	step     int    // of RootStep by number
-	id       string // of RootStep by id, "" by number
+	step     int    // of RootStep, if it is given by number
+	id       string // of RootStep, if it is given by id; else ""
 	segments []Segment
-	fallback string // compact JSON after ??, "" when there is none
+	fallback string // compact JSON after ??; "" if there is none
 }
 
-// Parse reads a text that is exactly one reference of at most 4 KB and 200 segments. Its error is a *fault.Error
-// (bad_reference) whose Source and Offset show the place.
+// Parse parses a text that is exactly one reference of at most 4 KB and 200 segments. Its error is a *fault.Error
+// (bad_reference) whose Source and Offset show the position.
 func Parse(text string) (Reference, error) {
 	r, err := parseWhole(text, false)
 	if err != nil {
@@ -83,7 +83,7 @@ func Parse(text string) (Reference, error) {
 	return r, nil
 }
 
-// parseWhole parses all of text; plain leaves out of bare names what an expression reads as operators.
+// parseWhole parses all of text. With plain, bare names end before characters that are operators in expressions.
 func parseWhole(text string, plain bool) (Reference, *fault.Error) {
 	p := referenceParser{text: text, plain: plain}
 	if !strings.HasPrefix(text, "$") {
@@ -92,12 +92,12 @@ func parseWhole(text string, plain bool) (Reference, *fault.Error) {
 	p.pos = 1
 	r, err := p.reference()
 	if err == nil && p.pos < len(text) {
-		err = p.unexpected()
+		err = p.unexpectedFault()
 	}
 	return r, err
 }
 
-// referenceParser reads one reference from text, from the character after its dollar on, and leaves pos behind it.
+// referenceParser reads one reference from text, starting after its dollar, and leaves pos after it.
 type referenceParser struct {
 	text  string
 	pos   int
@@ -159,7 +159,7 @@ func (p *referenceParser) root() (Reference, *fault.Error) {
 	return Reference{id: word}, nil
 }
 
-// segment reads one segment; more is false where none begins.
+// segment reads one segment; more is false if none begins here.
 func (p *referenceParser) segment() (s Segment, more bool, err *fault.Error) {
 	start := p.pos
 	if p.peek() == '?' && p.peekAt(1) != '?' {
@@ -207,7 +207,7 @@ func (p *referenceParser) isName(c byte) bool {
 	return isWord(c) || c >= utf8.RuneSelf || !p.plain && strings.IndexByte("-():/@", c) >= 0
 }
 
-// bracket reads what stands behind an opening bracket, and the closing one.
+// bracket reads what follows an opening bracket, including the closing one.
 func (p *referenceParser) bracket(s *Segment) (err *fault.Error) {
 	start := p.pos
 	switch c := p.peek(); {
@@ -225,16 +225,16 @@ func (p *referenceParser) bracket(s *Segment) (err *fault.Error) {
 		s.Kind = At
 		s.Index, err = p.integer()
 	case !p.plain && c == ':':
-		return p.malformed(start, "A reference takes no slice. %s", computeElsewhere)
+		return p.malformed(start, "A reference takes no slice. %s", computeRemedy)
 	case !p.plain && c == '$':
-		return p.malformed(start, "In brackets stands no reference. %s", computeElsewhere)
+		return p.malformed(start, "In brackets stands no reference. %s", computeRemedy)
 	default:
 		return p.malformed(start, "In brackets stands an index, a quoted key, * or **: [0], [-1], [\"key\"], [*].")
 	}
 	switch {
 	case err != nil || p.peek() == ']':
 	case !p.plain && s.Kind == At && p.peek() == ':':
-		err = p.malformed(p.pos, "A reference takes no slice. %s", computeElsewhere)
+		err = p.malformed(p.pos, "A reference takes no slice. %s", computeRemedy)
 	default:
 		err = p.malformed(p.pos, "A bracket is not closed here.")
 	}
@@ -256,7 +256,7 @@ func (p *referenceParser) integer() (int, *fault.Error) {
 	return n, nil
 }
 
-// quoted reads a key in quotes: JSON's escapes, and \'. Control characters may also stand as they are.
+// quoted reads a quoted key: JSON's escapes, and \'. Control characters may be unescaped.
 func (p *referenceParser) quoted(quote byte) (string, *fault.Error) {
 	start := p.pos
 	literal := []byte{'"'}
@@ -283,7 +283,7 @@ func (p *referenceParser) quoted(quote byte) (string, *fault.Error) {
 	return key, nil
 }
 
-// fallback reads ?? and a JSON value, if they stand here.
+// fallback reads ?? and a JSON value if they follow.
 func (p *referenceParser) fallback() (string, *fault.Error) {
 	start := p.pos
 	p.blanks()
@@ -296,7 +296,8 @@ func (p *referenceParser) fallback() (string, *fault.Error) {
 	d := json.NewDecoder(strings.NewReader(p.text[p.pos:]))
 	var raw json.RawMessage
 	if d.Decode(&raw) != nil {
-		return "", p.malformed(p.pos, "After ?? stands a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or an expr step.")
+		return "", p.malformed(p.pos,
+			"After ?? stands a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or an expr step.")
 	}
 	p.pos += int(d.InputOffset())
 	p.blanks()
@@ -315,7 +316,7 @@ func (p *referenceParser) blanks() {
 
 func (p *referenceParser) peek() byte { return p.peekAt(0) }
 
-// peekAt is the byte n places on, 0 behind the end.
+// peekAt returns the byte at offset n from pos, 0 past the end.
 func (p *referenceParser) peekAt(n int) byte {
 	if p.pos+n < len(p.text) {
 		return p.text[p.pos+n]
@@ -327,13 +328,13 @@ func (p *referenceParser) malformed(at int, format string, args ...any) *fault.E
 	return atOffset(fault.New(fault.BadReference, format, args...), p.text, at)
 }
 
-// String is the canonical spelling: Parse of it gives an equal reference.
+// String returns the canonical spelling, which Parse parses into an equal reference.
 func (r Reference) String() string {
 	text, _ := r.spell()
 	return text
 }
 
-// spell gives the canonical spelling and where in it each segment begins.
+// spell returns the canonical spelling, and the offset at which each segment begins.
 func (r Reference) spell() (text string, offsets []int) {
 	b := []byte{'$'}
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// survey counts the nodes as a walk meets them, panics where they are too many, and notes what the guard must
-// not take for a reference.
+// survey counts the visited nodes, panics if there are too many, and records the names that the guard must not take for
+// references.
 type survey struct {
 	visits    int
 	callees   map[ast.Node]bool
@@ -32,7 +32,7 @@ func (s *survey) Visit(node *ast.Node) {
 	}
 }
 
-// collector lists the lookups that are left in a tree.
+// collector lists the lookups that remain in a tree.
 type collector struct{ lookups []*lookup }
 
 func (c *collector) Visit(node *ast.Node) {
@@ -44,17 +44,17 @@ func (c *collector) Visit(node *ast.Node) {
 	}
 }
 
-// evaluationName is the variable that holds the running evaluation. Like the guard's functions it begins with a
-// blank, so that no source can name it.
+// evaluationName is the variable that holds the running evaluation. Like the guard's functions it begins with a blank, so
+// that no source can name it.
 const evaluationName = " evaluation"
 
-// guard rewrites a tree, children first: names become lookups that take only what is needed from the raw results, and
-// whatever could run without a bound goes through a function that counts. It may meet a shared node more than once, and
-// then counts more than needed.
+// guard rewrites a tree, children first: names become lookups that extract only what is needed from raw results, and
+// everything that could run without a bound goes through a counting function. It may visit a shared node more than once,
+// and then counts more than needed.
 type guard struct {
 	survey
-	source  string
-	failure *fault.Error // the first
+	source string
+	fault  *fault.Error // the first
 	literals
 	elementReads
 }
@@ -78,10 +78,10 @@ func (g *guard) Visit(node *ast.Node) {
 		}
 	case *ast.ArrayNode:
 		if slices.ContainsFunc(n.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
-			g.made(node)
+			g.chargeLiteral(node)
 		}
 	case *ast.MapNode:
-		g.made(node)
+		g.chargeLiteral(node)
 	case *ast.PredicateNode:
 		tick := guardCall("tick")
 		tick.SetLocation(n.Location())
@@ -100,8 +100,8 @@ func guardCall(name string, arguments ...ast.Node) *ast.CallNode {
 	}
 }
 
-// made counts what an array or object that is written out takes.
-func (g *guard) made(node *ast.Node) {
+// chargeLiteral charges for an array or object literal.
+func (g *guard) chargeLiteral(node *ast.Node) {
 	call := guardCall("made", *node)
 	call.SetLocation((*node).Location())
 	ast.Patch(node, call)
@@ -113,18 +113,18 @@ func (g *guard) lookup(node *ast.Node, l *lookup) {
 		name = "status"
 	}
 	call := guardCall(name, &ast.ConstantNode{Value: l})
-	g.found[call] = l
+	g.lookups[call] = l
 	ast.Patch(node, call)
 }
 
-// fail notes the first fault of a tree, at a node.
+// fail records the first fault of a tree, at a node.
 func (g *guard) fail(at ast.Node, format string, args ...any) {
 	g.failWith(at, fault.New(fault.BadExpression, format, args...))
 }
 
 func (g *guard) failWith(at ast.Node, f *fault.Error) {
-	if g.failure == nil {
-		g.failure = atOffset(f, g.source, byteOffset(g.source, at.Location().From))
+	if g.fault == nil {
+		g.fault = atOffset(f, g.source, byteOffset(g.source, at.Location().From))
 	}
 }
 
@@ -144,9 +144,9 @@ func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 	}
 }
 
-// member makes the lookup longer where a fixed member is taken of one.
+// member extends a lookup by a fixed member.
 func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
-	l := g.found[n.Node]
+	l := g.lookups[n.Node]
 	if l == nil || l.status || len(l.segments) == maxSegments {
 		return
 	}
@@ -155,7 +155,7 @@ func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
 	}
 }
 
-// fixedMember gives the segment of a member whose key or index is written down.
+// fixedMember returns the segment of a member whose key or index is a literal.
 func fixedMember(n *ast.MemberNode) (s Segment, ok bool) {
 	s = Segment{Kind: Quoted, Optional: n.Optional}
 	switch p := n.Property.(type) {
@@ -182,7 +182,7 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 		if m, ok := n.Callee.(*ast.MemberNode); ok {
 			g.method(m)
 		}
-		// A method of a date or duration: what its arguments hold is counted, as it may be kept.
+		// A method of a date or duration: its arguments are charged, as it may keep them.
 		for i, a := range n.Arguments {
 			charged := guardCall("keep", a)
 			charged.SetLocation(a.Location())
@@ -199,7 +199,7 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 	}
 }
 
-// noFunction is the fault of a call of what expressions do not have.
+// noFunction is the fault of a call of an unknown function.
 func noFunction(name string) *fault.Error {
 	hint := ""
 	if instead := idioms[name]; instead != "" {
@@ -210,14 +210,14 @@ func noFunction(name string) *fault.Error {
 	return f
 }
 
-// method refuses a method that no value has: only dates and durations have some, and theirs begin with a capital.
+// method refuses a method that no value has: only dates and durations have methods, and their names are capitalized.
 func (g *guard) method(m *ast.MemberNode) {
 	name, ok := m.Property.(*ast.StringNode)
 	if !ok || name.Value != "" && 'A' <= name.Value[0] && name.Value[0] <= 'Z' {
 		return
 	}
 	instead := idioms[name.Value]
-	if _, is := builtin.Index[name.Value]; is && instead == "" && refused[name.Value] == "" {
+	if _, is := builtin.Index[name.Value]; is && instead == "" && disabled[name.Value] == "" {
 		instead = name.Value + "(x, …)"
 	}
 	if instead == "" {
@@ -226,7 +226,7 @@ func (g *guard) method(m *ast.MemberNode) {
 	g.fail(m, "Expressions have no methods such as .%s(): write %s.", clip(name.Value), instead)
 }
 
-// status takes a step's number or id that is written down, so that what a step waits for is known before it runs.
+// status requires a literal step number or id, so that dependencies are known before anything runs.
 func (g *guard) status(node *ast.Node, n *ast.CallNode) {
 	if len(n.Arguments) == 1 {
 		switch a := n.Arguments[0].(type) {
@@ -243,8 +243,8 @@ func (g *guard) status(node *ast.Node, n *ast.CallNode) {
 
 func (g *guard) builtin(node *ast.Node, n *ast.BuiltinNode) {
 	switch {
-	case refused[n.Name] != "":
-		g.fail(n, "%s is not available in expressions. %s", n.Name, refused[n.Name])
+	case disabled[n.Name] != "":
+		g.fail(n, "%s is not available in expressions. %s", n.Name, disabled[n.Name])
 	case guarded[n.Name] != nil:
 		if problem := checkArguments(n); problem != "" {
 			g.fail(n, "%s: %s.", n.Name, problem)
@@ -263,69 +263,17 @@ func (g *guard) builtin(node *ast.Node, n *ast.BuiltinNode) {
 		}
 		ast.Patch(node, guardCall("sum", list))
 	case n.Name == "sortBy" || len(n.Arguments) == 1 && n.Name == "count":
-		// These go through the whole collection by themselves.
+		// These walk the whole collection.
 		counted := guardCall("scan", n.Arguments[0])
 		counted.SetLocation(n.Arguments[0].Location())
 		n.Arguments[0] = counted
 	}
 }
 
-// checkArguments tells what is wrong with a call of a guarded function. expr-lang's own check tries one signature after
-// the other and looks at all arguments each time, which is exponential in nested calls.
-func checkArguments(n *ast.BuiltinNode) string {
-	f := builtin.Builtins[builtin.Index[n.Name]]
-	types := make([]reflect.Type, len(n.Arguments))
-	for i, a := range n.Arguments {
-		types[i] = literalType(a)
-	}
-	if f.Validate != nil {
-		if _, err := f.Validate(types); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	problem := ""
-	for _, t := range f.Types {
-		if problem = mismatch(t, types); problem == "" {
-			return ""
-		}
-	}
-	return problem
-}
-
-func mismatch(signature reflect.Type, types []reflect.Type) string {
-	if signature.NumIn() != len(types) {
-		return "wrong number of arguments"
-	}
-	for i, t := range types {
-		if in := signature.In(i); t != anyType && !t.AssignableTo(in) {
-			return fmt.Sprintf("argument %d is %s, %s is needed", i+1, typeName(reflect.Zero(t).Interface()), typeName(reflect.Zero(in).Interface()))
-		}
-	}
-	return ""
-}
-
-var anyType = reflect.TypeFor[any]()
-
-// literalType is the type of a literal, any for all else.
-func literalType(n ast.Node) reflect.Type {
-	switch n.(type) {
-	case *ast.StringNode:
-		return reflect.TypeFor[string]()
-	case *ast.IntegerNode:
-		return reflect.TypeFor[int]()
-	case *ast.FloatNode:
-		return reflect.TypeFor[float64]()
-	case *ast.BoolNode:
-		return reflect.TypeFor[bool]()
-	}
-	return anyType
-}
-
 func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 	if operator := operators[n.Operator]; operator != "" {
 		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) && isNumber(n.Left) != isNumber(n.Right) {
-			return // expr-lang's check finds fault with it
+			return // expr-lang's check reports it
 		}
 		ast.Patch(node, guardCall(operator, n.Left, n.Right))
 		return
@@ -334,14 +282,14 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 	case "..":
 		for _, side := range []ast.Node{n.Left, n.Right} {
 			if t := literalType(side); t == reflect.TypeFor[string]() || t == reflect.TypeFor[bool]() {
-				g.fail(side, "%s", noRange(reflect.Zero(t).Interface()))
+				g.fail(side, "%s", notRangeEnd(reflect.Zero(t).Interface()))
 				return
 			}
 		}
 		ast.Patch(node, guardCall("range", n.Left, n.Right))
 	case "<", "<=", ">", ">=":
 		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) {
-			return // expr-lang's check finds fault with it
+			return // expr-lang's check reports it
 		}
 		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: " " + n.Operator}, Arguments: []ast.Node{n.Left, n.Right}})
 	case "==", "!=":
@@ -390,7 +338,8 @@ func isScalarLiteral(n ast.Node) bool {
 	return isNumber(n)
 }
 
-// isExactLiteral reports whether n is a literal with which expr-lang compares without rounding: no number from exactFloat on.
+// isExactLiteral reports whether n is a literal that expr-lang compares without rounding: not a number of exactFloat or
+// more.
 func isExactLiteral(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.FloatNode:

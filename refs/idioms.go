@@ -1,6 +1,6 @@
 package refs
 
-// idioms are what other languages call otherwise, by their name: how it is written in expressions.
+// idioms maps names of other languages to how expressions write them.
 var idioms = map[string]string{
 	"concat":      `concat(list, list)`,
 	"contains":    `x contains "a", or "a" in list`,

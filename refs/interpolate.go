@@ -8,11 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// interpolate compiles a string that is no whole reference; raw is its JSON.
+// interpolate compiles a string that is not a whole reference; raw is its JSON.
 func (c *templateCompiler) interpolate(raw, text string) {
-	start, holes, at := len(c.text), len(c.holes), ""
+	start, holes, at := len(c.text), len(c.placeholders), ""
 	changed := false
-	escaped := -1 // where the dollar of an escaped ${$ stands
+	escaped := -1 // position of the dollar of an escaped ${$
 	c.text = append(c.text, '"')
 	for i := 0; i < len(text); {
 		j := strings.IndexByte(text[i:], '$')
@@ -47,13 +47,13 @@ func (c *templateCompiler) interpolate(raw, text string) {
 			if at == "" {
 				at = c.at()
 			}
-			c.holes = append(c.holes, hole{len(c.text), b, at, true})
+			c.placeholders = append(c.placeholders, placeholder{len(c.text), b, at, true})
 			c.uses = append(c.uses, b.use(at, false))
-		case (n > 1 || j != escaped) && c.place.mention(text, i, false) > 0 && c.at() != c.place.Expression:
+		case (n > 1 || j != escaped) && c.place.mentionEnd(text, i, false) > 0 && c.at() != c.place.Expression:
 			changed = true
 			c.text = append(c.text, text[j:j+n/2]...)
 			if n%2 == 1 {
-				c.fault(c.place.mentioned(text, i))
+				c.fault(c.place.mentionFault(text, i))
 				return
 			}
 		case j == 0 && n > 1:
@@ -67,15 +67,15 @@ func (c *templateCompiler) interpolate(raw, text string) {
 	if !changed {
 		c.text = append(c.text[:start], raw...)
 	}
-	if len(c.holes) > holes {
+	if len(c.placeholders) > holes {
 		c.value = append(c.value, `""`...)
 	} else {
 		c.value = append(c.value, c.text[start:]...)
 	}
 }
 
-// opensReference reports whether rest, behind a dollar, begins an interpolation: {$, or { with a step number that . or [
-// follows.
+// opensReference reports whether rest, which follows a dollar, begins an interpolation: {$, or { and a step number before .
+// or [.
 func opensReference(rest string) bool {
 	if len(rest) < 2 || rest[0] != '{' {
 		return false
@@ -90,8 +90,8 @@ func opensReference(rest string) bool {
 	return i > 1 && i < len(rest) && (rest[i] == '.' || rest[i] == '[')
 }
 
-// reference parses and binds what stands from start, behind ${, up to the closing brace; end is behind that.
-func (c *templateCompiler) reference(text string, start int) (b *bound, end int, err *fault.Error) {
+// reference parses and binds the text from start, after ${, to the closing brace; end is after the brace.
+func (c *templateCompiler) reference(text string, start int) (b *boundReference, end int, err *fault.Error) {
 	p := referenceParser{text: text, pos: start}
 	if p.peek() == '$' {
 		p.pos++
@@ -104,7 +104,7 @@ func (c *templateCompiler) reference(text string, start int) (b *bound, end int,
 		return nil, 0, p.malformed(p.pos, "The reference that begins with ${ is not closed with }.")
 	}
 	if p.peek() != '}' {
-		return nil, 0, p.unexpected()
+		return nil, 0, p.unexpectedFault()
 	}
 	if b, err = c.place.bind(r); err != nil {
 		return nil, 0, atOffset(err, text, start)
@@ -112,18 +112,18 @@ func (c *templateCompiler) reference(text string, start int) (b *bound, end int,
 	return b, p.pos + 1, nil
 }
 
-// mention gives the end of what reads as a reference behind the dollar before start, though it is none where it stands: of
-// `$0.name`, `$item`, `${input.who}` within a text. It is 0 where there is none: where nothing has that name here, the name
-// is but the beginning of a word, or it might as well be a price, a group of a regular expression or a script's variable
-// ($5, $0.50, $1, ${HOME}); a number that no segment follows counts if numbers is set.
-func (p *Place) mention(text string, start int, numbers bool) int {
+// mentionEnd returns the end of a text that looks like a reference without being one, after the dollar before start:
+// `$0.name`, `$item` or `${input.who}` within a text. It returns 0 if there is none: nothing in scope has that name, the
+// name is only the start of a word, or it may well be a price, a regular expression group or a script variable ($5, $0.50,
+// $1, ${HOME}). A number without a segment counts only if numbers is set.
+func (p *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	q := referenceParser{text: text, pos: start, plain: true}
 	braced := q.peek() == '{'
 	if braced {
 		q.pos++
 	}
 	r, err := q.root()
-	if err != nil || q.peek() >= utf8.RuneSelf || !p.knows(r) {
+	if err != nil || q.peek() >= utf8.RuneSelf || !p.isInScope(r) {
 		return 0
 	}
 	bare := q.pos
@@ -156,8 +156,8 @@ func (p *Place) mention(text string, start int, numbers bool) int {
 	return q.pos
 }
 
-// knows reports whether r names something here.
-func (p *Place) knows(r Reference) bool {
+// isInScope reports whether r names something that may be used here.
+func (p *CompileScope) isInScope(r Reference) bool {
 	switch r.root {
 	case RootStep:
 		n, ok := r.step, true
@@ -179,9 +179,9 @@ func (p *Place) knows(r Reference) bool {
 	return true
 }
 
-// mentioned is the fault of a text with a mention behind the dollar before start.
-func (p *Place) mentioned(text string, start int) *fault.Error {
-	end := p.mention(text, start, false)
+// mentionFault returns the fault of a text that mentions a reference after the dollar before start.
+func (p *CompileScope) mentionFault(text string, start int) *fault.Error {
+	end := p.mentionEnd(text, start, false)
 	name := clip(strings.TrimPrefix(text[start:end], "{"))
 	written, escaped := "$"+name, "$$"+name
 	if text[start] == '{' {
@@ -189,33 +189,34 @@ func (p *Place) mentioned(text string, start int) *fault.Error {
 	}
 	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
 		"or put the text into input, which is never read for references.", written, name, escaped)
-	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function, notALetter) {
-		e.Message = written + " is not replaced inside a text. " + computeElsewhere // len($0.items)
+	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function,
+		notALetter) {
+		e.Message = written + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
-		e.Message = "In ${…} stands a reference and nothing else. " + computeElsewhere
+		e.Message = "In ${…} stands a reference and nothing else. " + computeRemedy
 	}
 	return atOffset(e, text, start-1)
 }
 
 func notALetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// textRemedy says how a text is written that was read as one reference; goesOn reports that it begins with one.
-func (p *Place) textRemedy(text string, goesOn bool) string {
+// textRemedy says how to write a text that was read as one reference; goesOn reports that it only begins with one.
+func (p *CompileScope) textRemedy(text string, goesOn bool) string {
 	const escape = " For a text that begins with a dollar, write $$."
 	q := referenceParser{text: text, pos: 1, plain: true}
 	r, err := q.root()
 	switch {
 	case err != nil || !p.exists(r):
 		return escape
-	case goesOn && p.knows(r):
-		return " To insert values into a text, write " + clip(p.inserted(text)) + "." + escape
+	case goesOn && p.isInScope(r):
+		return " To insert values into a text, write " + clip(p.withInterpolations(text)) + "." + escape
 	}
-	return "" // a reference is meant
+	return "" // it was meant as a reference
 }
 
-// exists reports whether r names something of the chain, though perhaps not here.
-func (p *Place) exists(r Reference) bool {
+// exists reports whether r names something of the chain, even if it may not be used here.
+func (p *CompileScope) exists(r Reference) bool {
 	if r.root != RootStep {
 		return true
 	}
@@ -225,8 +226,8 @@ func (p *Place) exists(r Reference) bool {
 	return r.id == "" && r.step < p.Steps
 }
 
-// inserted is text with its mentions as interpolations.
-func (p *Place) inserted(text string) string {
+// withInterpolations returns text with its mentions replaced by interpolations.
+func (p *CompileScope) withInterpolations(text string) string {
 	var b strings.Builder
 	for {
 		before, after, ok := strings.Cut(text, "$")
@@ -236,7 +237,7 @@ func (p *Place) inserted(text string) string {
 		}
 		end := 0
 		if !strings.HasPrefix(after, "{") {
-			end = p.mention(after, 0, true)
+			end = p.mentionEnd(after, 0, true)
 		}
 		if end > 0 {
 			b.WriteString("${$" + after[:end] + "}")

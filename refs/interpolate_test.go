@@ -93,7 +93,7 @@ func TestNoMentions(t *testing.T) {
 			t.Errorf("%s gives %s, %v; want %s", text, out, err, want)
 		}
 	}
-	outside := Place{At: "/args", Step: 1, Steps: 2}
+	outside := CompileScope{At: "/args", Step: 1, Steps: 2}
 	for _, text := range []string{`for ${item}`, `for $item and $index`, `see $search.total`, `see $result.x`, `see $1.x`, `hi $input.who`} {
 		value, _ := json.Marshal(text)
 		if tpl, faults := CompileTemplate(value, outside); len(faults) > 0 || string(tpl.Value()) != string(value) {
@@ -102,13 +102,15 @@ func TestNoMentions(t *testing.T) {
 	}
 }
 
-// TestTextRemedies: a whole string that is no reference says how a text is written, unless a reference is plainly meant.
+// TestTextRemedies: a whole string that is not a reference says how to write a text, unless it was clearly meant as a
+// reference.
 func TestTextRemedies(t *testing.T) {
 	t.Parallel()
 	const escape = "write $$."
 	for text, want := range map[string]string{
 		`$5`: escape, `$foo`: escape, `$HOME/bin`: escape, `$100-$200`: escape, `$01`: escape, `$`: escape, `$env.X`: escape, `$foo[`: escape,
-		`$later.x`: "", `$4`: "", `$self`: "", `$3.a`: "", `$0..a`: "", `$0[abc]`: "", `$0.`: "", `$0.items|0`: "", `$0.a + 1`: "", `$0.a == "x"`: "",
+		`$later.x`: "", `$4`: "", `$self`: "", `$3.a`: "", `$0..a`: "", `$0[abc]`: "", `$0.`: "", `$0.items|0`: "", `$0.a + 1`: "",
+		`$0.a == "x"`:             "",
 		`$0.name and $1`:          "write ${$0.name} and ${$1}. For a text that begins with a dollar, write $$.",
 		`$0.items[0].id, $item!`:  "write ${$0.items[0].id}, ${$item}!. For",
 		`$search.a b: $5, $later`: "write ${$search.a} b: $5, $later. For",

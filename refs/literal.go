@@ -9,10 +9,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// begins finds dollars before a brace that begins an interpolation.
-var begins = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
+// interpolationStart matches dollars before a brace that begins an interpolation.
+var interpolationStart = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
 
-// Literal spells a compact JSON value so that, as a template of a step without $item, $input and earlier steps, it means itself.
+// Literal escapes a compact JSON value so that, as a template of a step without $item, $input and earlier steps, it
+// resolves to itself.
 func Literal(value []byte) []byte {
 	if !strings.Contains(rawjson.View(value), "$") && !strings.Contains(rawjson.View(value), `\u`) {
 		return value
@@ -33,8 +34,8 @@ func Literal(value []byte) []byte {
 }
 
 func literalText(text string) string {
-	leading := begins.FindStringIndex(text)
-	escaped := begins.ReplaceAllStringFunc(text, func(found string) string {
+	leading := interpolationStart.FindStringIndex(text)
+	escaped := interpolationStart.ReplaceAllStringFunc(text, func(found string) string {
 		dollars := strings.IndexByte(found, '{')
 		return found[:dollars] + found
 	})

@@ -1,20 +1,22 @@
-package refs
+package refs_test
 
 import (
 	"context"
 	"encoding/json"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/refs"
+
 	"pgregory.net/rapid"
 )
 
 // meant is what a value means as a template of a first step.
 func meant(value []byte) (string, bool) {
-	t, faults := CompileTemplate(value, Place{At: "/steps/0/args", Steps: 1})
+	t, faults := refs.CompileTemplate(value, refs.CompileScope{At: "/steps/0/args", Steps: 1})
 	if len(faults) > 0 {
 		return faults[0].Error(), false
 	}
-	out, err := t.Resolve(context.Background(), nil, &Scope{})
+	out, err := t.Resolve(context.Background(), nil, &refs.Scope{})
 	if err != nil {
 		return err.Error(), false
 	}
@@ -33,19 +35,21 @@ func same(a, b string) bool {
 
 func TestLiteral(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"$5", "$", "$$", "$$$", "$0.name", "$HOME/bin", "price $5", "a$$b", "${HOME}", "${0.name}", "$${0.name}", "$$${0.name}", "a ${0.name", "a $$${$0.x}",
-		"see $0.name", "${item}", "$item", "$input.x", "$prev", "${prev.x}", "x $prev.y", "${$", "${0.", "${0[", "$$5 ${1.a} $", "${12.x}", "$\u00e4{0.a}"} {
+	for _, text := range []string{"$5", "$", "$$", "$$$", "$0.name", "$HOME/bin", "price $5", "a$$b", "${HOME}", "${0.name}", "$${0.name}",
+		"$$${0.name}", "a ${0.name", "a $$${$0.x}",
+		"see $0.name", "${item}", "$item", "$input.x", "$prev", "${prev.x}", "x $prev.y", "${$", "${0.", "${0[", "$$5 ${1.a} $", "${12.x}",
+		"$\u00e4{0.a}"} {
 		value, _ := json.Marshal(map[string]any{"a": []any{text, 1, nil}, text: "plain"})
-		if got, ok := meant(Literal(value)); !ok || !same(got, string(value)) {
-			t.Errorf("%q: %s means %s", text, Literal(value), got)
+		if got, ok := meant(refs.Literal(value)); !ok || !same(got, string(value)) {
+			t.Errorf("%q: %s means %s", text, refs.Literal(value), got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`(\$|\{|\}|0|1|\.|\[|a|item|prev|input| |\\|"){0,12}`).Draw(t, "text")
 		value, _ := json.Marshal([]string{text})
 		wrapped := append(append([]byte(`{"a":`), value...), '}')
-		if got, ok := meant(Literal(wrapped)); !ok || !same(got, string(wrapped)) {
-			t.Fatalf("%q: %s means %s", text, Literal(wrapped), got)
+		if got, ok := meant(refs.Literal(wrapped)); !ok || !same(got, string(wrapped)) {
+			t.Fatalf("%q: %s means %s", text, refs.Literal(wrapped), got)
 		}
 	})
 }

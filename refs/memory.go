@@ -7,8 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// take counts bytes of memory.
-func (e *evaluation) take(n int) error {
+// charge counts bytes of memory.
+func (e *evaluation) charge(n int) error {
 	e.memory += n
 	if e.memory <= freeMemory+e.reserved && n >= 0 {
 		return nil
@@ -16,10 +16,10 @@ func (e *evaluation) take(n int) error {
 	if n < 0 || e.memory > maxMemory {
 		return fault.New(fault.BadExpression, "The expression holds more than %d MiB of values. Take less of the results.", maxMemory>>20)
 	}
-	if err := e.heavy(); err != nil { // first: what waits for a slot holds nothing of what others may want
+	if err := e.acquireSlot(); err != nil { // first: while it waits for a slot it must not hold memory that others may need
 		return err
 	}
-	more := e.memory - e.reserved // and freeMemory in advance
+	more := e.memory - e.reserved // plus freeMemory in advance
 	if err := admit.Hold(e.ctx, more); err != nil {
 		return err
 	}
@@ -27,30 +27,30 @@ func (e *evaluation) take(n int) error {
 	return nil
 }
 
-// hold counts bytes of a value that is made.
-func (e *evaluation) hold(n int) error {
-	if err := e.take(n); err != nil {
+// chargeValue counts the memory and the work of a new value.
+func (e *evaluation) chargeValue(n int) error {
+	if err := e.charge(n); err != nil {
 		return err
 	}
-	return e.spend(n)
+	return e.chargeWork(n)
 }
 
-// made counts an array or object that the expression writes out.
-func (e *evaluation) made(value any) (any, error) {
+// chargeLiteral charges for an array or object literal.
+func (e *evaluation) chargeLiteral(value any) (any, error) {
 	n := containerBytes + size(value)*elementBytes
 	if _, ok := value.(map[string]any); ok {
 		n = objectBytes + size(value)*memberBytes
 	}
-	return value, e.take(n)
+	return value, e.charge(n)
 }
 
-// weigh counts what is inside a value as often as it stands there: a value that is put into itself many times over is
-// small in memory, yet endless to whoever walks it.
+// weigh counts what a value contains, once for each occurrence: a value that contains itself many times over is small in
+// memory, but endless to walk.
 func (e *evaluation) weigh(value any) int {
 	switch s := value.(type) {
 	case string:
 		return len(s)
-	case large:
+	case bigInteger:
 		return len(s.text)
 	}
 	v := reflect.ValueOf(value)
@@ -87,7 +87,8 @@ func (e *evaluation) weigh(value any) int {
 	return w
 }
 
-// identityOf a map or slice; none for an array and for what is empty, which has no place of its own.
+// identityOf returns the identity of a map or slice; none for an array or an empty value, which have no address of their
+// own.
 func identityOf(v reflect.Value) identity {
 	if k := v.Kind(); k != reflect.Map && k != reflect.Slice || v.Len() == 0 {
 		return identity{}
@@ -95,10 +96,10 @@ func identityOf(v reflect.Value) identity {
 	return identity{v.UnsafePointer(), v.Len()}
 }
 
-// spendDeep counts a walk through the whole of values.
-func (e *evaluation) spendDeep(values ...any) error {
+// chargeWalk counts a walk through whole values.
+func (e *evaluation) chargeWalk(values ...any) error {
 	for _, v := range values {
-		if err := e.spend(e.weigh(v)); err != nil {
+		if err := e.chargeWork(e.weigh(v)); err != nil {
 			return err
 		}
 	}

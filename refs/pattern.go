@@ -12,50 +12,51 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of a regular expression, so that it is compiled within some 10 ms and 10 MB. All but maxInstructions and maxWeight
-// are told from the source, because the parser itself is without a bound: one class folded over all of Unicode takes it 3 ms.
+// Bounds of a regular expression, so that it compiles within about 10 ms and 10 MB. All but maxInstructions and maxWeight
+// are estimated from the source, because the parser itself has no bound: one class folded over all of Unicode takes it 3
+// ms.
 const (
 	maxPatternSource = 1 << 10 // bytes
-	maxInstructions  = 10_000  // when its repetitions are written out
-	maxWeight        = 80_000  // see Pattern.weight; a search keeps some 130 bytes for each at the most
+	maxInstructions  = 10_000  // with its repetitions expanded
+	maxWeight        = 80_000  // see Pattern.weight; a search holds at most some 130 bytes for each
 	maxClasses       = 50      // \p: each may be 1,300 characters in the tree
-	maxFolded        = 200_000 // characters in ranges, where case does not matter
+	maxFolded        = 200_000 // characters in ranges of patterns that ignore case
 )
 
-// Pattern is a compiled regular expression (RE2). It is safe for use by many goroutines at once.
+// Pattern is a compiled regular expression (RE2). Many goroutines may use it at once.
 type Pattern struct {
 	*regexp.Regexp
-	size int // instructions, counted before they were made: never less than there are
+	size int // an upper bound of its instructions, counted before it was compiled
 
-	// weight is what a search takes for one character at the most, in instructions: each of them may carry the places of all
-	// groups along.
+	// weight is the maximum work of a search for one character, in instructions: each may carry the positions of all groups
+	// along.
 	weight    int
-	looksBack bool                           // at what stands before a match: ^, \b
-	inside    func() (*regexp.Regexp, error) // group 1: the first match after the first character; see Search.from
+	looksBack bool                           // it depends on what precedes a match: ^, \b
+	inside    func() (*regexp.Regexp, error) // group 1 is the first match after the first character; see Search.from
 }
 
-// Size is how many instructions the pattern has at the most: a search takes as many steps for each character at worst.
+// Size is an upper bound of the pattern's instructions: a search takes at most that many steps for each character.
 func (p *Pattern) Size() int { return p.size }
 
-// patterns holds compiled ones, by source; both bounds are of what is kept.
+// patterns caches compiled patterns by source, within two bounds.
 var patterns = struct {
 	sync.Mutex
 	m    map[string]*Pattern
-	kept int // see shape.kept
+	kept int // see patternCost.memory
 }{m: map[string]*Pattern{}}
 
-const maxPatterns, maxPatternsKept = 1000, 200_000
+const maxPatterns, maxPatternMemory = 1000, 200_000
 
-// CompilePattern compiles a regular expression of at most 1,024 bytes and 10,000 instructions, or gives back what it compiled
-// before. The error is bad_arguments.
+// CompilePattern compiles a regular expression of at most 1,024 bytes and 10,000 instructions, or returns a cached one. The
+// error is bad_arguments.
 func CompilePattern(source string) (*Pattern, *fault.Error) {
 	p, err := newPattern(source)
 	return p, refusal(err)
 }
 
-// CheckPattern reports whether CompilePattern will compile it, for less.
+// CheckPattern reports whether CompilePattern would succeed, at a lower cost.
 func CheckPattern(source string) *fault.Error {
-	if keptPattern(source) != nil {
+	if cachedPattern(source) != nil {
 		return nil
 	}
 	_, err := measure(source)
@@ -66,7 +67,8 @@ func refusal(err error) *fault.Error {
 	if err == nil {
 		return nil
 	}
-	f := fault.New(fault.BadArguments, "the regular expression is not accepted: %s (RE2 has no look-around and no back-references)", patternProblem(err))
+	f := fault.New(fault.BadArguments, "the regular expression is not accepted: %s (RE2 has no look-around and no back-references)",
+		patternProblem(err))
 	f.Err = err
 	return f
 }
@@ -75,21 +77,21 @@ func patternProblem(err error) string {
 	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 }
 
-func keptPattern(source string) *Pattern {
+func cachedPattern(source string) *Pattern {
 	patterns.Lock()
 	defer patterns.Unlock()
 	return patterns.m[source]
 }
 
 func newPattern(source string) (*Pattern, error) {
-	if p := keptPattern(source); p != nil {
+	if p := cachedPattern(source); p != nil {
 		return p, nil
 	}
 	s, err := measure(source)
 	if err != nil {
 		return nil, err
 	}
-	first, err := regexp.Compile(nothing + source)
+	first, err := regexp.Compile(emptyGroup + source)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +101,12 @@ func newPattern(source string) (*Pattern, error) {
 	}
 	patterns.Lock()
 	defer patterns.Unlock()
-	if len(patterns.m) >= maxPatterns || patterns.kept+s.kept() > maxPatternsKept {
+	if len(patterns.m) >= maxPatterns || patterns.kept+s.memory() > maxPatternMemory {
 		clear(patterns.m)
 		patterns.kept = 0
 	}
 	if patterns.m[source] == nil {
-		patterns.kept += s.kept()
+		patterns.kept += s.memory()
 	}
 	patterns.m[source] = p
 	return p, nil
@@ -112,40 +114,41 @@ func newPattern(source string) (*Pattern, error) {
 
 // compileInside compiles the expression so that its group 1 is the first match after the first character.
 func compileInside(source string) (*regexp.Regexp, error) {
-	const before, after = nothing + `(?s:\A..*?)(`, `)`
+	const before, after = emptyGroup + `(?s:\A..*?)(`, `)`
 	re, err := regexp.Compile(before + source + after)
-	if err != nil { // an open \Q took the bracket for a character
+	if err != nil { // an open \Q quoted the bracket
 		re, err = regexp.Compile(before + source + `\E` + after)
 	}
 	return re, err
 }
 
-// shape is what is known of a pattern before it is compiled.
-type shape struct {
+// patternCost is what a pattern would cost to compile and to search with.
+type patternCost struct {
 	classes, folded      int // before it is parsed
 	instructions, groups int
 	looksBack            bool
 }
 
-func (s *shape) weight() int { return s.instructions * (16 + s.groups) / 16 }
+func (s *patternCost) weight() int { return s.instructions * (16 + s.groups) / 16 }
 
-// kept is what a compiled pattern takes in memory, in instructions of some 80 bytes, for it and for what is inside: a class \p may
-// have 5 KB of ranges.
-func (s *shape) kept() int { return s.instructions + classInstructions*s.classes }
+// memory is the size of a compiled pattern and its inside, in instructions of some 80 bytes: a class \p may have 5 KB of
+// ranges.
+func (s *patternCost) memory() int { return s.instructions + classInstructions*s.classes }
 
 const classInstructions = 130
 
-// nothing before a pattern matches what the pattern does. The standard library makes no one-pass machine of such a one, which would
-// have a copy of the characters of each class for each instruction: gigabytes for an anchored pattern of 150 bytes.
-const nothing = `(?:)`
+// emptyGroup before a pattern does not change what it matches. The standard library then makes no one-pass machine of it,
+// which would copy the characters of each class for each instruction: gigabytes for an anchored pattern of 150 bytes.
+const emptyGroup = `(?:)`
 
-// bounded tells what is too large.
-func (s *shape) bounded() error {
+// check returns an error that says which bound is exceeded.
+func (s *patternCost) check() error {
 	switch {
 	case s.classes > maxClasses:
 		return fmt.Errorf(`it has more than %d classes \p`, maxClasses)
 	case s.folded > maxFolded:
-		return fmt.Errorf("its ranges of characters, in which case does not matter, hold more than %d: use narrower ones, or leave (?i) out", maxFolded)
+		return fmt.Errorf("its ranges of characters, in which case does not matter, hold more than %d: use narrower ones, or leave (?i) out",
+			maxFolded)
 	case s.instructions > maxInstructions:
 		return fmt.Errorf("it has more than %d instructions when its repetitions are written out: use fewer of them", maxInstructions)
 	case s.weight() > maxWeight:
@@ -154,16 +157,16 @@ func (s *shape) bounded() error {
 	return nil
 }
 
-// measure parses a regular expression, and counts what it would be compiled to.
-func measure(source string) (*shape, error) {
+// measure parses a regular expression and counts what it would compile to.
+func measure(source string) (*patternCost, error) {
 	if len(source) > maxPatternSource {
 		return nil, fmt.Errorf("it has more than %d bytes", maxPatternSource)
 	}
-	s := shape{classes: strings.Count(source, `\p`) + strings.Count(source, `\P`)}
+	s := patternCost{classes: strings.Count(source, `\p`) + strings.Count(source, `\P`)}
 	if foldsCase.MatchString(source) {
 		s.folded = ranges(source)
 	}
-	if err := s.bounded(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
 	tree, err := syntax.Parse(source, syntax.Perl)
@@ -172,12 +175,12 @@ func measure(source string) (*shape, error) {
 	}
 	s.groups = tree.MaxCap()
 	s.instructions = s.count(tree) + 2 // that fail and that match
-	return &s, s.bounded()
+	return &s, s.check()
 }
 
-// count is how many instructions the compiler makes of a tree at the most. The numbers are small: the parser has no tree of
-// more than 4 million.
-func (s *shape) count(re *syntax.Regexp) int {
+// count returns an upper bound of the instructions that the compiler makes of a tree. The numbers are small: the parser
+// rejects trees of more than 4 million.
+func (s *patternCost) count(re *syntax.Regexp) int {
 	inside := 0
 	for _, sub := range re.Sub {
 		inside += s.count(sub)
@@ -204,11 +207,11 @@ func (s *shape) count(re *syntax.Regexp) int {
 	return 1
 }
 
-// foldsCase finds a flag (?i).
+// foldsCase matches a flag (?i).
 var foldsCase = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
-// ranges is how many characters the ranges of a pattern hold at the most, all together: the parser folds them one by one. What
-// stands before a hyphen is taken for the end of an escape unless it cannot be; so is what stands outside of classes.
+// ranges returns an upper bound of the characters in all ranges of a pattern: the parser folds them one by one. What
+// precedes a hyphen is taken for the end of an escape unless it cannot be one; so is what is outside of classes.
 func ranges(source string) int {
 	sum := 0
 	for at := strings.IndexByte(source, '-'); at >= 0; {
@@ -223,7 +226,7 @@ func ranges(source string) int {
 	return sum
 }
 
-// highest is the highest character that the beginning of a text can stand for, as the end of a range.
+// highest returns the highest character that the start of a text can stand for, as the end of a range.
 func highest(text string) rune {
 	digits, escaped := strings.CutPrefix(text, `\x{`)
 	if !escaped {
@@ -236,28 +239,28 @@ func highest(text string) rune {
 	digits, _, _ = strings.Cut(digits, "}")
 	r, err := strconv.ParseUint(digits, 16, 31)
 	if err != nil || r > utf8.MaxRune {
-		return 0 // no character: the parser refuses it
+		return 0 // not a character: the parser refuses it
 	}
 	return rune(r)
 }
 
-// keptInstructions bounds the regular expressions that are kept compiled with their expression, all together: there are many
-// expressions. Those beyond are looked for among patterns whenever they are needed.
-const keptInstructions = 500
+// maxInlineInstructions bounds the compiled patterns that an expression holds itself, all together: there are many
+// expressions. Further patterns are looked up in the cache when they are needed.
+const maxInlineInstructions = 500
 
-// literals are the regular expressions that are written out in one expression.
+// literals are the literal regular expressions of one expression.
 type literals struct {
-	known map[string]any
-	sum   shape
+	compiled map[string]any
+	sum      patternCost
 }
 
-// literalPattern is the source of one that is not kept compiled.
+// literalPattern is the source of a pattern that the expression does not hold compiled.
 type literalPattern string
 
-// literal gives what stands for a regular expression in the compiled expression: a *Pattern or a literalPattern. All of them
-// together have the bounds of one.
+// literal returns what replaces a regular expression in the compiled expression: a *Pattern or a literalPattern. All of
+// them together have the bounds of one.
 func (l *literals) literal(source string) (any, error) {
-	if known := l.known[source]; known != nil {
+	if known := l.compiled[source]; known != nil {
 		return known, nil
 	}
 	s, err := measure(source)
@@ -267,18 +270,18 @@ func (l *literals) literal(source string) (any, error) {
 	l.sum.instructions += s.instructions
 	l.sum.classes += s.classes
 	l.sum.folded += s.folded
-	if err := l.sum.bounded(); err != nil {
+	if err := l.sum.check(); err != nil {
 		return nil, fmt.Errorf("together with those before: %w", err)
 	}
 	var literal any = literalPattern(source)
-	if l.sum.kept() <= keptInstructions {
+	if l.sum.memory() <= maxInlineInstructions {
 		if literal, err = newPattern(source); err != nil {
 			return nil, err
 		}
 	}
-	if l.known == nil {
-		l.known = map[string]any{}
+	if l.compiled == nil {
+		l.compiled = map[string]any{}
 	}
-	l.known[source] = literal
+	l.compiled[source] = literal
 	return literal, nil
 }

@@ -32,7 +32,8 @@ func TestCountOfInstructions(t *testing.T) {
 	t.Parallel()
 	for source, counted := range map[string]int{
 		``: 3, `a`: 3, `abc`: 5, `[a-c]x`: 4, `(a)`: 5, `a*`: 5, `a+`: 4, `a?`: 4, `a|bc`: 7, `^$`: 4, `a{3}`: 5, `a{2,5}`: 10, `a{0}`: 3,
-		`a{3,}`: 7, `(?:a{10}){10}`: 102, `(k){1000}`: 3002, `((a{5}){5}b){5}`: 192, `x{0,1000}`: 2002, `(){7}`: 23, `(?:a*)*?`: 7, `[^\x00-\x{10FFFF}]a`: 4,
+		`a{3,}`: 7, `(?:a{10}){10}`: 102, `(k){1000}`: 3002, `((a{5}){5}b){5}`: 192, `x{0,1000}`: 2002, `(){7}`: 23, `(?:a*)*?`: 7,
+		`[^\x00-\x{10FFFF}]a`: 4,
 	} {
 		s, err := measure(source)
 		if err != nil {
@@ -48,7 +49,8 @@ func TestCountOfInstructions(t *testing.T) {
 // drawPattern draws the source of a pattern; not each is a valid one.
 func drawPattern(t *rapid.T, depth int) string {
 	if depth == 0 {
-		return rapid.SampledFrom([]string{``, `a`, `ä`, `ab`, `.`, `[ab]`, `[^b]`, `\w`, `\b`, `\B`, `^`, `$`, `\A`, `\z`, `(?m)^`, `(?m)$`, `(?i)ab`, `\pL`, `()`,
+		return rapid.SampledFrom([]string{``, `a`, `ä`, `ab`, `.`, `[ab]`, `[^b]`, `\w`, `\b`, `\B`, `^`, `$`, `\A`, `\z`, `(?m)^`, `(?m)$`,
+			`(?i)ab`, `\pL`, `()`,
 			`\Qa.\E`}).Draw(t, "leaf")
 	}
 	one := func() string { return drawPattern(t, depth-1) }
@@ -61,7 +63,8 @@ func drawPattern(t *rapid.T, depth int) string {
 		return "(" + one() + ")"
 	case 3:
 		low, more := rapid.IntRange(0, 4).Draw(t, "low"), rapid.IntRange(0, 4).Draw(t, "more")
-		times := rapid.SampledFrom([]string{fmt.Sprintf("{%d}", low), fmt.Sprintf("{%d,}", low), fmt.Sprintf("{%d,%d}", low, low+more)}).Draw(t, "times")
+		times := rapid.SampledFrom([]string{fmt.Sprintf("{%d}", low), fmt.Sprintf("{%d,}", low),
+			fmt.Sprintf("{%d,%d}", low, low+more)}).Draw(t, "times")
 		return "(?:" + one() + ")" + times
 	case 4:
 		return "(?:" + one() + ")" + rapid.SampledFrom([]string{"*", "+", "?", "*?", "+?", "??"}).Draw(t, "times")
@@ -91,7 +94,7 @@ func TestPatterns(t *testing.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("abä \n.A_")), 0, 12, -1).Draw(t, "text")
 		s := Search{Pattern: p, Text: text, Heavy: func() error { return nil }}
 		if rapid.Bool().Draw(t, "long") {
-			s.guessed = heavySearch // each search can be stopped
+			s.estimatedWork = heavySearch // each search can be stopped
 		}
 		var got [][]int
 		for indexes := range s.All() {
@@ -188,7 +191,7 @@ func TestCostOfPatterns(t *testing.T) {
 		}); n > most {
 			t.Errorf("%s: %d bytes to compile it for inside", name, n)
 		}
-		s := Search{Pattern: p, Text: strings.Repeat("a", 2000), Heavy: func() error { return errors.New("enough") }, guessed: heavySearch}
+		s := Search{Pattern: p, Text: strings.Repeat("a", 2000), Heavy: func() error { return errors.New("enough") }, estimatedWork: heavySearch}
 		if n := allocated(func() {
 			for range s.All() {
 				if s.Err() != nil {
@@ -208,7 +211,8 @@ func TestCostOfPatterns(t *testing.T) {
 //
 //nolint:paralleltest // as said
 func TestBytesOfPatterns(t *testing.T) {
-	sources := []string{`^a$`, `^v(\d+)\.(\d+)$`, `^\pL+$`, `^[^\pL\pN]{980}`, `\A(?:\pL\d){400}`, `^` + strings.Repeat(`(`, 450) + `\pL` + strings.Repeat(`)`, 450),
+	sources := []string{`^a$`, `^v(\d+)\.(\d+)$`, `^\pL+$`, `^[^\pL\pN]{980}`, `\A(?:\pL\d){400}`,
+		`^` + strings.Repeat(`(`, 450) + `\pL` + strings.Repeat(`)`, 450),
 		`(?i)^` + strings.Repeat(`k`, 900), `^.{900}`, `^(?:a|b|c|\pN){90}$`, `^(?:\pL\d){400}$`,
 		`^(?:` + strings.Repeat(`(?:`, 50) + `-*` + strings.Repeat(`){0,}`, 50) + `_){20}\pL{900}$`}
 	for _, source := range accepted {
@@ -223,13 +227,13 @@ func TestBytesOfPatterns(t *testing.T) {
 		var all [n]*regexp.Regexp
 		kept := held(func() {
 			for i := range all {
-				if all[i], err = regexp.Compile(nothing + source); err != nil {
+				if all[i], err = regexp.Compile(emptyGroup + source); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}) / n
-		if most := 80*s.kept() + 32<<10; kept > most {
-			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, kept, s.kept())
+		if most := 80*s.memory() + 32<<10; kept > most {
+			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, kept, s.memory())
 		}
 		runtime.KeepAlive(&all)
 	}
@@ -246,7 +250,7 @@ func held(f func()) int {
 	return int(after.HeapAlloc) - int(before.HeapAlloc)
 }
 
-// TestPatternsKept: what is kept of patterns is bounded, whatever comes.
+// TestPatternsKept: the cache of patterns is bounded.
 func TestPatternsKept(t *testing.T) {
 	t.Parallel()
 	for i := range 3000 {
@@ -260,7 +264,7 @@ func TestPatternsKept(t *testing.T) {
 		patterns.Lock()
 		n, size := len(patterns.m), patterns.kept
 		patterns.Unlock()
-		if n > maxPatterns || size > maxPatternsKept || size <= 0 {
+		if n > maxPatterns || size > maxPatternMemory || size <= 0 {
 			t.Fatalf("%d patterns, %d instructions", n, size)
 		}
 	}
@@ -270,7 +274,8 @@ func TestSearchIsWatched(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
 	text := strings.Repeat("a", 80_000)
-	for source, heavy := range map[string]bool{`a.*b|a`: true, `(a.*b)|(a)`: true, `\ba.*b|a`: true, `a{1000}`: true, `a`: false, `a+b`: false, `xyz`: false, `^a`: false} {
+	for source, heavy := range map[string]bool{`a.*b|a`: true, `(a.*b)|(a)`: true, `\ba.*b|a`: true, `a{1000}`: true, `a`: false,
+		`a+b`: false, `xyz`: false, `^a`: false} {
 		p, err := newPattern(source)
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +308,7 @@ func TestSearchIsWatched(t *testing.T) {
 	}
 }
 
-// TestLiteralPatterns: those of one expression have the bounds of one, and few are kept compiled with it.
+// TestLiteralPatterns: the patterns of one expression together have the bounds of one, and few are stored compiled with it.
 func TestLiteralPatterns(t *testing.T) {
 	t.Parallel()
 	matches := func(n int, source string) string {
@@ -334,7 +339,7 @@ func TestLiteralPatterns(t *testing.T) {
 				large++
 			}
 		}
-		if kept > keptInstructions || kept == 0 && large == 0 {
+		if kept > maxInlineInstructions || kept == 0 && large == 0 {
 			t.Errorf("%.40s…: %d instructions kept, %d larger patterns", source, kept, large)
 		}
 		x, faults := CompileExpression(source, place())
@@ -350,7 +355,8 @@ func TestLiteralPatterns(t *testing.T) {
 // FuzzPattern: a pattern is refused with a message, or compiled to no more than was counted, and searched as the standard library
 // does it.
 func FuzzPattern(f *testing.F) {
-	for _, source := range []string{`a.*b|a`, `(?i)[B-\x{1e943}k]`, `\Qa`, `\Qa\`, `(?:a{10}){10,}`, `\b(\w+)\b`, `(?m)^$`, `[[:^alpha:]\pL]`, `(?P<n>x)(?U)y*`, `a{0,3}?`,
+	for _, source := range []string{`a.*b|a`, `(?i)[B-\x{1e943}k]`, `\Qa`, `\Qa\`, `(?:a{10}){10,}`, `\b(\w+)\b`, `(?m)^$`,
+		`[[:^alpha:]\pL]`, `(?P<n>x)(?U)y*`, `a{0,3}?`,
 		`(?i-s)[\x41-\777]`, `(((((a)?)*)+){2})`, `\C`, `[^\x00-\x{10FFFF}]`} {
 		f.Add(source, "ab äKk\n")
 	}
@@ -370,7 +376,7 @@ func FuzzPattern(f *testing.F) {
 			t.Fatalf("%q: counted %d, the compiler makes %d", source, p.size, made)
 		}
 		var got [][]int
-		s := Search{Pattern: p, Text: text, Heavy: func() error { return nil }, guessed: heavySearch}
+		s := Search{Pattern: p, Text: text, Heavy: func() error { return nil }, estimatedWork: heavySearch}
 		for indexes := range s.All() {
 			got = append(got, append([]int(nil), indexes...))
 		}

@@ -21,38 +21,38 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of an expression's source. The first keeps expr-lang's parser, which has no bound on nesting, far from the end
-// of its stack; the second bounds the tree as it is walked: expr-lang shares nodes between parents (a ?: b, a < b < c),
-// so that a short source can be a tree of exponential size.
+// Bounds of an expression's source. maxSource keeps expr-lang's parser, which has no bound on nesting, far from the end of
+// its stack. maxVisits bounds the walk of the tree: expr-lang shares nodes between parents (a ?: b, a < b < c), so that a
+// short source can be a tree of exponential size.
 const (
 	maxSource = 4096
 	maxNodes  = 2000
 	maxVisits = 10000
 )
 
-// program is a compiled source. Which values its names stand for is left to the Expression.
+// program is a compiled source. The Expression resolves its names.
 type program struct {
 	code     *vm.Program
 	source   string
 	lookups  []*lookup
 	elements []elementRead
-	direct   bool // the whole expression is lookups[0]
+	isLookup bool // the whole expression is lookups[0]
 }
 
-// lookup is a name with the members taken of it, `$0.items[0].id`, or a status call.
+// lookup is a name with its members, `$0.items[0].id`, or a status call.
 type lookup struct {
-	name     string
-	offset   int // of the name in the source
-	status   bool
-	index    int  // in program.lookups
-	expected bool // missing: ?? gives a default
+	name       string
+	offset     int // of the name in the source
+	status     bool
+	index      int  // in program.lookups
+	hasDefault bool // ?? provides a default
 	walker
 }
 
 // lenient reports whether the source expects that the value may be missing.
-func (l *lookup) lenient() bool { return l.expected || anyOptional(l.segments) }
+func (l *lookup) lenient() bool { return l.hasDefault || anyOptional(l.segments) }
 
-// programs holds compiled sources, by source.
+// programs caches compiled sources.
 var programs = struct {
 	sync.Mutex
 	m map[string]*program
@@ -85,7 +85,8 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	case strings.TrimSpace(source) == "":
 		return nil, fault.New(fault.BadExpression, "The expression is empty.")
 	case len(source) > maxSource:
-		return nil, fault.New(fault.BadExpression, "The expression has %d bytes; at most %d are allowed. Split it over several steps.", len(source), maxSource)
+		return nil, fault.New(fault.BadExpression, "The expression has %d bytes; at most %d are allowed. Split it over several steps.",
+			len(source), maxSource)
 	case !utf8.ValidString(source):
 		return nil, fault.New(fault.BadExpression, "The expression is not UTF-8.")
 	}
@@ -106,8 +107,8 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	s := survey{callees: map[ast.Node]bool{}, variables: map[string]bool{}}
 	ast.Walk(&tree.Node, &s)
 	g := guard{survey: s, source: source, elementReads: newElementReads()}
-	if ast.Walk(&tree.Node, &g); g.failure != nil {
-		return nil, g.failure
+	if ast.Walk(&tree.Node, &g); g.fault != nil {
+		return nil, g.fault
 	}
 	if _, err := checker.Check(tree, config); err != nil {
 		return nil, compileFault(source, err)
@@ -118,10 +119,10 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	}
 	var c collector
 	ast.Walk(&tree.Node, &c)
-	return &program{code, source, c.lookups, g.done, g.found[tree.Node] != nil && !c.lookups[0].status}, nil
+	return &program{code, source, c.lookups, g.done, g.lookups[tree.Node] != nil && !c.lookups[0].status}, nil
 }
 
-// compileFault makes the fault of an error of expr-lang's, without its drawing of the source.
+// compileFault converts an error of expr-lang, without its drawing of the source.
 func compileFault(source string, err error) *fault.Error {
 	var e *file.Error
 	if !errors.As(err, &e) {
@@ -134,6 +135,8 @@ func compileFault(source string, err error) *fault.Error {
 	}
 	f := fault.New(fault.BadExpression, "The expression does not compile: %s, at %q.", e.Message, excerpt(source, offset))
 	switch {
+	case strings.HasPrefix(e.Message, "invalid operation: + (mismatched types ") && strings.Contains(e.Message, "string"):
+		f.Message += numberToTextRemedy
 	case e.Message == `unexpected token Operator(":")`:
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
 	case e.Message == "unexpected token EOF" && strings.Count(source, "(") > strings.Count(source, ")"):
@@ -152,8 +155,8 @@ func compileFault(source string, err error) *fault.Error {
 	return atOffset(f, source, offset)
 }
 
-// predicateOf is the name of the unknown function around an element (# or .name), which parses as the predicate of a known
-// function only; "": the error is another. before is the source up to the element.
+// predicateOf returns the name of the unknown function around an element (# or .name), which only parses in the predicate
+// of a known function; "" for another error. before is the source up to the element.
 func predicateOf(before, message string) string {
 	if message != `unexpected token Operator("#")` && message != `unexpected token Operator(".")` {
 		return ""
@@ -182,7 +185,7 @@ func predicateOf(before, message string) string {
 
 func notInName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// excerpt is the source around a byte offset.
+// excerpt returns the source around a byte offset.
 func excerpt(source string, offset int) string {
 	const around = 20
 	from, to := max(offset-around, 0), min(offset+around, len(source))
@@ -195,7 +198,7 @@ func excerpt(source string, offset int) string {
 	return source[from:to]
 }
 
-// byteOffset turns an offset in characters into one in bytes.
+// byteOffset converts an offset in characters to one in bytes.
 func byteOffset(source string, characters int) int {
 	for i := range source {
 		if characters == 0 {

@@ -1,4 +1,4 @@
-package refs
+package refs_test
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/refs"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -36,9 +38,9 @@ func TestRealChains(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen++
-			scope := &Scope{}
+			scope := &refs.Scope{}
 			for i, step := range c.Steps {
-				tpl, faults := CompileTemplate(step.Args, Place{Step: i, Steps: len(c.Steps)})
+				tpl, faults := refs.CompileTemplate(step.Args, refs.CompileScope{Step: i, Steps: len(c.Steps)})
 				if len(faults) > 0 {
 					t.Fatalf("%s step %d: %v", c.ID, i, faults[0])
 				}
@@ -54,7 +56,7 @@ func TestRealChains(t *testing.T) {
 				if err := json.Compact(&raw, c.Results[i]); err != nil {
 					t.Fatal(err)
 				}
-				scope.Steps = append(scope.Steps, StepResult{Raw: raw.Bytes(), Status: "ok"})
+				scope.Steps = append(scope.Steps, refs.StepResult{Raw: raw.Bytes(), Status: "ok"})
 			}
 		}
 		if lines.Err() != nil || seen != chains || references == 0 {

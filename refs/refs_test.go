@@ -7,8 +7,8 @@ import (
 )
 
 // place is that of step 3 of 5, with all names in scope.
-func place() Place {
-	return Place{At: "/args", Step: 3, Steps: 5, IDs: map[string]int{"search": 1, "later": 4, "self": 3}, Item: true, Result: true}
+func place() CompileScope {
+	return CompileScope{At: "/args", Step: 3, Steps: 5, IDs: map[string]int{"search": 1, "later": 4, "self": 3}, Item: true, Result: true}
 }
 
 // scopeOf holds results of steps 0, 1, 2.

@@ -8,20 +8,20 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// unexpected is the fault of a reference that goes on with something that is none of its parts.
-func (p *referenceParser) unexpected() *fault.Error {
+// unexpectedFault is the fault of a reference followed by something that cannot continue it.
+func (p *referenceParser) unexpectedFault() *fault.Error {
 	if what := p.computation(); what != "" {
-		return p.malformed(p.pos, "A reference cannot go on with %s. %s", what, computeElsewhere)
+		return p.malformed(p.pos, "A reference cannot go on with %s. %s", what, computeRemedy)
 	}
 	c, _ := utf8.DecodeRuneInString(p.text[p.pos:])
 	return p.malformed(p.pos, "A reference cannot go on with %q here. Keys with such characters are quoted: $0[\"a key\"].", c)
 }
 
-// computeElsewhere is told where an expression stands in the place of a reference.
-const computeElsewhere = "To compute, use select or an expr step: args and return take references only."
+// computeRemedy is the remedy for an expression in place of a reference.
+const computeRemedy = "To compute, use select or an expr step: args and return take references only."
 
-// computation names what makes an expression of a text in which a reference has ended; "" where it is none. A parser of
-// plain names is for texts that may be expressions, so that there it has nothing to tell.
+// computation returns what makes a text an expression after its reference has ended; "" if nothing does. A parser with
+// plain names is for texts that may be expressions, so there it returns "".
 func (p *referenceParser) computation() string {
 	if p.plain {
 		return ""
@@ -51,7 +51,7 @@ func (p *referenceParser) computation() string {
 	return ""
 }
 
-// Remedy says what to write instead of a use with a key that is not among available; "" if nothing is known.
+// Remedy says what to write instead of a use whose key is not among available; "" if nothing is known.
 func (u *Use) Remedy(available []string) string {
 	r := Reference{root: u.Root, step: u.Step, segments: u.Path}
 	for i := range u.Path {
@@ -62,22 +62,22 @@ func (u *Use) Remedy(available []string) string {
 	return ""
 }
 
-// IfThere spells a use whose path is not empty so that it is null if what it starts from is.
-func (u *Use) IfThere() string {
+// Optional returns the use spelled so that it is null if its root is. Its path must not be empty.
+func (u *Use) Optional() string {
 	segments := slices.Clone(u.Path)
 	segments[0].Optional = true
 	return Reference{root: u.Root, step: u.Step, segments: segments}.String()
 }
 
-// remedy says what to write instead of a segment whose key is not there, if a part of it looks like a computation or a text.
+// remedy says what to write instead of a segment with a missing key, if part of it looks like a computation or a text.
 func (r Reference) remedy(segment int, available []string) string {
 	s := &r.segments[segment]
 	word, rest, spaced := strings.Cut(s.Key, " ")
 	switch {
 	case s.Kind != Name:
 		return ""
-	case computes(s.Key):
-		return computeElsewhere
+	case looksComputed(s.Key):
+		return computeRemedy
 	case spaced && slices.Contains(available, word):
 		text, offsets := r.spell()
 		return "For a value with a text behind it, write ${" + clip(text[:offsets[segment]]) + "." + clip(word) + "} " + clip(rest) + "."
@@ -85,8 +85,8 @@ func (r Reference) remedy(segment int, available []string) string {
 	return ""
 }
 
-// computes reports whether a key that is not there looks like a part of an expression, as names may hold the characters of
-// some operators: `count - 1`, `trim()`.
-func computes(key string) bool {
+// looksComputed reports whether a missing key looks like part of an expression, as names may contain some operators: `count
+// - 1`, `trim()`.
+func looksComputed(key string) bool {
 	return strings.HasSuffix(key, ")") && strings.Contains(key, "(") || strings.Contains(key, " - ") || strings.Contains(key, " / ")
 }

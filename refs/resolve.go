@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// resolve appends the value of b; at is the place that an error names.
-func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, error) {
+// resolve appends the value of b; at is the position for errors.
+func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at string) ([]byte, error) {
 	raw, err := s.root(b.root, b.number)
 	if err == nil {
 		err = work.walk(len(raw))
@@ -37,13 +37,13 @@ func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, er
 	start := len(dst)
 	w := b.walker
 	w.limit = start + s.maxBytes()
-	w.forgiving = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
-	dst, _, gone := w.append(dst, rawjson.View(raw), 0, len(w.segments))
+	w.nullPropagates = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
+	dst, _, absent := w.append(dst, rawjson.View(raw), 0, len(w.segments))
 	switch {
-	case gone != nil && b.fallback != "" && gone.kind <= isNull:
+	case absent != nil && b.fallback != "" && absent.kind <= isNull:
 		return append(dst[:start], b.fallback...), nil
-	case gone != nil:
-		err := b.missing(rawjson.View(raw), gone)
+	case absent != nil:
+		err := b.missing(rawjson.View(raw), absent)
 		err.At = at
 		return dst[:start], err
 	case b.fallback != "" && string(dst[start:]) == "null":
@@ -52,15 +52,15 @@ func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, er
 	return dst, nil
 }
 
-// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no
-// other part of gjson's path language can be reached, and the first of duplicate keys wins.
+// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no other
+// feature of gjson's path language is reachable, and the first of duplicate keys wins.
 type walker struct {
 	segments []Segment
 	paths    []string // gjson's path of each segment
 	exact    bool     // find the end of every value on the way, for a diagnosis
-	limit    int      // length that the output must not pass
+	limit    int      // maximum length of the output
 
-	forgiving bool // a walk into null gives null, as of an element of a failed step that has no result
+	nullPropagates bool // a walk into null gives null, as for an element of a failed step without a result
 }
 
 func newWalker(segments []Segment) walker {
@@ -75,69 +75,69 @@ func newWalker(segments []Segment) walker {
 	return w
 }
 
-// outcome of one step of a walk.
-type outcome uint8
+// walkStatus is the result of one step of a walk.
+type walkStatus uint8
 
 const (
-	found    outcome = iota
-	isAbsent         // the object or array has no such key or element
-	isNull           // it is null, where an object or array is needed
-	isScalar         // it is a string, number or boolean
-	notArray         // [*] or [**] on an object or scalar
-	tooLong          // the output passes its limit
+	present  walkStatus = iota
+	isAbsent            // the object or array has no such key or element
+	isNull              // it is null, but an object or array is needed
+	isScalar            // it is a string, number or boolean
+	notArray            // [*] or [**] on an object or scalar
+	tooLong             // the output exceeds its limit
 )
 
-// absence tells where and why a walk found nothing.
+// absence says where and why a walk found nothing.
 type absence struct {
 	segment int
-	kind    outcome
-	value   string // what the segment was applied to: exact if the walker is
+	kind    walkStatus
+	value   string // the value that the segment was applied to: exact if the walker is
 }
 
-// append appends the value that segments from (inclusive) to (exclusive) find in doc, which
-// holds one value and nothing behind it. short tells that a ? ended the walk, and null was appended.
-func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short bool, gone *absence) {
+// append appends the value that segments from (inclusive) to (exclusive) select in doc, which holds exactly one value.
+// short reports that a ? ended the walk and null was appended.
+func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short bool, absent *absence) {
 	for k := to - 1; k >= from; k-- {
 		if w.segments[k].Kind == Flat {
 			return w.appendFlat(dst, doc, from, k, to)
 		}
 	}
-	value, i, short, gone := w.walk(doc, from, to)
+	value, i, short, absent := w.walk(doc, from, to)
 	switch {
-	case gone != nil:
-		return dst, false, gone
+	case absent != nil:
+		return dst, false, absent
 	case short:
 		return append(dst, "null"...), true, nil
 	case i == to:
 		dst = append(dst, value...)
 	default:
-		dst, gone = w.appendEach(dst, i, to, func(add func(string)) { elements(value, add) })
+		dst, absent = w.appendEach(dst, i, to, func(add func(string)) { elements(value, add) })
 	}
-	if gone == nil && len(dst) > w.limit {
-		gone = &absence{i, tooLong, ""}
+	if absent == nil && len(dst) > w.limit {
+		absent = &absence{i, tooLong, ""}
 	}
-	return dst, false, gone
+	return dst, false, absent
 }
 
-// appendFlat takes the whole value before segment k, splices its elements, and maps the segments behind k over them.
-func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte, short bool, gone *absence) {
-	value, i, short, gone := w.walk(doc, from, k+1)
-	if gone == nil && !short && i < k {
-		// A map stands before k: its whole value is made first.
+// appendFlat takes the whole value before segment k, flattens its elements, and maps the segments after k over them.
+func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte, short bool, absent *absence) {
+	value, i, short, absent := w.walk(doc, from, k+1)
+	if absent == nil && !short && i < k {
+		// A map precedes k: its whole value is made first.
 		var whole []byte
-		whole, short, gone = w.append(nil, doc, from, k)
+		whole, short, absent = w.append(nil, doc, from, k)
 		value = string(whole)
-		if gone == nil && !short {
-			short, gone = w.checkArray(value, k)
+		if absent == nil && !short {
+			short, absent = w.checkArray(value, k)
 		}
 	}
 	switch {
-	case gone != nil:
-		return dst, false, gone
+	case absent != nil:
+		return dst, false, absent
 	case short:
 		return append(dst, "null"...), true, nil
 	}
-	dst, gone = w.appendEach(dst, k, to, func(add func(string)) {
+	dst, absent = w.appendEach(dst, k, to, func(add func(string)) {
 		elements(value, func(e string) {
 			if e[0] == '[' {
 				elements(e, add)
@@ -146,27 +146,27 @@ func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte
 			}
 		})
 	})
-	return dst, false, gone
+	return dst, false, absent
 }
 
-// appendEach appends the array of what the segments behind k find in each element that list gives.
+// appendEach appends the array of what the segments after k select in each element of list.
 func (w *walker) appendEach(dst []byte, k, to int, list func(add func(string))) ([]byte, *absence) {
-	var gone *absence
+	var absent *absence
 	dst = append(dst, '[')
 	start := len(dst)
 	list(func(e string) {
-		if gone != nil {
+		if absent != nil {
 			return
 		}
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
-		dst, _, gone = w.append(dst, e, k+1, to)
-		if gone == nil && len(dst) > w.limit {
-			gone = &absence{k, tooLong, ""}
+		dst, _, absent = w.append(dst, e, k+1, to)
+		if absent == nil && len(dst) > w.limit {
+			absent = &absence{k, tooLong, ""}
 		}
 	})
-	return append(dst, ']'), gone
+	return append(dst, ']'), absent
 }
 
 // elements calls add with each element of an exact array.
@@ -177,18 +177,17 @@ func elements(array string, add func(string)) {
 	})
 }
 
-// walk goes from segment to segment and stops before to, or at the first [*] or [**], whose array it gives. The value
-// is exact.
-func (w *walker) walk(doc string, from, to int) (value string, i int, short bool, gone *absence) {
+// walk follows the segments and stops before to, or at the first [*] or [**], whose array it returns. The value is exact.
+func (w *walker) walk(doc string, from, to int) (value string, i int, short bool, absent *absence) {
 	for i = from; i < to; i++ {
 		s := &w.segments[i]
 		if s.Kind >= Each {
-			short, gone = w.checkArray(doc, i)
-			return doc, i, short, gone
+			short, absent = w.checkArray(doc, i)
+			return doc, i, short, absent
 		}
 		next, kind := child(doc, s, w.paths[i], w.exact || i+1 == len(w.segments) || w.segments[i+1].needsExact())
-		if kind != found {
-			forgiven := s.Optional && kind <= isNull || w.forgiving && kind == isNull ||
+		if kind != present {
+			forgiven := s.Optional && kind <= isNull || w.nullPropagates && kind == isNull ||
 				kind == isAbsent && i+1 < len(w.segments) && w.segments[i+1].Optional
 			if forgiven {
 				return "", i, true, nil
@@ -200,8 +199,8 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 	return doc, i, false, nil
 }
 
-// checkArray reports whether [*] or [**] at segment i can take value.
-func (w *walker) checkArray(value string, i int) (short bool, gone *absence) {
+// checkArray reports whether [*] or [**] at segment i can be applied to value.
+func (w *walker) checkArray(value string, i int) (short bool, absent *absence) {
 	switch value[0] {
 	case '[':
 		return false, nil
@@ -219,21 +218,21 @@ func (s *Segment) needsExact() bool {
 	return s.Kind >= Each || s.lossy()
 }
 
-// lossy reports whether gjson may read the key's escapes otherwise than this package: lone surrogates.
+// lossy reports whether gjson may decode the key differently from this package: lone surrogates.
 func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
 
-// child applies one segment (not [*] or [**]) to the value that doc begins with. Unless end is asked for, what it gives
-// may reach beyond the value that it begins with.
-func child(doc string, s *Segment, path string, end bool) (string, outcome) {
+// child applies one segment (not [*] or [**]) to the value at the start of doc. Without end, the result may reach beyond
+// the value that it begins with.
+func child(doc string, s *Segment, path string, end bool) (string, walkStatus) {
 	switch doc[0] {
 	case '{':
 		if s.Kind == At {
 			return "", isAbsent
 		}
 		if s.lossy() {
-			return lossyMember(doc, s.Key)
+			return findLossyMember(doc, s.Key)
 		}
-		return member(doc, path, end)
+		return findMember(doc, path, end)
 	case '[':
 		if s.Kind == Quoted || s.Kind == Name && !isIndex(s.Key) {
 			return "", isAbsent
@@ -241,7 +240,7 @@ func child(doc string, s *Segment, path string, end bool) (string, outcome) {
 		if s.Kind == At && s.Index < 0 {
 			path = strconv.Itoa(int(gjson.Get(doc, "#").Int()) + s.Index)
 		}
-		return whole(doc, path)
+		return findWhole(doc, path)
 	case 'n':
 		return "", isNull
 	}
@@ -261,42 +260,42 @@ func isIndex(name string) bool {
 	return true
 }
 
-// whole finds one element or member, whole.
-func whole(doc, path string) (string, outcome) {
+// findWhole finds one whole element or member.
+func findWhole(doc, path string) (string, walkStatus) {
 	if r := gjson.Get(doc, path); r.Exists() {
-		return r.Raw, found
+		return r.Raw, present
 	}
 	return "", isAbsent
 }
 
-// Windows of member: a key that stands early is found without a look at the rest of the document.
+// Windows of findMember: an early key is found without reading the rest of the document.
 const firstWindow, windowGrowth = 1 << 10, 8
 
-// member finds a member. gjson scans a value to its end before it gives it; where the end is not needed, ever larger
-// parts of the document are given to it instead, and only the beginning is taken.
-func member(doc, path string, end bool) (string, outcome) {
+// findMember finds a member. gjson scans a value to its end before it returns it. If the end is not needed, gjson receives
+// ever larger prefixes of the document instead, and only the beginning of the value is used.
+func findMember(doc, path string, end bool) (string, walkStatus) {
 	if end {
-		return whole(doc, path)
+		return findWhole(doc, path)
 	}
 	for n := firstWindow; n < len(doc); n *= windowGrowth {
 		if r := gjson.Get(doc[:n], path); r.Exists() {
-			return doc[r.Index:], found
+			return doc[r.Index:], present
 		}
 	}
 	r := gjson.Get(doc, path)
 	if !r.Exists() {
 		return "", isAbsent
 	}
-	return doc[r.Index:], found
+	return doc[r.Index:], present
 }
 
-// lossyMember finds a member of an exact object by its key as encoding/json reads it.
-func lossyMember(doc, want string) (member string, kind outcome) {
+// findLossyMember finds a member of an exact object by its key as encoding/json decodes it.
+func findLossyMember(doc, want string) (member string, kind walkStatus) {
 	kind = isAbsent
 	gjson.Result{Type: gjson.JSON, Raw: doc}.ForEach(func(key, value gjson.Result) bool {
 		var name string
 		if json.Unmarshal([]byte(key.Raw), &name) == nil && name == want {
-			member, kind = value.Raw, found
+			member, kind = value.Raw, present
 			return false
 		}
 		return true
@@ -307,57 +306,58 @@ func lossyMember(doc, want string) (member string, kind outcome) {
 // Bounds of what an error of a missing value lists.
 const maxAvailable, maxLooked = 50, 5000
 
-// missing makes the error for a walk that found nothing, with what would have been there.
-func (b *bound) missing(doc string, gone *absence) *fault.Error {
+// missing returns the error of a walk that found nothing, with what exists there.
+func (b *boundReference) missing(doc string, absent *absence) *fault.Error {
 	text, offsets := b.spell()
-	if gone.kind == tooLong {
+	if absent.kind == tooLong {
 		return fault.New(fault.LimitExceeded, "%s resolves to more bytes than are allowed. Refer to less of the result.", clip(text))
 	}
-	// Again, with the end of every value, to list what is there.
+	// Walk again with the end of every value, to list what exists.
 	w := b.walker
 	w.exact, w.limit = true, math.MaxInt
 	if _, _, again := w.append(nil, doc, 0, len(w.segments)); again != nil {
-		gone = again
+		absent = again
 	}
-	offset := offsets[gone.segment]
-	e := describe(text[:offset], &b.segments[gone.segment], gone)
-	if remedy := b.remedy(gone.segment, e.Available); remedy != "" {
+	offset := offsets[absent.segment]
+	e := describe(text[:offset], &b.segments[absent.segment], absent)
+	if remedy := b.remedy(absent.segment, e.Available); remedy != "" {
 		e.Message += " " + remedy
 	}
 	return atOffset(e, text, offset)
 }
 
-// describe tells what is wrong with applying s to gone.value, which the reference text before it found.
-func describe(before string, s *Segment, gone *absence) *fault.Error {
+// describe says what is wrong with applying s to absent.value, which the reference text before it selected.
+func describe(before string, s *Segment, absent *absence) *fault.Error {
 	miss := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.ReferenceMissing, format, args...)
 	}
 	before = clip(before)
 	written := clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.append(nil)))
 	switch {
-	case gone.kind == isNull:
-		return miss("%s is null, so %s cannot be taken of it. Write ? before the segment, or a default with ??, where null is expected.", before, written)
-	case gone.kind == isScalar || gone.kind == notArray:
-		return miss("%s is %s, so %s cannot be taken of it.", before, kindOf(gone.value), written)
-	case gone.value[0] == '[':
-		n := gjson.Get(gone.value, "#").Int()
+	case absent.kind == isNull:
+		return miss("%s is null, so %s cannot be taken of it. Write ? before the segment, or a default with ??, where null is expected.",
+			before, written)
+	case absent.kind == isScalar || absent.kind == notArray:
+		return miss("%s is %s, so %s cannot be taken of it.", before, kindOf(absent.value), written)
+	case absent.value[0] == '[':
+		n := gjson.Get(absent.value, "#").Int()
 		if s.Kind == Name && !isIndex(s.Key) || s.Kind == Quoted {
 			return miss("%s is an array of length %d and has no key %q. Take an element with [0], or all with [*].", before, n, clip(s.Key))
 		}
 		return miss("%s has no element %s: its length is %d.", before, written, n)
 	case s.Kind == At:
 		e := miss("%s is an object, and %s takes an array's element.", before, written)
-		e.Available, _ = keys(gone.value)
+		e.Available, _ = keys(absent.value)
 		return e
 	}
 	e := miss("%s has no key %q.", before, clip(s.Key))
 	var all []string
-	e.Available, all = keys(gone.value)
+	e.Available, all = keys(absent.value)
 	e.Nearest = fault.Nearest(s.Key, all, 3)
 	return e
 }
 
-// keys lists the keys of an exact object: the first to show, and more of them to compare with.
+// keys lists the keys of an exact object: the first ones to show, and more to compare with.
 func keys(object string) (shown, all []string) {
 	gjson.Result{Type: gjson.JSON, Raw: object}.ForEach(func(key, _ gjson.Result) bool {
 		all = append(all, strings.Clone(key.String()))

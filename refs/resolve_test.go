@@ -21,13 +21,17 @@ type node struct {
 	children []node
 }
 
-// rawKeys are keys as they stand in documents; each has something that a path language stumbles over.
-var rawKeys = []string{`""`, `"a"`, `"b c"`, `" a "`, `"a.b"`, `"a..b"`, `"."`, `"*"`, `"a*"`, `"?"`, `"#"`, `"#.a"`, `"@this"`, `"@"`, `"|"`,
-	`"a|b"`, `"!"`, `"!a"`, `"{a}"`, `"["`, `"[0]"`, `"]"`, `"(a)"`, `"=="`, `"<a>"`, `"%"`, `"~"`, `"\\"`, `"a\\.b"`, `"\""`, `"'"`, `"\n"`, `"\u0000"`,
-	`"\u00e9"`, `"é"`, `"e\u0301"`, `"日本"`, `"\ud83d\ude00"`, `"😀"`, `"\ud800"`, `"\ud800\u0041"`, `"\ufffd"`, `"\/"`, `"/"`, `"~0"`, `"0"`, `"1"`, `"-1"`, `"01"`, `"00"`, `"115129368099999999999"`,
+// rawKeys are keys as written in documents; each is difficult for a path language.
+var rawKeys = []string{`""`, `"a"`, `"b c"`, `" a "`, `"a.b"`, `"a..b"`, `"."`, `"*"`, `"a*"`, `"?"`, `"#"`, `"#.a"`, `"@this"`, `"@"`,
+	`"|"`,
+	`"a|b"`, `"!"`, `"!a"`, `"{a}"`, `"["`, `"[0]"`, `"]"`, `"(a)"`, `"=="`, `"<a>"`, `"%"`, `"~"`, `"\\"`, `"a\\.b"`, `"\""`, `"'"`,
+	`"\n"`, `"\u0000"`,
+	`"\u00e9"`, `"é"`, `"e\u0301"`, `"日本"`, `"\ud83d\ude00"`, `"😀"`, `"\ud800"`, `"\ud800\u0041"`, `"\ufffd"`, `"\/"`, `"/"`, `"~0"`,
+	`"0"`, `"1"`, `"-1"`, `"01"`, `"00"`, `"115129368099999999999"`,
 	`"length"`, `"toString"`, `"__proto__"`, `"$0"`, `"${0.a}"`, `"\u0061"`, `":"`, `","`, `"\u2028"`, `"<"`, `"&"`}
 
-var scalars = []string{`null`, `true`, `false`, `0`, `-0`, `1.10`, `717897987691852588770249`, `1e999`, `1E+2`, `""`, `"a"`, `"\u00e9\/\"]}"`, `"{[\"a\":1,"`, `[]`, `{}`}
+var scalars = []string{`null`, `true`, `false`, `0`, `-0`, `1.10`, `717897987691852588770249`, `1e999`, `1E+2`, `""`, `"a"`,
+	`"\u00e9\/\"]}"`, `"{[\"a\":1,"`, `[]`, `{}`}
 
 func genNode(t *rapid.T, depth int) node {
 	kind := rapid.IntRange(0, 9).Draw(t, "kind")
@@ -84,7 +88,8 @@ func visit(t *rapid.T, v node, reference, expression string, check func(v node, 
 		if slices.Index(v.keys, key) < i {
 			continue // the first of duplicate keys wins
 		}
-		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)), "?['" + strings.ReplaceAll(string(AppendEscaped(nil, key)), "'", `\'`) + "']"}
+		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)),
+			"?['" + strings.ReplaceAll(string(AppendEscaped(nil, key)), "'", `\'`) + "']"}
 		if r, err := Parse("$0." + key); err == nil && len(r.segments) == 1 && r.segments[0].Kind == Name && r.fallback == "" {
 			spellings = append(spellings, "."+key)
 		}

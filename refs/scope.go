@@ -7,29 +7,29 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Scope is what a text sees while it is resolved: values that are valid compact JSON. It is cheap to copy.
+// Scope holds the values that a text sees while it is resolved; they are valid compact JSON. It is cheap to copy.
 type Scope struct {
 	Input  []byte       // the chain's input; nil is {}
 	Steps  []StepResult // by step number
 	Item   []byte       // the element of forEach
-	Index  int          // its number
+	Index  int          // its index
 	Result []byte       // the step's own result; nil is null
 
-	// Now is what now() gives in expressions; zero: the time of their evaluation.
+	// Now is the value of now() in expressions; zero: the time of the evaluation.
 	Now time.Time
 
-	// Lenient makes a reference to a step that has no result null instead of an error, as in `return`, and one into an
-	// element that a failed step has no result for.
+	// Lenient makes a reference to a step without a result null instead of an error, as in `return`; likewise one into an
+	// element without a result.
 	Lenient bool
 
-	// MaxBytes bounds what one template or reference resolves to (limit_exceeded past it); 0 is 256 MiB.
+	// MaxBytes bounds the value of one template or reference (limit_exceeded past it); 0: 256 MiB.
 	MaxBytes int
 }
 
-// StepResult is what is known of a step.
+// StepResult is the result of a step so far.
 type StepResult struct {
 	Raw    []byte // nil: the step has no result
-	Status string // ok, failed, skipped, reused; "" while it has not ended
+	Status string // ok, failed, skipped, reused; "" before it has ended
 }
 
 const defaultMaxBytes = 256 << 20
@@ -41,7 +41,7 @@ func (s *Scope) maxBytes() int {
 	return defaultMaxBytes
 }
 
-// root gives the value that a reference starts from; nil where a step has no result.
+// root returns the value that a reference starts from; nil if a step has no result.
 func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 	switch root {
 	case RootStep:
@@ -71,7 +71,7 @@ func orNull(raw []byte) []byte {
 	return raw
 }
 
-// noResult is the error of a reference to a step that has no result.
+// noResult returns the error of a reference to a step without a result.
 func (s *Scope) noResult(number int) *fault.Error {
 	why := "has not ended"
 	if number < len(s.Steps) && s.Steps[number].Status != "" {

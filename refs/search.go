@@ -8,30 +8,30 @@ import (
 	"unicode/utf8"
 )
 
-// heavySearch is the work after which a search looks around, in characters × weight of the pattern: some 10 ms.
+// heavySearch is the work after which Heavy is called, in characters × weight of the pattern: some 10 ms.
 const heavySearch = 1 << 20
 
-// Search looks for the matches of a pattern in a text. Heavy is called whenever the search has worked for some 10 ms; with an
-// error it ends the search, even within a match. So only long searches wait to be admitted. RE2 takes time in proportion to
-// text × pattern for one match at the worst; for all matches it may be in proportion to the square of the text, as with
-// `x.*y|x`. Not for use by several goroutines at once.
+// Search finds the matches of a pattern in a text. It calls Heavy after each 10 ms or so of work, so that only long
+// searches wait for admission; an error of Heavy ends the search, even within a match. One match takes RE2 time in
+// proportion to text × pattern at worst; all matches may take time in proportion to the square of the text, as with
+// `x.*y|x`. Several goroutines must not use one Search at once.
 type Search struct {
 	Pattern *Pattern
 	Text    string
 	Heavy   func() error
 
-	guessed int // work at most, of what was searched without counting
-	worked  int // since Heavy was called
-	weight  int // of the search that runs
-	rest    string
-	err     error
+	estimatedWork int // upper bound of the work of searches without counting
+	uncheckedWork int // since Heavy was called
+	weight        int // of the current search
+	rest          string
+	err           error
 }
 
-// Err is the error of Heavy that ended the search, or of a pattern nested too deep to be searched for again and again.
+// Err returns the error of Heavy that ended the search, or that of a pattern nested too deeply to be searched repeatedly.
 func (s *Search) Err() error { return s.err }
 
-// All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex finds them: an empty match right after
-// another match is none. Err reports whether these were all.
+// All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex does: an empty match right after
+// another match is ignored. Err reports whether these were all.
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {
@@ -66,7 +66,7 @@ func (s *Search) matches() bool {
 	return found && s.err == nil
 }
 
-// from finds the first match that begins there or later; nil: there is none, or the search was ended.
+// from finds the first match that begins at from or later; nil: there is none, or the search was ended.
 func (s *Search) from(from int) []int {
 	if prefix, _ := s.Pattern.LiteralPrefix(); prefix != "" {
 		at := strings.Index(s.Text[from:], prefix)
@@ -98,24 +98,24 @@ func (s *Search) from(from int) []int {
 	return found
 }
 
-// find lets re find its first match. What may be long is read character by character: then it is known how far it went, and
-// it can be stopped.
+// find finds the first match of re. A long text is read character by character, so that the work is known and the search
+// can be stopped.
 func (s *Search) find(re *regexp.Regexp, text string) []int {
 	s.weight = s.Pattern.weight
-	if work := s.weight * (len(text) + 1); s.guessed+work <= heavySearch {
-		s.guessed += work
+	if work := s.weight * (len(text) + 1); s.estimatedWork+work <= heavySearch {
+		s.estimatedWork += work
 		return re.FindStringSubmatchIndex(text)
 	}
 	s.rest = text
 	return re.FindReaderSubmatchIndex(runes{s})
 }
 
-// runes reads the text of a search for its regular expression (io.RuneReader): it ends early when the search is ended.
+// runes reads the text of a search for its regular expression (io.RuneReader). It ends early when the search is ended.
 type runes struct{ *Search }
 
 // ReadRune implements io.RuneReader.
 func (s runes) ReadRune() (r rune, size int, err error) {
-	if s.Worked(s.weight) != nil || s.rest == "" {
+	if s.CountWork(s.weight) != nil || s.rest == "" {
 		return 0, 0, io.EOF
 	}
 	r, size = utf8.DecodeRuneInString(s.rest)
@@ -123,10 +123,10 @@ func (s runes) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// Worked counts work that is done between matches too, with what they found: in steps of some 10 ns. It gives Err.
-func (s *Search) Worked(n int) error {
-	if s.worked += n; s.worked >= heavySearch && s.err == nil {
-		s.worked = 0
+// CountWork also counts work between matches, in units of some 10 ns. It returns Err.
+func (s *Search) CountWork(n int) error {
+	if s.uncheckedWork += n; s.uncheckedWork >= heavySearch && s.err == nil {
+		s.uncheckedWork = 0
 		s.err = s.Heavy()
 	}
 	return s.err

@@ -7,18 +7,18 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Selector is what forEach, select and query hold: a reference if the text parses as one, else an expression. In it a
-// bare name of a reference has letters, digits, _ and characters beyond ASCII only, as the others are operators of
-// expressions: keys with spaces or -():/@ are quoted.
+// Selector is the value of forEach, select or query: a reference if the text parses as one, else an expression. A bare name
+// of its references has only letters, digits, _ and characters beyond ASCII, as the others are operators of expressions:
+// keys with spaces or -():/@ are quoted.
 type Selector struct {
-	ref  *bound
+	ref  *boundReference
 	expr *Expression
 	at   string
 	text string
 }
 
 // CompileSelector compiles text; the faults are bad_reference, bad_expression or not_supported.
-func CompileSelector(text string, p Place) (*Selector, []*fault.Error) {
+func CompileSelector(text string, p CompileScope) (*Selector, []*fault.Error) {
 	r, malformed := parseWhole(text, true)
 	if malformed == nil {
 		b, err := p.bind(r)
@@ -32,7 +32,7 @@ func CompileSelector(text string, p Place) (*Selector, []*fault.Error) {
 	if len(faults) > 0 {
 		isCall := strings.HasPrefix(malformed.Source[malformed.Offset:], "(")
 		if strings.HasPrefix(text, "$") && malformed.Offset > faults[0].Offset && !isCall {
-			// It goes on longer as a reference than as an expression.
+			// As a reference it parses further than as an expression.
 			malformed.At = p.At
 			return nil, []*fault.Error{malformed}
 		}
@@ -41,7 +41,7 @@ func CompileSelector(text string, p Place) (*Selector, []*fault.Error) {
 	return &Selector{expr: e, at: p.At, text: text}, nil
 }
 
-// String is the text that was compiled.
+// String returns the text that was compiled.
 func (s *Selector) String() string { return s.text }
 
 // Uses lists the references.
@@ -52,12 +52,12 @@ func (s *Selector) Uses() []Use {
 	return []Use{s.ref.use(s.at, true)}
 }
 
-// Resolve gives the value as compact JSON of its own. A reference keeps the bytes of what it takes.
+// Resolve returns the value as newly allocated compact JSON. A reference keeps the bytes of its value.
 func (s *Selector) Resolve(ctx context.Context, sc *Scope) ([]byte, error) {
 	if s.expr != nil {
 		return s.expr.Eval(ctx, sc)
 	}
-	w := work{ctx: ctx}
+	w := workMeter{ctx: ctx}
 	defer w.slot.Release()
 	raw, err := s.ref.resolve(&w, nil, sc, s.at)
 	if err != nil {

@@ -13,28 +13,28 @@ import (
 // maxNesting bounds the depth of a template's value.
 const maxNesting = 200
 
-// Template is a JSON value in which strings may hold references, compiled to spans of compact JSON with holes between.
+// Template is a JSON value whose strings may contain references, compiled to compact JSON text with placeholders.
 type Template struct {
-	text  []byte // compact JSON without what the holes give
-	holes []hole
-	value []byte
-	uses  []Use
+	text         []byte // compact JSON without the placeholders' values
+	placeholders []placeholder
+	value        []byte
+	uses         []Use
 
-	broken []string
+	faulty []string
 }
 
-// hole is where a reference's value goes.
-type hole struct {
+// placeholder is the position of a reference's value.
+type placeholder struct {
 	offset int // in text
-	ref    *bound
+	ref    *boundReference
 	at     string
-	within bool // inside a string, as text
+	inText bool // inside a string, as text
 }
 
-// CompileTemplate compiles one JSON value. Strings at any depth may hold references, keys never do. It gives all faults at
-// once: bad_reference, not_supported; bad_json where value is no JSON, or nested deeper than 200 levels, and then t is nil.
-// With other faults t cannot be resolved: it serves to check the rest of the value.
-func CompileTemplate(value []byte, p Place) (t *Template, faults []*fault.Error) {
+// CompileTemplate compiles one JSON value. Strings at any depth may contain references; keys never do. It returns all
+// faults: bad_reference, not_supported, or bad_json if value is not JSON or nested deeper than 200 levels, and then t is
+// nil. After other faults t cannot be resolved, but serves to check the rest of the value.
+func CompileTemplate(value []byte, p CompileScope) (t *Template, faults []*fault.Error) {
 	if !gjson.ValidBytes(value) {
 		e := fault.New(fault.BadJSON, "The value is not valid JSON.")
 		e.At = p.At
@@ -44,7 +44,7 @@ func CompileTemplate(value []byte, p Place) (t *Template, faults []*fault.Error)
 	room := make([]byte, 2*len(value))
 	c.text, c.value = room[:0:len(value)], room[len(value):len(value)]
 	if n := strings.Count(c.source, "$"); n > 0 {
-		c.holes, c.uses = make([]hole, 0, n), make([]Use, 0, n)
+		c.placeholders, c.uses = make([]placeholder, 0, n), make([]Use, 0, n)
 	}
 	if e := c.compile(); e != nil {
 		return nil, []*fault.Error{e}
@@ -52,44 +52,43 @@ func CompileTemplate(value []byte, p Place) (t *Template, faults []*fault.Error)
 	return &c.Template, c.faults
 }
 
-// Uses lists the references in the order in which they stand.
+// Uses lists the references in the order of the text.
 func (t *Template) Uses() []Use { return t.uses }
 
-// Broken lists the strings at fault, by full JSON Pointer; Value has null in their place.
-func (t *Template) Broken() []string { return t.broken }
+// Broken lists the faulty strings by full JSON Pointer; Value has null in their place.
+func (t *Template) Broken() []string { return t.faulty }
 
-// Value is the template as compact JSON with null for each whole reference and "" for each string with interpolations;
-// dollars that were doubled are single. It must not be written to.
+// Value returns the template as compact JSON with null for each whole reference, "" for each string with interpolations,
+// and doubled dollars unescaped. It must not be written to.
 func (t *Template) Value() []byte { return t.value }
 
-// Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with what was
-// there, or limit_exceeded; timeout or cancelled where ctx ends while it works through much; internal for a template with
-// faults.
+// Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with what exists, or
+// limit_exceeded; timeout or cancelled if ctx ends during long work; internal for a template with faults.
 func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, false)
 }
 
-// ResolveButResult is Resolve before there is a $result: what refers to it stays as it is written.
+// ResolveButResult is Resolve before $result exists: references to it stay as written.
 func (t *Template) ResolveButResult(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, true)
 }
 
 func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult bool) ([]byte, error) {
-	if len(t.broken) > 0 {
+	if len(t.faulty) > 0 {
 		e := fault.New(fault.Internal, "A template with faults cannot be resolved.")
-		e.At = t.broken[0]
+		e.At = t.faulty[0]
 		return dst, e
 	}
 	start, done := len(dst), 0
 	limit := s.maxBytes()
-	w := work{ctx: ctx}
+	w := workMeter{ctx: ctx}
 	defer w.slot.Release()
-	for i := range t.holes {
-		h := &t.holes[i]
+	for i := range t.placeholders {
+		h := &t.placeholders[i]
 		dst = append(dst, t.text[done:h.offset]...)
 		done = h.offset
 		if butResult && h.ref.root == RootResult {
-			dst = h.written(dst)
+			dst = h.appendSource(dst)
 			continue
 		}
 		before := len(dst)
@@ -97,7 +96,7 @@ func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult 
 		if dst, err = h.ref.resolve(&w, dst, s, h.at); err != nil {
 			return dst[:start], err
 		}
-		if h.within {
+		if h.inText {
 			dst = intoText(dst, before)
 		}
 		if len(dst)-start > limit {
@@ -109,16 +108,15 @@ func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult 
 	return append(dst, t.text[done:]...), nil
 }
 
-// written appends a reference as it is written.
-func (h *hole) written(dst []byte) []byte {
-	if h.within {
+// appendSource appends the reference as written.
+func (h *placeholder) appendSource(dst []byte) []byte {
+	if h.inText {
 		return AppendEscaped(dst, "${"+h.ref.String()+"}")
 	}
 	return append(AppendEscaped(append(dst, '"'), h.ref.String()), '"')
 }
 
-// intoText turns the JSON value from start on into the inside of a JSON string: a string as it is, another value as
-// its JSON.
+// intoText turns the JSON value at start into the inside of a JSON string: a string as it is, another value as its JSON.
 func intoText(dst []byte, start int) []byte {
 	switch dst[start] {
 	case '"':
@@ -133,13 +131,13 @@ func intoText(dst []byte, start int) []byte {
 // templateCompiler reads a valid JSON text once, from left to right.
 type templateCompiler struct {
 	Template
-	place  Place
+	place  CompileScope
 	source string
 	open   []container
 	faults []*fault.Error
 }
 
-// container is an object or array that is open at the place read.
+// container is an object or array that is open at the current position.
 type container struct {
 	object   bool
 	valueDue bool   // in an object: a key was read
@@ -180,7 +178,7 @@ func (c *templateCompiler) compile() *fault.Error {
 	return nil
 }
 
-// token compiles one string: a key as it stands, a value with its references.
+// token compiles one string: a key unchanged, a value with its references.
 func (c *templateCompiler) token(raw string) {
 	if n := len(c.open); n > 0 && c.open[n-1].object && !c.open[n-1].valueDue {
 		c.open[n-1].key = raw
@@ -204,7 +202,7 @@ func (c *templateCompiler) literal(raw string) {
 	c.value = append(c.value, raw...)
 }
 
-// at is the JSON Pointer of the value read.
+// at returns the JSON Pointer of the current value.
 func (c *templateCompiler) at() string {
 	at := c.place.At
 	for _, o := range c.open {
@@ -221,9 +219,9 @@ func (c *templateCompiler) whole(text string) {
 	p := referenceParser{text: text, pos: 1}
 	r, err := p.reference()
 	goesOn := err == nil && p.pos < len(text)
-	var b *bound
+	var b *boundReference
 	if goesOn {
-		err = p.unexpected()
+		err = p.unexpectedFault()
 	} else if err == nil {
 		if b, err = c.place.bind(r); err != nil {
 			err = atOffset(err, text, 0)
@@ -237,15 +235,15 @@ func (c *templateCompiler) whole(text string) {
 		return
 	}
 	at := c.at()
-	c.holes = append(c.holes, hole{len(c.text), b, at, false})
+	c.placeholders = append(c.placeholders, placeholder{len(c.text), b, at, false})
 	c.uses = append(c.uses, b.use(at, true))
 	c.value = append(c.value, "null"...)
 }
 
-// fault takes note of a string that is at fault, and leaves a hole in its place.
+// fault records the fault of a string and leaves a placeholder.
 func (c *templateCompiler) fault(e *fault.Error) {
 	e.At = c.at()
 	c.faults = append(c.faults, e)
-	c.broken = append(c.broken, e.At)
+	c.faulty = append(c.faulty, e.At)
 	c.value = append(c.value, "null"...)
 }

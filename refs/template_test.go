@@ -18,7 +18,7 @@ const document = `{"name":"Ann \"A\"","total":2,"limit":null,"items":[{"id":"a",
 // compact is document as it is in a scope.
 var compact = strings.ReplaceAll(document, ", ", ",")
 
-// TestWhole: a string that is exactly one reference becomes the value, its bytes kept.
+// TestWhole: a string that is exactly one reference becomes the value, with its bytes.
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -225,7 +225,7 @@ func TestTexts(t *testing.T) {
 		if err != nil || json.Unmarshal(out, &got) != nil || got != want {
 			t.Errorf("%s gives %s, %v; want %q", text, out, err, want)
 		}
-		if len(tpl.holes) == 0 && string(tpl.Value()) != string(out) {
+		if len(tpl.placeholders) == 0 && string(tpl.Value()) != string(out) {
 			t.Errorf("%s: the constant's value is %s, it resolves to %s", text, tpl.Value(), out)
 		}
 	}
@@ -259,14 +259,14 @@ func TestTemplateFaults(t *testing.T) {
 
 func TestScopeOfNames(t *testing.T) {
 	t.Parallel()
-	first := Place{Step: 0, Steps: 2}
+	first := CompileScope{Step: 0, Steps: 2}
 	for _, text := range []string{`$prev`, `$item.x`, `$index`, `$result`, `$0`, `$1`, `$2`} {
 		value, _ := json.Marshal(text)
 		if _, faults := CompileTemplate(value, first); len(faults) != 1 || faults[0].Code != fault.BadReference {
 			t.Errorf("%s at step 0: %v, want one fault", text, faults)
 		}
 	}
-	returned := Place{At: "/return", Step: 2, Steps: 2}
+	returned := CompileScope{At: "/return", Step: 2, Steps: 2}
 	value := []byte(`["$prev","$1","$0"]`)
 	tpl, faults := CompileTemplate(value, returned)
 	if len(faults) > 0 {
@@ -286,7 +286,8 @@ func TestScopeOfNames(t *testing.T) {
 // TestTemplate: a value as a whole: keys, white space, all faults at once, uses, the value without references.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
-	source := ` { "$0.name" : "$0.name" , "n" : [ 1.10 , {"deep" : "x ${0.total}"} , "$$5" ] , "k\u00e9y":"$0.items[0]?.id", "plain":"a\/b$" } `
+	source := ` { "$0.name" : "$0.name" , "n" : [ 1.10 , {"deep" : "x ${0.total}"} , "$$5" ] , "k\u00e9y":"$0.items[0]?.id", ` +
+		`"plain":"a\/b$" } `
 	tpl, faults := CompileTemplate([]byte(source), place())
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -306,7 +307,7 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("use %+v", u)
 		}
 	}
-	if !slices.Equal(seen, []string{"/args/$0.name", "/args/n/1/deep", "/args/kéy"}) || len(tpl.holes) == 0 {
+	if !slices.Equal(seen, []string{"/args/$0.name", "/args/n/1/deep", "/args/kéy"}) || len(tpl.placeholders) == 0 {
 		t.Errorf("uses at %q", seen)
 	}
 	_, faults = CompileTemplate([]byte(`{"a":"$9","b":["$x","see $0.name","${search.total}"],"c":"$$"}`), place())

@@ -14,7 +14,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(AppendEscaped(append(dst, '"'), strings.ToValidUTF8(s, "\uFFFD")), '"')
 }
 
-// AppendEscaped appends s, which is UTF-8, as it stands inside a JSON string.
+// AppendEscaped appends s, which must be UTF-8, escaped for the inside of a JSON string.
 func AppendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); i++ {
@@ -46,7 +46,7 @@ const (
 	clipLength  = 60
 )
 
-// atOffset gives e the line of text that holds offset, cut to a readable length, for a caret.
+// atOffset adds to e the line of text that contains offset, cut to a readable length, for a caret.
 func atOffset(e *fault.Error, text string, offset int) *fault.Error {
 	offset = min(offset, len(text))
 	start := strings.LastIndexAny(text[:offset], "\r\n") + 1
@@ -66,5 +66,5 @@ func atOffset(e *fault.Error, text string, offset int) *fault.Error {
 	return e
 }
 
-// clip shortens a text that a message repeats.
+// clip shortens a text for a message.
 func clip(s string) string { return fault.Clip(s, clipLength) }

@@ -8,22 +8,22 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// heavyWalk is from how many bytes of values on, in which references are looked for, resolving them is heavy.
+// heavyWalk is the number of bytes searched by references from which resolving is heavy.
 const heavyWalk = 1 << 20
 
-// work is what resolving references has done so far. From heavyWalk on it is heavy: it needs a slot, and ends with its context.
-type work struct {
-	ctx    context.Context
-	walked int // since ctx was looked at
-	slot   admit.Slot
+// workMeter counts the work of resolving references. From heavyWalk on it needs a slot, and ends with its context.
+type workMeter struct {
+	ctx            context.Context
+	uncheckedBytes int // since ctx was checked
+	slot           admit.Slot
 }
 
-// walk counts a value before something is looked for in it.
-func (w *work) walk(n int) *fault.Error {
-	if w.walked += n; w.walked < heavyWalk {
+// walk counts a value before it is searched.
+func (w *workMeter) walk(n int) *fault.Error {
+	if w.uncheckedBytes += n; w.uncheckedBytes < heavyWalk {
 		return nil
 	}
-	w.walked = 0
+	w.uncheckedBytes = 0
 	switch err := w.slot.Acquire(w.ctx); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "The time for resolving references is over. Refer to less, or select it in the step before.")

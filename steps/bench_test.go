@@ -12,7 +12,8 @@ var benchArgs = []byte(`{"pattern":"func main","path":"cmd","limit":50,"mode":"f
 const grepSchema = `{"type":"object","properties":{"pattern":{"type":"string","minLength":1},"path":{"type":"string","default":"."},
 	"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"mode":{"enum":["lines","files","counts"]},
 	"labels":{"type":"array","items":{"type":"string"},"maxItems":2,"uniqueItems":true},
-	"who":{"anyOf":[{"type":"string","pattern":"^@"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false}]},
+	"who":{"anyOf":[{"type":"string","pattern":"^@"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],
+	"additionalProperties":false}]},
 	"port":{"oneOf":[{"type":"integer"},{"type":"null"}]},"kind":{"oneOf":[{"const":"a"},{"type":"string","maxLength":3}]}},
 	"required":["pattern"],"dependentRequired":{"mode":["path"]},"additionalProperties":false}`
 
@@ -66,7 +67,7 @@ func BenchmarkResolve(b *testing.B) {
 	})
 	b.Run("index", func(b *testing.B) {
 		for b.Loop() {
-			if x := newIndex(names); len(x.spell()) < len(names) {
+			if x := newIndex(names); len(x.bySpelling()) < len(names) {
 				b.Fatal("too few spellings")
 			}
 		}

@@ -19,19 +19,19 @@ const maxErrorText = 2000
 // grace is how long a function may take to return after its context is done, before it is abandoned.
 const grace = 100 * time.Millisecond
 
-// Call validates the arguments and calls the function. args must not be changed before the function has returned, also
-// when Call returned earlier because the function did not heed its context. The result is one JSON value, compact, at
-// most MaxResultBytes long. Every error is a *fault.Error:
+// Call validates the arguments and calls the function. The caller must not change args before the function has returned,
+// even if Call returns earlier because the function ignores its context. The result is one compact JSON value of at most
+// MaxResultBytes. Every error is a *fault.Error:
 //
-//   - bad_arguments: args are no JSON object, nested more than 1,000 deep, or do not fit the input schema; the function
-//     was not called;
-//   - timeout, cancelled: ctx ended before an answer came; a *fault.Error given as its cause (context.Cause) comes back
-//     instead. What the function answers within 100 ms of the end still counts, so that a write that was done is known
-//     as done; a function that takes longer is abandoned, and its answer is dropped;
-//   - limit_exceeded: the result is too long; or the arguments would take more work to check than their size allows, and
-//     the function was not called;
-//   - internal: the function panicked, or its result is no JSON value; the cause (Err) tells more than the message;
-//   - the code that the function gave; function_failed where it gave an error without a code.
+//   - bad_arguments: args is not a JSON object, is nested more than 1,000 deep, or does not match the input schema; the
+//     function was not called;
+//   - timeout, cancelled: ctx ended before an answer came. If its cause (context.Cause) is a *fault.Error, that is returned
+//     instead. An answer within 100 ms of the end still counts, so that a write that was done is reported as done; a
+//     function that takes longer is abandoned, and its answer is dropped;
+//   - limit_exceeded: the result is too long, or checking the arguments would take more work than their size allows; in the
+//     second case the function was not called;
+//   - internal: the function panicked, or its result is not JSON; the cause (Err) has the details;
+//   - the code that the function returned; function_failed if its error has no code.
 func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 	args, f := e.Accept(ctx, args)
 	if f != nil {
@@ -40,21 +40,21 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 	return e.Send(ctx, args)
 }
 
-// Accept validates arguments and gives them as a call sends them: with names as they are declared, and defaults in the gaps. Its
-// faults are those of Call for a function that was not called.
+// Accept validates arguments and returns them as they are sent: with declared names and with defaults filled in. Its faults
+// are those of Call for a function that was not called.
 func (e *Entry) Accept(ctx context.Context, args []byte) ([]byte, *fault.Error) {
-	args, f := e.accept(ctx, args)
+	args, f := e.checkArguments(ctx, args)
 	if f == nil && ctx.Err() != nil {
-		f = e.stopped(ctx)
+		f = e.contextFault(ctx)
 	}
 	if f != nil {
-		e.mark(f, fault.NotSent)
+		e.markOutcome(f, fault.NotSent)
 		return nil, f
 	}
 	return args, nil
 }
 
-// Send calls the function with arguments that Accept gave.
+// Send calls the function with arguments that Accept returned.
 func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 	if len(e.observers) > 0 {
 		ctx = withStatus(ctx)
@@ -62,11 +62,11 @@ func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 	var result []byte
 	var f *fault.Error
 	if ctx.Done() == nil || e.prompt {
-		result, f = e.perform(ctx, args)
+		result, f = e.invoke(ctx, args)
 	} else {
 		result, f = e.watch(ctx, args)
 	}
-	var err error // not f, which would not be nil
+	var err error // a nil f would be a non-nil error
 	if f != nil {
 		result, err = nil, f
 	}
@@ -74,22 +74,22 @@ func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 		observe(ctx, e.spec, args, result, err)
 	}
 	if f != nil {
-		if mark, ok := f.Err.(*ofSource); ok { //nolint:errorlint // of this error, not of one that it was caused by
-			err = WithoutCause(ctx, mark.source, f)
+		if mark, ok := f.Err.(*sourceError); ok { //nolint:errorlint // of this error, not of one that it was caused by
+			err = HideCause(ctx, mark.source, f)
 		}
 	}
 	return result, err
 }
 
-// outcome is what a call came to.
-type outcome struct {
+// callResult is the result of one call: a value or a fault.
+type callResult struct {
 	result []byte
 	fault  *fault.Error
 }
 
-// watch calls on a goroutine of its own, so that the caller can leave a function that does not heed its context.
+// watch runs the call on its own goroutine, so that the caller can abandon a function that ignores its context.
 func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
-	done := make(chan outcome, 1)
+	done := make(chan callResult, 1)
 	go e.deliver(ctx, args, done)
 	select {
 	case o := <-done:
@@ -102,23 +102,23 @@ func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 	case o := <-done:
 		return o.result, o.fault
 	case <-timer.C:
-		f := e.stopped(ctx)
-		e.mark(f, fault.SentUnknown) // it goes on
+		f := e.contextFault(ctx)
+		e.markOutcome(f, fault.SentUnknown) // it is still running
 		return nil, f
 	}
 }
 
-// mark says what became of a call of a function that writes.
-func (c *compiled) mark(f *fault.Error, outcome fault.Outcome) {
+// markOutcome sets the outcome of a failed call if the function writes.
+func (c *compiledFunction) markOutcome(f *fault.Error, outcome fault.Outcome) {
 	if c.spec.Effect != Read {
 		f.Outcome = outcome
 	}
 }
 
-// deliver sends exactly one outcome, also when the function ends its goroutine (runtime.Goexit).
-func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
+// deliver sends exactly one result, even if the function ends its goroutine (runtime.Goexit).
+func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- callResult) {
 	growStack()
-	var o outcome
+	var o callResult
 	returned := false
 	defer func() {
 		if !returned {
@@ -126,11 +126,11 @@ func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
 		}
 		done <- o
 	}()
-	o.result, o.fault = e.perform(ctx, args)
+	o.result, o.fault = e.invoke(ctx, args)
 	returned = true
 }
 
-// growStack makes room on a new goroutine's stack for what a call goes through, while there is nothing on it that would be copied.
+// growStack grows the stack of a new goroutine for what a call needs, while there is nothing on it to copy.
 //
 //go:noinline
 func growStack() {
@@ -138,16 +138,16 @@ func growStack() {
 	runtime.KeepAlive(&room)
 }
 
-// perform calls the function within its wrappings.
-func (e *Entry) perform(ctx context.Context, args []byte) (result []byte, f *fault.Error) {
+// invoke calls the function through its wrappers and recovers from their panics.
+func (e *Entry) invoke(ctx context.Context, args []byte) (result []byte, f *fault.Error) {
 	defer func() {
 		if v := recover(); v != nil {
-			result, f = nil, e.panicked(v)
+			result, f = nil, e.panicFault(v)
 		}
 	}()
 	result, err := e.call(ctx, args)
 	if err != nil {
-		return nil, e.coded(ctx, err)
+		return nil, e.withCode(ctx, err)
 	}
 	if len(result) == 0 {
 		return nil, fault.New(fault.Internal, "%s answered nothing", e.spec.Name)
@@ -155,19 +155,19 @@ func (e *Entry) perform(ctx context.Context, args []byte) (result []byte, f *fau
 	return result, nil
 }
 
-// guard makes a function's raw call keep what Registry.Wrap promises of it.
-func (c *compiled) guard(raw Call) Call {
+// guard makes a raw call meet what Registry.Wrap promises.
+func (c *compiledFunction) guard(raw Call) Call {
 	return func(ctx context.Context, args []byte) (result []byte, err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				result, err = nil, c.panicked(v)
+				result, err = nil, c.panicFault(v)
 			}
 		}()
-		if c.spec.reclassified || ctx.Value(effectKey{}) != nil { // of a function that calls this one
+		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // set for the functions that this one calls
 			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {
-			return nil, c.coded(ctx, err)
+			return nil, c.withCode(ctx, err)
 		}
 		compact, f := schema.CompactWithin(result, schema.MaxResultDepth)
 		switch {
@@ -179,20 +179,20 @@ func (c *compiled) guard(raw Call) Call {
 		default:
 			return compact, nil
 		}
-		c.mark(f, fault.Applied)
+		c.markOutcome(f, fault.Applied)
 		return nil, f
 	}
 }
 
-// panicked hides the value and the stack from the caller; the cause keeps them for logs.
-func (c *compiled) panicked(v any) *fault.Error {
+// panicFault hides the panic value and the stack from the caller; Err keeps them for logs.
+func (c *compiledFunction) panicFault(v any) *fault.Error {
 	f := fault.New(fault.Internal, "%s failed with a panic: this is a defect of the function", c.spec.Name)
 	f.Err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 	return f
 }
 
-// coded gives every error a code. An error that only says that ctx ended becomes what ended it.
-func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
+// withCode gives every error a code. An error that only says that ctx ended becomes the fault that ended ctx.
+func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if ok && f == nil {
 		return fault.New(fault.Internal, "%s failed without saying how", c.spec.Name)
@@ -200,7 +200,7 @@ func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
 	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case ended && ctx.Err() != nil:
-		stopped := c.stopped(ctx)
+		stopped := c.contextFault(ctx)
 		stopped.Err = err
 		if ok {
 			stopped.Outcome = f.Outcome
@@ -217,8 +217,8 @@ func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
 	return f
 }
 
-// stopped is the fault for a context that has ended.
-func (c *compiled) stopped(ctx context.Context) *fault.Error {
+// contextFault is the fault of a context that has ended.
+func (c *compiledFunction) contextFault(ctx context.Context) *fault.Error {
 	cause := context.Cause(ctx)
 	if f, ok := fault.As(cause); ok && f != nil {
 		given := *f

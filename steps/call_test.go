@@ -41,7 +41,8 @@ func TestCallAnswers(t *testing.T) {
 		code    fault.Code
 		message string
 	}{
-		{name: "compact", call: answering(" {\"n\" : 1.10, \"a\":[717897987691852588770249 ]}\n", nil), want: `{"n":1.10,"a":[717897987691852588770249]}`},
+		{name: "compact", call: answering(" {\"n\" : 1.10, \"a\":[717897987691852588770249 ]}\n", nil),
+			want: `{"n":1.10,"a":[717897987691852588770249]}`},
 		{name: "null", call: answering("null", nil), want: "null"},
 		{name: "nothing", call: answering("", nil), code: fault.Internal, message: "test.call answered what is not JSON"},
 		{name: "not JSON", call: answering("hello", nil), code: fault.Internal, message: "not JSON"},
@@ -57,7 +58,8 @@ func TestCallAnswers(t *testing.T) {
 		{name: "own deadline", call: answering("", fmt.Errorf("dial: %w", context.DeadlineExceeded)), code: fault.Timeout, message: "dial"},
 		{name: "own cancel", call: answering("", context.Canceled), code: fault.FunctionFailed, message: "canceled"},
 		{name: "nil fault", call: answering("", noFault), code: fault.Internal, message: "without saying how"},
-		{name: "panic", call: func(context.Context, []byte) ([]byte, error) { panic("secret value") }, code: fault.Internal, message: "test.call failed with a panic"},
+		{name: "panic", call: func(context.Context, []byte) ([]byte, error) { panic("secret value") }, code: fault.Internal,
+			message: "test.call failed with a panic"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,7 +105,8 @@ func TestCallArguments(t *testing.T) {
 		}
 	}
 	called.Store(0)
-	for args, at := range map[string]string{``: "", `{}`: "", `{"n":"x"}`: "/n", `[]`: "", `{`: "", `{"n":1,"n":2}`: "/n", `{"n":"x","m":1}`: "", `{"n":1.5}`: "/n",
+	for args, at := range map[string]string{``: "", `{}`: "", `{"n":"x"}`: "/n", `[]`: "", `{`: "", `{"n":1,"n":2}`: "/n",
+		`{"n":"x","m":1}`: "", `{"n":1.5}`: "/n",
 		strings.Repeat(`{"n":`, 20_000): ""} {
 		_, err := e.Call(t.Context(), []byte(args))
 		f, _ := fault.As(err)
@@ -253,7 +256,7 @@ func TestCallsSideBySide(t *testing.T) {
 	})
 }
 
-// TestPromptFunctions are called on their caller's goroutine, and others are not.
+// TestPromptFunctions: prompt functions run on their caller's goroutine, and others do not.
 func TestPromptFunctions(t *testing.T) {
 	t.Parallel()
 	goroutine := func() string {

@@ -10,32 +10,32 @@ import (
 	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
-// Rights are what a caller may use. Callers of equal rights (==) are shown the same.
+// Rights say which functions a caller may use. Callers with equal rights (==) see the same functions.
 type Rights struct {
-	Tier Tier // the highest that it may use; TierDefault: TierRead
-	// Functions are patterns of the names of the functions that it may use, as package pattern reads them, separated by blanks
-	// (see Patterns): the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
+	Tier Tier // the highest tier that the caller may use; TierDefault: TierRead
+	// Functions holds patterns of function names (see package pattern), separated by blanks; Patterns builds it. They match
+	// the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
 	Functions string
 }
 
-// Caller is who has sent a request.
+// Caller is who sent a request.
 type Caller struct {
-	// ID is what results, sessions and rates are bound to, and by which logs and info name the caller: "token:NAME" of the
-	// table, "jwt:SUBJECT@ISSUER" of a JWT, whichever client of the subject has sent it. ISSUER is the first 8 hex digits of
-	// the SHA-256 of the issuer's name; a subject may hold an @ itself, so that it ends at the last one. Callers without tokens
-	// have a name of their own, such as "http".
+	// ID identifies the caller in results, sessions, rate limits, logs and info: "token:NAME" of the token table,
+	// "jwt:SUBJECT@ISSUER" of a JWT, whichever client of the subject sent it. ISSUER is the first 8 hex digits of the
+	// SHA-256 of the issuer's name; as a subject may contain @, it ends at the last one. Callers without tokens have a
+	// fixed name, such as "http".
 	ID string
 	Rights
-	Expires time.Time // from then on the token is not accepted any more; zero: never
+	Expires time.Time // when the token expires; zero: never
 }
 
-// ErrScope is inside the error of whoever verifies tokens (errors.Is): the token is valid, and gives no rights here
-// (RFC 6750, section 3.1: insufficient_scope, HTTP 403).
+// ErrScope is wrapped by the error of a token verifier if the token is valid but grants no rights here (RFC 6750, section
+// 3.1: insufficient_scope, HTTP 403).
 var ErrScope = errors.New("insufficient_scope")
 
-// Allows reports whether callers of these rights may use a function: its tier is not above theirs, and one of the patterns
-// fits its name. Of View's sample for a source of which no function is known yet, "SOURCE.\x00", it reports whether a
-// pattern could fit the name of a function of that source.
+// Allows reports whether a caller with these rights may use a function: its tier is not above theirs, and a pattern matches
+// its name. For the sample "SOURCE.\x00" (View.SampleSpec) it reports whether a pattern could match a function of that
+// source.
 func (r Rights) Allows(spec *Spec) bool {
 	if spec.MinimumTier() > max(r.Tier, TierRead) {
 		return false
@@ -52,14 +52,14 @@ func (r Rights) Allows(spec *Spec) bool {
 	return false
 }
 
-// Settled are the rights with the tier that TierDefault stands for, so that equal rights are equal (==).
-func (r Rights) Settled() Rights {
+// WithDefaultTier replaces TierDefault by the tier that it stands for, so that equal rights are equal (==).
+func (r Rights) WithDefaultTier() Rights {
 	r.Tier = max(r.Tier, TierRead)
 	return r
 }
 
-// Patterns makes Rights.Functions of a list, in its order; nil is all functions. Faults: bad_request, At "/N" of the list:
-// a pattern that no name can fit; at "" for a list that is empty, which must not mean all.
+// Patterns joins a list into Rights.Functions, in its order; nil is all functions. Faults are bad_request: At "/N" of the
+// list for a pattern that no name can match, At "" for an empty list, which must not mean all.
 func Patterns(list []string) (functions string, faults []*fault.Error) {
 	if list != nil && len(list) == 0 {
 		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out where all are meant, or name some")}
@@ -72,9 +72,9 @@ func Patterns(list []string) (functions string, faults []*fault.Error) {
 	return strings.Join(list, " "), faults
 }
 
-// Unused tells of the patterns of these rights that fit none of names, the functions that are there, and could fit none of
-// the sources named by absent, whose functions are not known: unknown_function, At "/N" of the list that Patterns was given,
-// with the nearest of names.
+// Unused returns a fault for each pattern that matches none of names, the known functions, and could match no function of
+// the absent sources, whose functions are not known: unknown_function, At "/N" of the list that Patterns received, with the
+// nearest names.
 func (r Rights) Unused(names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, one := range strings.Fields(r.Functions) {

@@ -1,9 +1,11 @@
-package steps
+package steps_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -11,34 +13,34 @@ import (
 func TestAllows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		tier      Tier
+		tier      steps.Tier
 		functions string
-		spec      Spec
+		spec      steps.Spec
 		want      bool
 	}{
-		{TierDefault, "", Spec{Name: "a.b", Effect: Read}, true},
-		{TierDefault, "", Spec{Name: "a.b"}, false},
-		{TierReadWrite, "", Spec{Name: "a.b", Effect: Destroy}, true},
-		{TierReadWrite, "", Spec{Name: "a.b", Effect: Read, Tier: TierAdmin}, false},
-		{TierAdmin, "", Spec{Name: "a.b", Tier: TierAdmin}, true},
-		{TierAdmin, "a.*", Spec{Name: "a.b"}, true},
-		{TierAdmin, "b.* a.?", Spec{Name: "a.b"}, true},
-		{TierAdmin, "a", Spec{Name: "a.b"}, false},
-		{TierAdmin, "*.b", Spec{Name: "a.b.c"}, false},
-		{TierAdmin, "A.*", Spec{Name: "a.b"}, false},
-		{TierAdmin, "a.(b|c)", Spec{Name: "a.b"}, false},
-		{TierRead, "a.*", Spec{Name: "a.b"}, false},
-		{TierAdmin, " ", Spec{Name: "a.b"}, false},
+		{steps.TierDefault, "", steps.Spec{Name: "a.b", Effect: steps.Read}, true},
+		{steps.TierDefault, "", steps.Spec{Name: "a.b"}, false},
+		{steps.TierReadWrite, "", steps.Spec{Name: "a.b", Effect: steps.Destroy}, true},
+		{steps.TierReadWrite, "", steps.Spec{Name: "a.b", Effect: steps.Read, Tier: steps.TierAdmin}, false},
+		{steps.TierAdmin, "", steps.Spec{Name: "a.b", Tier: steps.TierAdmin}, true},
+		{steps.TierAdmin, "a.*", steps.Spec{Name: "a.b"}, true},
+		{steps.TierAdmin, "b.* a.?", steps.Spec{Name: "a.b"}, true},
+		{steps.TierAdmin, "a", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, "*.b", steps.Spec{Name: "a.b.c"}, false},
+		{steps.TierAdmin, "A.*", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, "a.(b|c)", steps.Spec{Name: "a.b"}, false},
+		{steps.TierRead, "a.*", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, " ", steps.Spec{Name: "a.b"}, false},
 		// a source whose functions are not known
-		{TierRead, "fs.* net.*", Spec{Name: "net.\x00", Effect: Read}, true},
-		{TierRead, "fs.* net.*", Spec{Name: "netz.\x00", Effect: Read}, false},
-		{TierRead, "net.device.list", Spec{Name: "net.\x00", Effect: Read}, true},
-		{TierRead, "net.", Spec{Name: "net.\x00", Effect: Read}, false},
-		{TierRead, "*list", Spec{Name: "net.\x00", Effect: Read}, true},
-		{TierRead, "n?t*", Spec{Name: "net.\x00", Effect: Read}, true},
-		{TierRead, "net.*", Spec{Name: "net.\x00", Effect: Read, Tier: TierAdmin}, false},
+		{steps.TierRead, "fs.* net.*", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "fs.* net.*", steps.Spec{Name: "netz.\x00", Effect: steps.Read}, false},
+		{steps.TierRead, "net.device.list", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "net.", steps.Spec{Name: "net.\x00", Effect: steps.Read}, false},
+		{steps.TierRead, "*list", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "n?t*", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "net.*", steps.Spec{Name: "net.\x00", Effect: steps.Read, Tier: steps.TierAdmin}, false},
 	} {
-		r := Rights{Tier: test.tier, Functions: test.functions}
+		r := steps.Rights{Tier: test.tier, Functions: test.functions}
 		if got := r.Allows(&test.spec); got != test.want {
 			t.Errorf("%v of %q with tier %v: %t", r, test.spec.Name, test.spec.MinimumTier(), got)
 		}
@@ -48,9 +50,9 @@ func TestAllows(t *testing.T) {
 // TestAllowsByPath: a pattern fits a function's name or its path.
 func TestAllowsByPath(t *testing.T) {
 	t.Parallel()
-	spec := &Spec{Name: "net.list_devices", Path: "net.device.list", Effect: Read}
+	spec := &steps.Spec{Name: "net.list_devices", Path: "net.device.list", Effect: steps.Read}
 	for pattern, want := range map[string]bool{"net.device.*": true, "net.list_*": true, "net.device_*": false, "net.device.get": false} {
-		if got := (Rights{Functions: pattern}).Allows(spec); got != want {
+		if got := (steps.Rights{Functions: pattern}).Allows(spec); got != want {
 			t.Errorf("%s: %t", pattern, got)
 		}
 	}
@@ -58,16 +60,16 @@ func TestAllowsByPath(t *testing.T) {
 
 func TestPatterns(t *testing.T) {
 	t.Parallel()
-	if all, faults := Patterns(nil); all != "" || len(faults) > 0 {
+	if all, faults := steps.Patterns(nil); all != "" || len(faults) > 0 {
 		t.Errorf("%q, %v", all, faults)
 	}
-	if two, faults := Patterns([]string{"b.*", "a"}); two != "b.* a" || len(faults) > 0 {
+	if two, faults := steps.Patterns([]string{"b.*", "a"}); two != "b.* a" || len(faults) > 0 {
 		t.Errorf("%q, %v", two, faults)
 	}
-	if _, faults := Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
+	if _, faults := steps.Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
 		t.Error(faults)
 	}
-	_, faults := Patterns([]string{"a", "", "a b", strings.Repeat("a", 257), "a\x00", "\xff", "*"})
+	_, faults := steps.Patterns([]string{"a", "", "a b", strings.Repeat("a", 257), "a\x00", "\xff", "*"})
 	var places []string
 	for _, f := range faults {
 		places = append(places, f.At)
@@ -79,9 +81,10 @@ func TestPatterns(t *testing.T) {
 
 func TestUnused(t *testing.T) {
 	t.Parallel()
-	r := Rights{Functions: "fs.* net.device.lst gone.*"}
+	r := steps.Rights{Functions: "fs.* net.device.lst gone.*"}
 	unused := r.Unused([]string{"fs.cat", "net.device.list"}, []string{"gone"})
-	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Code != fault.UnknownFunction || !slices.Contains(unused[0].Nearest, "net.device.list") {
+	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Code != fault.UnknownFunction ||
+		!slices.Contains(unused[0].Nearest, "net.device.list") {
 		t.Error(unused)
 	}
 }

@@ -10,55 +10,55 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// CatalogOptions configure a catalogue. nil is the zero value.
+// CatalogOptions configure a catalog. nil is the zero value.
 type CatalogOptions struct {
-	// Registry are the options of every registry that the catalogue gives. Its Warn may be called at any time, by one
-	// goroutine at a time.
+	// Registry holds the options of every registry of the catalog. Its Warn may be called at any time, by one goroutine at
+	// a time.
 	Registry RegistryOptions
-	// Settings are applied to every function; nil: none.
+	// Settings apply to every function; nil: none.
 	Settings *Settings
-	// Scrubber takes the configuration's secrets out of results, errors, states and warnings; nil: there are none.
+	// Scrubber removes the configuration's secrets from results, errors, states and warnings; nil: there are none.
 	Scrubber Scrubber
-	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
-	// called by one goroutine at a time. nil: as it is.
+	// Wrap adds to each new registry what calls go through, such as a call cache or a recording. One goroutine calls it at
+	// a time. nil: nothing is added.
 	Wrap func(*Registry) (*Registry, error)
-	// Broken is told, of each new registry, the saved chains that it has to leave out, and why, by one goroutine at a time. nil:
-	// nobody is told.
-	Broken func(why map[string]*fault.Error)
+	// BrokenChains receives, for each new registry, the saved chains that are left out, with the reason. One goroutine
+	// calls it at a time. May be nil.
+	BrokenChains func(why map[string]*fault.Error)
 }
 
-// Catalog gathers the functions of sources that come and go, and gives them as registries, which never change. It may be
-// used by many goroutines.
+// Catalog collects the functions of sources that come and go. Its registries never change: a change makes a new one. Many
+// goroutines may use it.
 type Catalog struct {
 	options CatalogOptions
 
-	mu      sync.Mutex // never taken by what a source calls
-	members []*member  // the order decides whose function has a name that several offer
+	mu      sync.Mutex // never acquired by what a source calls
+	members []*member  // if several offer a name, the first in this order has it
 	owners  map[string]*member
-	told    map[string]bool // warnings, which are given once
-	base    *Registry       // without Wrap
+	warned  map[string]bool // warnings that were already given
+	base    *Registry       // before Wrap
 	current *Registry
 	closed  bool
 
-	signal  sync.Mutex    // held for a moment only
-	changed chan struct{} // closed and made anew at each change
+	signal  sync.Mutex    // held briefly
+	changed chan struct{} // closed and replaced at each change
 }
 
-// member is one source of a catalogue.
+// member is one source of a catalog.
 type member struct {
-	name   string
-	source Source
-	live   Live            // nil: the source never changes
-	dirty  atomic.Bool     // what it offers has changed
-	state  State           // when it was asked for them
-	gone   time.Time       // since when it has not been there; zero: it is
-	offers []Function      // with the settings, without what is hidden
-	names  map[string]bool // of those in the registry; replaced, never changed
+	name      string
+	source    Source
+	live      Live            // nil: the source never changes
+	dirty     atomic.Bool     // its functions have changed
+	state     State           // when its functions were last read
+	downSince time.Time       // when it became unavailable; zero: it is available
+	offers    []Function      // after the settings, without hidden functions
+	names     map[string]bool // its names in the registry; replaced, never changed
 }
 
-// moved reports whether a live source is in another state than when it was asked for its functions last: its word that it
-// has changed may still be on the way, and who sees it ready must find its functions.
-func (m *member) moved() bool {
+// stateChanged reports whether a live source's state differs from the one when its functions were last read. The
+// notification of the change may still be on its way, and a caller that sees the source ready must find its functions.
+func (m *member) stateChanged() bool {
 	if m.live == nil {
 		return false
 	}
@@ -66,17 +66,17 @@ func (m *member) moved() bool {
 	moved := state != m.state
 	m.state = state
 	switch {
-	case isThere(state):
-		m.gone = time.Time{}
-	case m.gone.IsZero():
-		m.gone = time.Now()
+	case isStable(state):
+		m.downSince = time.Time{}
+	case m.downSince.IsZero():
+		m.downSince = time.Now()
 	}
 	return moved
 }
 
-// NewCatalog makes an empty catalogue.
+// NewCatalog returns an empty catalog.
 func NewCatalog(o *CatalogOptions) (*Catalog, error) {
-	c := &Catalog{changed: make(chan struct{}), told: map[string]bool{}}
+	c := &Catalog{changed: make(chan struct{}), warned: map[string]bool{}}
 	if o != nil {
 		c.options = *o
 	}
@@ -96,7 +96,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	return c, err
 }
 
-// Add adds a source under a name of its own; bad_request where the name is taken. The catalogue closes the source.
+// Add adds a source under a unique name; bad_request if the name is taken. The catalog closes the source.
 func (c *Catalog) Add(name string, s Source) error {
 	c.mu.Lock()
 	if slices.ContainsFunc(c.members, func(m *member) bool { return FoldName(m.name) == FoldName(name) }) {
@@ -114,11 +114,11 @@ func (c *Catalog) Add(name string, s Source) error {
 	if m.live != nil {
 		m.live.Watch(change)
 	}
-	change() // also for what changed before it was watched
+	change() // also for changes before Watch
 	return nil
 }
 
-// announce wakes those who wait for a change.
+// announce wakes all that wait for a change.
 func (c *Catalog) announce() {
 	c.signal.Lock()
 	defer c.signal.Unlock()
@@ -126,7 +126,7 @@ func (c *Catalog) announce() {
 	c.changed = make(chan struct{})
 }
 
-// Changed is closed at the next change of a source's functions or state.
+// Changed returns a channel that is closed at the next change of a source's functions or state.
 func (c *Catalog) Changed() <-chan struct{} {
 	c.signal.Lock()
 	defer c.signal.Unlock()
@@ -135,7 +135,7 @@ func (c *Catalog) Changed() <-chan struct{} {
 
 // Starting implements Provider.
 func (c *Catalog) Starting() <-chan struct{} {
-	changed := c.Changed() // before the states are looked at: a change meanwhile is not missed
+	changed := c.Changed() // before the states are read, so that no change is missed
 	c.mu.Lock()
 	members := slices.Clone(c.members)
 	c.mu.Unlock()
@@ -147,18 +147,18 @@ func (c *Catalog) Starting() <-chan struct{} {
 	return nil
 }
 
-func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
+func isStable(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
 
-// Registry implements Provider. Of functions with one name that of the source that was added first is taken, and the
-// others are left out with a warning.
+// Registry implements Provider. If several sources offer a name, the source that was added first has it; the others'
+// functions are left out with a warning.
 func (c *Catalog) Registry() *Registry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dirty := map[*member]bool{}
 	for _, m := range c.members {
-		if moved := m.moved(); m.dirty.Swap(false) || moved {
+		if moved := m.stateChanged(); m.dirty.Swap(false) || moved {
 			dirty[m] = true
-			m.offers = c.offered(m, m.source.Functions())
+			m.offers = c.applySettings(m, m.source.Functions())
 		}
 	}
 	if len(dirty) == 0 {
@@ -173,42 +173,42 @@ func (c *Catalog) Registry() *Registry {
 		c.warn(err)
 		return c.current
 	}
-	c.base, c.current = base, c.linked(current)
+	c.base, c.current = base, c.linkChains(current)
 	return c.current
 }
 
-// linked is a registry with its saved chains linked. They may call functions that Wrap has added.
-func (c *Catalog) linked(wrapped *Registry) *Registry {
+// linkChains links the saved chains of a registry. They may call functions that Wrap added.
+func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
 	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
-		delete(c.owners[name].names, name) // which nobody has got yet
+		delete(c.owners[name].names, name) // nobody has read it yet
 	})
-	if c.options.Broken != nil {
-		c.options.Broken(broken)
+	if c.options.BrokenChains != nil {
+		c.options.BrokenChains(broken)
 	}
 	return linked
 }
 
-// warn gives a warning, once.
+// warn gives each warning once.
 func (c *Catalog) warn(err error) {
 	f, ok := fault.As(err)
 	if !ok {
 		f = fault.New(fault.Internal, "%v", err)
 	}
 	f = ScrubFault(c.options.Scrubber, f)
-	if !c.told[f.Message] {
-		c.told[f.Message] = true
+	if !c.warned[f.Message] {
+		c.warned[f.Message] = true
 		c.options.Registry.Warn(f)
 	}
 }
 
-// offered gives functions of a source as the settings have them, without what they hide and what no registry takes.
-func (c *Catalog) offered(m *member, functions []Function) []Function {
+// applySettings applies the settings to a source's functions and drops those that are hidden or invalid.
+func (c *Catalog) applySettings(m *member, functions []Function) []Function {
 	var offers []Function
 	for _, fn := range functions {
 		if m.live != nil {
-			fn.Call = marked(m.name, fn.Call)
+			fn.Call = markErrors(m.name, fn.Call)
 		}
 		fn, hidden := c.options.Settings.Apply(scrubFunction(c.options.Scrubber, fn))
 		if hidden {
@@ -223,8 +223,8 @@ func (c *Catalog) offered(m *member, functions []Function) []Function {
 	return offers
 }
 
-// rebuild makes the registry anew. What was compiled is kept, but for the sources that changed and the names that have
-// gone from one source to another.
+// rebuild makes a new registry. It compiles only the functions of changed sources and those whose name moved to another
+// source.
 func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 	owners := map[string]*member{}
 	var added []Function
@@ -232,7 +232,8 @@ func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 		names := map[string]bool{}
 		for _, fn := range m.offers {
 			if owner, taken := owners[fn.Name]; taken {
-				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one", fn.Name, m.name, owner.name))
+				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one",
+					fn.Name, m.name, owner.name))
 				continue
 			}
 			owners[fn.Name], names[fn.Name] = m, true
@@ -252,15 +253,15 @@ func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 	return registry, err
 }
 
-// SourceInfo is what a catalogue tells of a source.
+// SourceInfo describes a source of a catalog.
 type SourceInfo struct {
 	Name string
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
-	discreet  bool            // the cause of Error is not told
+	hideCause bool            // unavailable does not show the cause
 }
 
-// Sources tells of all sources, in the order in which they were added.
+// Sources returns all sources in the order in which they were added.
 func (c *Catalog) Sources() []SourceInfo {
 	c.Registry()
 	c.mu.Lock()
@@ -278,18 +279,18 @@ func (c *Catalog) status(m *member) Status {
 	}
 	status := m.live.Status()
 	status.Error = ScrubFault(c.options.Scrubber, status.Error)
-	if isThere(status.State) {
+	if isStable(status.State) {
 		status.Since = time.Time{}
 	} else if status.Since.IsZero() {
-		status.Since = m.gone
+		status.Since = m.downSince
 	}
 	return status
 }
 
-// closeTime bounds how long Close waits for the sources together.
+// closeTime bounds how long Close waits for all sources together.
 const closeTime = 10 * time.Second
 
-// Close closes all sources side by side. It may be called more than once.
+// Close closes all sources in parallel. It may be called more than once.
 func (c *Catalog) Close() error {
 	c.mu.Lock()
 	members := c.members

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// fake is a live source that a test moves. It holds its lock while it tells of a change, as an unkind source might.
+// fake is a live source that a test controls. It holds its lock while it notifies of a change, as a careless source might.
 type fake struct {
 	mu      sync.Mutex
 	name    string
@@ -104,23 +104,23 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 		t.Fatal("b is starting")
 	}
 	for name, want := range map[string]bool{"b.two": true, "B_two": true, "a.nothing": false, "nothing": true, "c.nothing": true} {
-		if Pending(c, name) != want || Pending(Narrow(c, func(*Spec) bool { return true }), name) != want {
+		if Pending(c, name) != want || Pending(NewView(c, func(*Spec) bool { return true }), name) != want {
 			t.Errorf("%s may come: %v", name, !want)
 		}
 	}
-	if f := Down(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
+	if f := Unavailable(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
 		t.Errorf("%v", f)
 	}
 	b.become(StateReady, nil, "two", "three")
 	<-starting
-	if c.Starting() != nil || Down(c, "b.two") != nil {
+	if c.Starting() != nil || Unavailable(c, "b.two") != nil {
 		t.Error("b is not starting any more")
 	}
 	second := c.Registry()
 	if got := names(second); got != "a.one b.three b.two" {
 		t.Errorf("%s", got)
 	}
-	if again, _ := second.Resolve("a.one"); again.compiled != one.compiled {
+	if again, _ := second.Resolve("a.one"); again.compiledFunction != one.compiledFunction {
 		t.Error("what had not changed was compiled anew")
 	}
 	if names(first) != "a.one" {
@@ -130,13 +130,13 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	if got := names(c.Registry()); got != "a.one b.two" {
 		t.Errorf("%s", got)
 	}
-	if f := Down(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
+	if f := Unavailable(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
 		t.Errorf("%v", f)
 	}
-	if f := Down(c, "bb.three"); f != nil {
+	if f := Unavailable(c, "bb.three"); f != nil {
 		t.Errorf("%v", f)
 	}
-	if absent := Absent(c); len(absent) != 1 || absent[0] != "b" {
+	if absent := AbsentSources(c); len(absent) != 1 || absent[0] != "b" {
 		t.Errorf("%v", absent)
 	}
 	infos := c.Sources()
@@ -244,7 +244,7 @@ func TestCatalogUnderLoad(t *testing.T) {
 					t.Error(err)
 				}
 				c.Starting()
-				Down(c, "s1.x")
+				Unavailable(c, "s1.x")
 			}
 		})
 	}

@@ -10,57 +10,57 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Why a source is unavailable names programs, paths and hosts of the machine that onecall runs on. The log has it, and admins
-// read it. Other callers read that the source is unavailable.
+// The reason why a source is unavailable names programs, paths and hosts of onecall's machine. It goes to the log and to
+// admins. Other callers read only that the source is unavailable.
 
-// causeKey is where the context of a caller that is not told causes has who logs them.
+// causeKey is the context key of the function that logs hidden causes.
 type causeKey struct{}
 
-// WithoutCauses gives the context of a caller that is not told why a source is unavailable. log gets each cause that is kept
-// from it, by many goroutines; secrets of the configuration are still in it.
+// WithoutCauses returns the context of a caller that must not learn why a source is unavailable. log receives each hidden
+// cause, from many goroutines; configuration secrets are not removed from it.
 func WithoutCauses(ctx context.Context, log func(ctx context.Context, source string, cause *fault.Error)) context.Context {
 	return context.WithValue(ctx, causeKey{}, log)
 }
 
-// Discreet reports whether ctx is that of a caller that is not told causes.
-func Discreet(ctx context.Context) bool { return ctx.Value(causeKey{}) != nil }
+// HidesCauses reports whether ctx comes from WithoutCauses.
+func HidesCauses(ctx context.Context) bool { return ctx.Value(causeKey{}) != nil }
 
-// WithoutCause is an error of a source as the caller of ctx may read it: the code, the status and the outcome stay, and the
-// message says no more than that the source is unavailable. What the source answered to the call stays whole.
-func WithoutCause(ctx context.Context, source string, f *fault.Error) *fault.Error {
+// HideCause returns a source's error as the caller of ctx may read it: the code, the status and the outcome stay, and the
+// message says only that the source is unavailable. What the source answered to the call itself is not hidden.
+func HideCause(ctx context.Context, source string, f *fault.Error) *fault.Error {
 	log, ok := ctx.Value(causeKey{}).(func(context.Context, string, *fault.Error))
 	if !ok || f == nil || !isCause(ctx, f) {
 		return f
 	}
 	if f.Code == fault.Timeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return unavailable(source, f, "") // the call's own time is over: no operator has to know
+		return causeHidden(source, f, "") // the call ran out of its own time: nothing for the operator
 	}
 	log(ctx, source, f)
-	return unavailable(source, f, "; "+inLog)
+	return causeHidden(source, f, "; "+inLog)
 }
 
-// inLog is where the cause is.
+// inLog tells the caller where the cause is.
 const inLog = "the operator's log has the cause"
 
-// unavailable is what is told in the place of f; where says where its cause is.
-func unavailable(source string, f *fault.Error, where string) *fault.Error {
+// causeHidden replaces f by a fault that hides its cause; where says where the cause is.
+func causeHidden(source string, f *fault.Error, where string) *fault.Error {
 	what := "is unavailable"
 	if f.Code == fault.Timeout {
 		what = "did not answer in time"
 	}
-	if f.Outcome == fault.SentUnknown { // errors without an outcome of their own, as MCP requests have, must say it
+	if f.Outcome == fault.SentUnknown { // the caller must know, even if the error has no outcome of its own
 		what += ", and it is not known whether the call was carried out"
 	}
 	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + fault.Quote(source) + " " + what + where}
 }
 
-// isCause reports whether an error tells of a source or of the way to it, and not of the call that the source worked on.
+// isCause reports whether an error is about the source or the connection to it, not about the call that the source handled.
 func isCause(ctx context.Context, f *fault.Error) bool {
 	if errors.Is(f, fault.ErrWaiting) {
 		return false
 	}
 	if ended, ok := fault.As(context.Cause(ctx)); ok && ended != nil && ended.Message == f.Message {
-		return false // the chain has ended, and says why
+		return false // the chain has ended for this reason
 	}
 	switch f.Code {
 	case fault.Cancelled, fault.Busy, fault.BadArguments, fault.LimitExceeded:
@@ -71,59 +71,59 @@ func isCause(ctx context.Context, f *fault.Error) bool {
 	return f.Outcome == fault.NotSent
 }
 
-// ofSource marks the errors of a source's functions. Callers who wait for the same call get the same error, and what each
-// may read is decided when it comes back to the caller.
-type ofSource struct {
+// sourceError marks an error as one of a source's function. Several callers may wait for the same call and get the same
+// error; each one's rights decide what it reads when the error is returned to it.
+type sourceError struct {
 	source string
-	err    error // the marked error's own cause; may be nil
+	err    error // the cause of the marked error; may be nil
 }
 
 // Error implements error.
-func (o *ofSource) Error() string { return "the source " + o.source + " failed" }
+func (o *sourceError) Error() string { return "the source " + o.source + " failed" }
 
-// Unwrap gives the error's own cause.
-func (o *ofSource) Unwrap() error { return o.err }
+// Unwrap returns the cause of the marked error.
+func (o *sourceError) Unwrap() error { return o.err }
 
-// marked makes a function mark its errors as those of a source.
-func marked(source string, call Call) Call {
+// markErrors marks the errors of a call as those of a source.
+func markErrors(source string, call Call) Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
 		if f, ok := fault.As(err); ok && f != nil {
 			own := *f
-			own.Err = &ofSource{source, f.Err}
+			own.Err = &sourceError{source, f.Err}
 			err = &own
 		}
 		return result, err
 	}
 }
 
-// without is what is known of a source, without the cause.
-func (s SourceInfo) without() SourceInfo {
-	s.discreet = true
+// withoutCause returns the info without the cause of its error.
+func (s SourceInfo) withoutCause() SourceInfo {
+	s.hideCause = true
 	switch {
-	case isThere(s.State): // what is left out of it is for those who mend it
+	case isStable(s.State): // a warning about functions that are left out is for operators
 		s.Error = nil
 	case s.Error != nil:
-		s.Error = unavailable(s.Name, s.Error, "; "+inLog)
+		s.Error = causeHidden(s.Name, s.Error, "; "+inLog)
 	}
 	return s
 }
 
-// Away is what a fault of code unavailable wraps (errors.As) if the function is not found because its source is starting, or
-// is tried again by itself.
-type Away struct {
-	Message string // names the source and its state, and says when it is tried again if that is known
-	Err     error  // why it is retrying; nil: it is starting
+// NotReady is wrapped by an unavailable fault if the function is not found because its source is starting or will be
+// retried.
+type NotReady struct {
+	Message string // names the source and its state, and when it is retried if that is known
+	Err     error  // why it is being retried; nil: it is starting
 }
 
 // Error implements error.
-func (a *Away) Error() string { return a.Message }
+func (a *NotReady) Error() string { return a.Message }
 
 // Unwrap gives the cause.
-func (a *Away) Unwrap() error { return a.Err }
+func (a *NotReady) Unwrap() error { return a.Err }
 
-// down says of a source that is unavailable why a function of it is not found.
-func (s SourceInfo) down() *fault.Error {
+// unavailable explains why a function of an unavailable source is not found.
+func (s SourceInfo) unavailable() *fault.Error {
 	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
 	if left := time.Until(s.Retry); s.State == StateRetrying && left > 0 {
 		state += fmt.Sprintf(", tried again in %d s", int(math.Ceil(left.Seconds())))
@@ -134,14 +134,14 @@ func (s SourceInfo) down() *fault.Error {
 	}
 	switch {
 	case s.Error == nil:
-	case s.discreet:
+	case s.hideCause:
 		f.Message += "; " + inLog
 	default:
 		f.Message += ": " + s.Error.Message
 		f.Err = s.Error
 	}
 	if s.State == StateStarting || s.State == StateRetrying {
-		f.Err = &Away{Message: state, Err: f.Err}
+		f.Err = &NotReady{Message: state, Err: f.Err}
 	}
 	return f
 }

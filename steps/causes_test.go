@@ -40,14 +40,17 @@ func unreachable(why string) *fault.Error {
 	return fault.New(fault.Unavailable, "cannot start /opt/%s", why)
 }
 
-// TestDiscreetCallsShareACall: callers who wait for the same call are each told of its failure what they may know, whoever was
+// TestCallersShareACall: callers who wait for the same call are each told of its failure what they may know, whoever was
 // first.
-func TestDiscreetCallsShareACall(t *testing.T) {
+func TestCallersShareACall(t *testing.T) {
 	t.Parallel()
-	for _, discreetFirst := range []bool{false, true} {
+	for _, hidingFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			cache := cache.New(nil)
-			catalog, err := steps.NewCatalog(&steps.CatalogOptions{Wrap: func(r *steps.Registry) (*steps.Registry, error) { return cache.Wrap(r), nil }})
+			catalog, err := steps.NewCatalog(&steps.CatalogOptions{Wrap: func(r *steps.Registry) (*steps.Registry, error) {
+				return cache.Wrap(r),
+					nil
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,15 +64,15 @@ func TestDiscreetCallsShareACall(t *testing.T) {
 				t.Fatal(err)
 			}
 			var logged []string
-			discreet := steps.WithoutCauses(t.Context(), func(_ context.Context, source string, cause *fault.Error) {
+			hiding := steps.WithoutCauses(t.Context(), func(_ context.Context, source string, cause *fault.Error) {
 				logged = append(logged, source+": "+cause.Message)
 			})
 			errs := map[bool]chan error{}
-			for _, is := range []bool{discreetFirst, !discreetFirst} {
+			for _, is := range []bool{hidingFirst, !hidingFirst} {
 				errs[is] = make(chan error, 1)
 				ctx := t.Context()
 				if is {
-					ctx = discreet
+					ctx = hiding
 				}
 				go func() {
 					_, err := read.Call(ctx, []byte(`{}`))
@@ -79,8 +82,9 @@ func TestDiscreetCallsShareACall(t *testing.T) {
 			}
 			source.goOn <- struct{}{} // once: it is one call
 			told, kept := <-errs[false], <-errs[true]
-			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "the source \"away\" is unavailable") || fault.CodeOf(kept) != fault.Unavailable {
-				t.Errorf("discreet first %v: told %v, the other %v", discreetFirst, told, kept)
+			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "the source \"away\" is unavailable") ||
+				fault.CodeOf(kept) != fault.Unavailable {
+				t.Errorf("hiding first %v: told %v, the other %v", hidingFirst, told, kept)
 			}
 			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
 				t.Errorf("logged %q", logged)
@@ -89,8 +93,8 @@ func TestDiscreetCallsShareACall(t *testing.T) {
 	}
 }
 
-// TestDiscreetView: what a discreet view says of a source, and since when it is not there.
-func TestDiscreetView(t *testing.T) {
+// TestViewWithoutCauses: what a view without causes says of a source, and since when it is not there.
+func TestViewWithoutCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		catalog, err := steps.NewCatalog(nil)
@@ -102,10 +106,11 @@ func TestDiscreetView(t *testing.T) {
 		if err := catalog.Add("away", source); err != nil {
 			t.Fatal(err)
 		}
-		view := steps.Narrow(catalog, everything)
-		discreet := view.Discreet()
-		if view.Registry() != discreet.Registry() || steps.Down(view, "away.x") != nil || steps.Down(discreet, "away.x") != nil || !view.Sources()[0].Since.IsZero() {
-			t.Errorf("there is something wrong with a source that is there: %+v", discreet.Sources()[0])
+		view := steps.NewView(catalog, everything)
+		hiding := view.WithoutCauses()
+		if view.Registry() != hiding.Registry() || steps.Unavailable(view, "away.x") != nil ||
+			steps.Unavailable(hiding, "away.x") != nil || !view.Sources()[0].Since.IsZero() {
+			t.Errorf("there is something wrong with a source that is there: %+v", hiding.Sources()[0])
 		}
 		time.Sleep(time.Hour)
 		gone := time.Now()
@@ -113,27 +118,29 @@ func TestDiscreetView(t *testing.T) {
 		view.Registry()
 		time.Sleep(time.Hour)
 		for i := range 3 { // it is tried again in vain
-			if one := discreet.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") || !holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
+			if one := hiding.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") ||
+				!holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
 				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
 			}
 			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
 				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
 			}
-			if f := steps.Down(discreet, "away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) || !holds(f, "; the operator's log has the cause") {
+			if f := steps.Unavailable(hiding, "away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) ||
+				!holds(f, "; the operator's log has the cause") {
 				t.Errorf("%d: %v", i, f)
 			}
-			if f := steps.Down(view, "away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
+			if f := steps.Unavailable(view, "away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
 				t.Errorf("%d: told %v", i, f)
 			}
 			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})
 			time.Sleep(time.Minute)
 		}
 		source.become(steps.Status{State: steps.StateReady})
-		if one := discreet.Sources()[0]; one.Error != nil || !one.Since.IsZero() {
+		if one := hiding.Sources()[0]; one.Error != nil || !one.Since.IsZero() {
 			t.Errorf("it is back: %+v", one)
 		}
 		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: gone})
-		if one := discreet.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "the source \"away\" is unavailable") {
+		if one := hiding.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "the source \"away\" is unavailable") {
 			t.Errorf("failed: since %v, %v", one.Since, one.Error)
 		}
 	})
@@ -147,35 +154,37 @@ func TestWithoutCauseWhereACallEnded(t *testing.T) {
 	cancel(own)
 	given := *own
 	given.Outcome = fault.NotSent
-	if got := steps.WithoutCause(ended, "away", &given); got.Message != own.Message {
+	if got := steps.HideCause(ended, "away", &given); got.Message != own.Message {
 		t.Errorf("%v", got)
 	}
-	if got := steps.WithoutCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); holds(got, "secret") || got.Code != fault.Timeout {
+	if got := steps.HideCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); holds(got, "secret") ||
+		got.Code != fault.Timeout {
 		t.Errorf("%v", got)
 	}
-	if got := steps.WithoutCause(t.Context(), "away", unreachable("secret")); !holds(got, "secret") {
+	if got := steps.HideCause(t.Context(), "away", unreachable("secret")); !holds(got, "secret") {
 		t.Errorf("a caller that is told causes: %v", got)
 	}
 }
 
-// TestWithoutCauseOfTime: that a source was not in time is told, and logged; its words are not told.
+// TestWithoutCauseOfTime: a source's timeout is reported and logged, but not its text.
 func TestWithoutCauseOfTime(t *testing.T) {
 	t.Parallel()
 	logged := 0
-	discreet := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { logged++ })
+	hiding := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { logged++ })
 	for _, outcome := range []fault.Outcome{"", fault.NotSent, fault.SentUnknown} {
 		f := fault.New(fault.Timeout, "secret.internal had not answered")
 		f.Outcome = outcome
-		got := steps.WithoutCause(discreet, "away", f)
-		if holds(got, "secret") || !holds(got, "the source \"away\" did not answer in time") || !holds(got, "; the operator's log") || holds(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
+		got := steps.HideCause(hiding, "away", f)
+		if holds(got, "secret") || !holds(got, "the source \"away\" did not answer in time") || !holds(got, "; the operator's log") ||
+			holds(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
 			got.Code != fault.Timeout || got.Outcome != outcome || logged != 1 {
 			t.Errorf("%q: %v, logged %d", outcome, got, logged)
 		}
 		logged = 0
 	}
-	over, cancel := context.WithTimeout(discreet, 0)
+	over, cancel := context.WithTimeout(hiding, 0)
 	defer cancel()
-	got := steps.WithoutCause(over, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
+	got := steps.HideCause(over, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
 	if holds(got, "secret") || holds(got, "log") || !holds(got, "the source \"away\" did not answer in time") || logged > 0 {
 		t.Errorf("the call's own time: %v, logged %d", got, logged)
 	}

@@ -8,23 +8,23 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Check finds what is wrong with arguments of which some places are not known: only what no value of the holes could
-// put right. What stands in args at a hole does not matter. At most 20 faults of code bad_arguments, sorted by place; At
-// is the place in args, which the message repeats, Available and Nearest are the properties or values that would do.
-// If the function has secrets (Spec.Redact), keys are shown and values are not. A check
-// that takes more than two seconds, or more work than the size of the arguments allows, finds nothing: Call decides then.
-func (e *Entry) Check(args []byte, holes []schema.Hole) []*fault.Error {
-	return e.input.Check(args, holes, e.inspect)
+// Check reports what is wrong with arguments that have unknown values at holes: only what no value of the holes could fix.
+// What args has at a hole does not matter. It returns at most 20 bad_arguments faults, sorted by position. At is the
+// position in args, which the message repeats; Available and Nearest list valid properties or values. If the function has
+// secrets (Spec.Redact), messages show keys and no values. A check that takes more than two seconds, or more work than the
+// size of the arguments allows, reports nothing: Call decides then.
+func (e *Entry) Check(args []byte, holes []schema.Unknown) []*fault.Error {
+	return e.input.Check(args, holes, e.runCheck)
 }
 
-// inspect asks the function itself about arguments that fit its schema.
-func (e *Entry) inspect(args []byte, holes []schema.Hole) (f *fault.Error) {
+// runCheck runs Spec.Check on arguments that match the schema.
+func (e *Entry) runCheck(args []byte, holes []schema.Unknown) (f *fault.Error) {
 	if e.spec.Check == nil {
 		return nil
 	}
 	defer func() {
 		if recover() != nil {
-			f = nil // the call will tell
+			f = nil // the call will report it
 		}
 	}()
 	return e.spec.Check(args, func(at string) bool {
@@ -37,20 +37,20 @@ func (e *Entry) inspect(args []byte, holes []schema.Hole) (f *fault.Error) {
 	})
 }
 
-// accept checks the arguments of a call, and returns them compact.
-func (e *Entry) accept(ctx context.Context, args []byte) ([]byte, *fault.Error) {
+// checkArguments checks the arguments of a call and returns them compact.
+func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 	accepted, f, err := e.input.Accept(ctx, args)
 	switch {
 	case err != nil:
-		return nil, e.stopped(ctx)
+		return nil, e.contextFault(ctx)
 	case f != nil:
-		return nil, named(e.spec, f)
+		return nil, withFunctionName(e.spec, f)
 	}
 	return accepted, nil
 }
 
-// named begins a fault's message with the function's name.
-func named(spec *Spec, f *fault.Error) *fault.Error {
+// withFunctionName prefixes a fault's message with the function's name.
+func withFunctionName(spec *Spec, f *fault.Error) *fault.Error {
 	own := *f
 	own.Message = spec.Name + ": " + f.Message
 	return &own

@@ -1,37 +1,39 @@
-package steps
+package steps_test
 
 import (
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]Effect{"write": Write, "read": Read, "destroy": Destroy} {
-		got, err := ParseEffect(word)
+	for word, want := range map[string]steps.Effect{"write": steps.Write, "read": steps.Read, "destroy": steps.Destroy} {
+		got, err := steps.ParseEffect(word)
 		if err != nil || got != want || got.String() != word {
 			t.Errorf("ParseEffect(%q) = %v, %v", word, got, err)
 		}
 	}
-	for word, want := range map[string]Tier{"read": TierRead, "read_write": TierReadWrite, "admin": TierAdmin} {
-		got, err := ParseTier(word)
+	for word, want := range map[string]steps.Tier{"read": steps.TierRead, "read_write": steps.TierReadWrite, "admin": steps.TierAdmin} {
+		got, err := steps.ParseTier(word)
 		if err != nil || got != want || got.String() != word {
 			t.Errorf("ParseTier(%q) = %v, %v", word, got, err)
 		}
 	}
 	for _, word := range []string{"", "Read", "none", "readwrite", "write "} {
-		_, err := ParseEffect(word)
+		_, err := steps.ParseEffect(word)
 		if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || len(f.Available) != 3 {
 			t.Errorf("ParseEffect(%q) fails with %v", word, err)
 		}
-		_, err = ParseTier(word)
+		_, err = steps.ParseTier(word)
 		if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || len(f.Available) != 3 {
 			t.Errorf("ParseTier(%q) fails with %v", word, err)
 		}
 	}
-	var zero Effect
-	if zero != Write || Effect(9).String() != "write" || Tier(9).String() != "admin" {
+	var zero steps.Effect
+	if zero != steps.Write || steps.Effect(9).String() != "write" || steps.Tier(9).String() != "admin" {
 		t.Error("what is not known must count as the most dangerous")
 	}
 }
@@ -39,17 +41,17 @@ func TestWords(t *testing.T) {
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		spec       Spec
+		spec       steps.Spec
 		source     string
 		repeatable bool
-		tier       Tier
+		tier       steps.Tier
 	}{
-		{Spec{Name: "fs.grep", Effect: Read}, "fs", true, TierRead},
-		{Spec{Name: "netbox.device.create"}, "netbox", false, TierReadWrite},
-		{Spec{Name: "netbox.device.update", Idempotent: true}, "netbox", true, TierReadWrite},
-		{Spec{Name: "netbox.device.delete", Effect: Destroy}, "netbox", false, TierReadWrite},
-		{Spec{Name: "netbox.user.list", Effect: Read, Tier: TierAdmin}, "netbox", true, TierAdmin},
-		{Spec{Name: "lone", Tier: TierRead}, "", false, TierRead},
+		{steps.Spec{Name: "fs.grep", Effect: steps.Read}, "fs", true, steps.TierRead},
+		{steps.Spec{Name: "netbox.device.create"}, "netbox", false, steps.TierReadWrite},
+		{steps.Spec{Name: "netbox.device.update", Idempotent: true}, "netbox", true, steps.TierReadWrite},
+		{steps.Spec{Name: "netbox.device.delete", Effect: steps.Destroy}, "netbox", false, steps.TierReadWrite},
+		{steps.Spec{Name: "netbox.user.list", Effect: steps.Read, Tier: steps.TierAdmin}, "netbox", true, steps.TierAdmin},
+		{steps.Spec{Name: "lone", Tier: steps.TierRead}, "", false, steps.TierRead},
 	}
 	for _, test := range tests {
 		if got := test.spec.Source(); got != test.source {
@@ -62,7 +64,7 @@ func TestSpec(t *testing.T) {
 			t.Errorf("%s: tier %v, want %v", test.spec.Name, got, test.tier)
 		}
 	}
-	if TierRead >= TierReadWrite || TierReadWrite >= TierAdmin {
+	if steps.TierRead >= steps.TierReadWrite || steps.TierReadWrite >= steps.TierAdmin {
 		t.Error("tiers are not in order")
 	}
 }

@@ -1,9 +1,11 @@
-package steps
+package steps_test
 
 import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -13,8 +15,8 @@ import (
 func TestFunctionsOwnCheck(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	r, err := NewRegistry([]Function{{
-		Spec: Spec{Name: "test.check", Input: []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{}}}`),
+	r, err := steps.NewRegistry([]steps.Function{{
+		Spec: steps.Spec{Name: "test.check", Input: []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{}}}`),
 			Check: func(args []byte, known func(string) bool) *fault.Error {
 				for _, at := range []string{"/a", "/b", "/b/c"} {
 					if known(at) {
@@ -40,13 +42,13 @@ func TestFunctionsOwnCheck(t *testing.T) {
 	}
 	for _, test := range []struct {
 		args  string
-		holes []schema.Hole
+		holes []schema.Unknown
 		known string
 		want  string
 	}{
 		{`{"a":"bad"}`, nil, "/a /b /b/c", "it is bad"},
-		{`{"a":"good","b":null}`, []schema.Hole{{At: "/b"}}, "/a", ""},
-		{`{"a":"good","b":{"c":null}}`, []schema.Hole{{At: "/b/c"}}, "/a /b", ""},
+		{`{"a":"good","b":null}`, []schema.Unknown{{At: "/b"}}, "/a", ""},
+		{`{"a":"good","b":{"c":null}}`, []schema.Unknown{{At: "/b/c"}}, "/a /b", ""},
 		{`{"a":"panic"}`, nil, "/a /b /b/c", ""},
 		{`{"a":7}`, nil, "", "want string"},
 	} {

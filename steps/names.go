@@ -10,14 +10,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxName bounds a function's name in bytes; maxListed the names that an ambiguous one lists; maxNearest those
-// that a suggestion names, and maxAlike those of which it takes them.
+// maxName bounds a function's name in bytes; maxListed the candidates that an ambiguous name lists; maxNearest the
+// suggestions, which are chosen from the maxAlike names that look most alike.
 const maxName, maxListed, maxNearest, maxAlike = 256, 20, 3, 100
 
-// separators are the characters that names may differ in.
+// separators are the characters that resolution ignores.
 const separators = "._-/"
 
-// FoldName gives the form in which names are equal that differ only in case and the separators . _ - /.
+// FoldName returns the form in which names are compared: lower case, without the separators . _ - /.
 func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c < utf8.RuneSelf && strings.IndexByte(separators, byte(c)) >= 0 {
@@ -27,7 +27,7 @@ func FoldName(name string) string {
 	}, name)
 }
 
-// A spelling is one way to name a function; a lower rank wins over a higher.
+// A spelling is one way to write a function's name; the lowest rank wins.
 type spelling struct {
 	position int32 // in index.names
 	rank     rank
@@ -36,7 +36,7 @@ type spelling struct {
 type rank uint8
 
 const (
-	whole         rank = iota // the name with its source
+	fullName      rank = iota // the name with its source
 	withoutSource             // the name after its first dot
 	suffix                    // what follows a later separator
 )
@@ -45,8 +45,8 @@ const (
 type index struct {
 	names     []string // sorted
 	exact     map[string]int32
-	spellings func() map[string][]spelling // folded; made at the first name that is not exact
-	sources   func() map[string][]int32    // the positions of the names of a source, folded
+	spellings func() map[string][]spelling // by folded spelling; computed at the first inexact name
+	sources   func() map[string][]int32    // the positions of a source's names, by folded source
 }
 
 func newIndex(sorted []string) *index {
@@ -54,7 +54,7 @@ func newIndex(sorted []string) *index {
 	for i, name := range sorted {
 		x.exact[name] = int32(i)
 	}
-	x.spellings = sync.OnceValue(x.spell)
+	x.spellings = sync.OnceValue(x.bySpelling)
 	x.sources = sync.OnceValue(x.bySource)
 	return x
 }
@@ -70,7 +70,7 @@ func (x *index) bySource() map[string][]int32 {
 	return sources
 }
 
-func (x *index) spell() map[string][]spelling {
+func (x *index) bySpelling() map[string][]spelling {
 	spellings := make(map[string][]spelling, 3*len(x.names))
 	for i, name := range x.names {
 		add := func(part string, r rank) {
@@ -78,7 +78,7 @@ func (x *index) spell() map[string][]spelling {
 				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
 			}
 		}
-		add(name, whole)
+		add(name, fullName)
 		dot := strings.IndexByte(name, '.')
 		for at := 0; at < len(name); at++ {
 			switch {
@@ -92,7 +92,7 @@ func (x *index) spell() map[string][]spelling {
 	return spellings
 }
 
-// checkName refuses names that no one could write in a chain or a configuration.
+// checkName refuses names that nobody could write in a chain or a configuration.
 func checkName(name string) *fault.Error {
 	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
@@ -106,11 +106,11 @@ func checkName(name string) *fault.Error {
 	return nil
 }
 
-// Resolve finds the function that name means among those of this view, in this order: the exact name; the name when
-// case and the separators . _ - / are dropped; the same without the source; a suffix after a separator, likewise. The
-// first of these that fits one function wins. A name that begins with a source, as far as this view has functions of it, means one of that
-// source: what a rule says of "fs.*" holds of whatever "fs.x" can mean. unknown_function when none fits, with the nearest three names, or when
-// several do, which are then listed (at most 20).
+// Resolve finds the function of this view that a name stands for. It tries in this order: the exact name; the name without
+// regard to case and the separators . _ - /; the same without the source; the same for a suffix after a separator. The
+// first match of exactly one function wins. A name that begins with a source of this view means a function of that source,
+// so that a rule for "fs.*" covers everything that "fs.x" can mean. It returns unknown_function if nothing matches, with
+// the three nearest names, or if several match, with at most 20 of them.
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
 		return r.entries[i], nil
@@ -146,7 +146,8 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 	return nil, ambiguous(name, fitting)
 }
 
-// ofSource are the positions of the source that a name begins with; nil: it begins with none that this view has functions of.
+// ofSource returns the positions of the functions whose source the name begins with; nil if it begins with no source of
+// this view.
 func (r *Registry) ofSource(name string) []int32 {
 	source, _, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -175,7 +176,7 @@ func ambiguous(name string, fitting []*Entry) *fault.Error {
 }
 
 func (r *Registry) unknown(name string) *fault.Error {
-	if f := r.whyBroken(name); f != nil {
+	if f := r.brokenChain(name); f != nil {
 		return f
 	}
 	f := fault.New(fault.UnknownFunction, "there is no function %s", fault.Quote(name))
@@ -198,7 +199,7 @@ func (r *Registry) nearest(name string) []string {
 	if len(near) == maxNearest || strings.Contains(name, ".") {
 		return near
 	}
-	// A name without a source is compared with the ends of the names too: read_file is nearly files.read_text_file.
+	// A name without a source is also compared with the last segments of names: read_file is close to files.read_text_file.
 	ends := make([]string, len(names))
 	byEnd := map[string][]string{}
 	for i, full := range names {

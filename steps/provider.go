@@ -8,12 +8,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Provider gives the functions that a request may call, as they are now. A *Registry gives itself; a *Catalog gives what
-// its sources offer, and a *View those of them that a caller may use.
+// Provider gives the functions that a request may call. A *Registry returns itself, a *Catalog the functions of its
+// sources, and a *View those that a caller may use.
 type Provider interface {
-	// Registry is the functions as they are now. It is the same value until something changes.
+	// Registry returns the current functions. It returns the same value until something changes.
 	Registry() *Registry
-	// Starting is closed at the next change, if a source is within its start-up deadline; else it is nil.
+	// Starting returns a channel that is closed at the next change if a source is starting; else nil.
 	Starting() <-chan struct{}
 }
 
@@ -23,8 +23,8 @@ func (r *Registry) Registry() *Registry { return r }
 // Starting returns nil: nothing is starting.
 func (r *Registry) Starting() <-chan struct{} { return nil }
 
-// sourced is a provider that knows its sources.
-type sourced interface {
+// sourceLister is a provider that knows its sources.
+type sourceLister interface {
 	Sources() []SourceInfo
 	settings() *Settings
 }
@@ -33,15 +33,15 @@ func (c *Catalog) settings() *Settings { return c.options.Settings }
 
 func (v *View) settings() *Settings { return v.catalog.options.Settings }
 
-// sourcesOf gives the sources of a provider, and which of them a function of this name is of: its name begins with theirs, or it
-// is their function by a setting.
+// sourcesOf returns all sources of a provider and those that could offer a function of this name: the name begins with
+// theirs, or a setting gives it to one of their functions.
 func sourcesOf(p Provider, name string) (all, named []SourceInfo) {
-	s, ok := p.(sourced)
+	s, ok := p.(sourceLister)
 	if !ok {
 		return nil, nil
 	}
 	all = s.Sources()
-	original := s.settings().renamed(name)
+	original := s.settings().originalName(name)
 	for _, source := range all {
 		if beginsWith(name, source.Name) || beginsWith(original, source.Name) {
 			named = append(named, source)
@@ -50,7 +50,7 @@ func sourcesOf(p Provider, name string) (all, named []SourceInfo) {
 	return all, named
 }
 
-// beginsWith reports whether a function's name, in any of its spellings, begins with a source's.
+// beginsWith reports whether a function's name begins with a source's, ignoring case and separators.
 func beginsWith(name, source string) bool {
 	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
 		return false
@@ -58,58 +58,58 @@ func beginsWith(name, source string) bool {
 	return strings.IndexByte(separators, name[len(source)]) >= 0
 }
 
-// Down says why a name is not found if that is because its source is not there: unavailable, else nil.
-func Down(p Provider, name string) *fault.Error {
+// Unavailable returns an unavailable fault if a name is not found because its source is unavailable; else nil.
+func Unavailable(p Provider, name string) *fault.Error {
 	_, named := sourcesOf(p, name)
 	for _, source := range named {
-		if !isThere(source.State) {
-			return source.down()
+		if !isStable(source.State) {
+			return source.unavailable()
 		}
 	}
 	return nil
 }
 
-// Absent names the sources whose functions are not known now, and for that reason not found.
-func Absent(p Provider) (names []string) {
+// AbsentSources returns the names of sources whose functions are not known now.
+func AbsentSources(p Provider) (names []string) {
 	all, _ := sourcesOf(p, "")
 	for _, source := range all {
-		if !isThere(source.State) {
+		if !isStable(source.State) {
 			names = append(names, source.Name)
 		}
 	}
 	return names
 }
 
-// Pending reports whether a function of this name, which is not there, may still come: a source is starting, unless the name
-// begins with that of a source which is not.
+// Pending reports whether a missing function may still appear: a source is starting, and the name does not begin with
+// another source.
 func Pending(p Provider, name string) bool {
-	if _, ok := p.(sourced); !ok {
+	if _, ok := p.(sourceLister); !ok {
 		return p.Starting() != nil
 	}
 	all, named := sourcesOf(p, name)
-	if len(named) > 0 && named[0].Name != ChainSource { // saved chains come with the functions that they call
+	if len(named) > 0 && named[0].Name != ChainSource { // saved chains appear with the functions that they call
 		all = named
 	}
 	return slices.ContainsFunc(all, func(source SourceInfo) bool { return source.State == StateStarting })
 }
 
-// Qualified reports whether a name begins with that of a source: no other can have a function of this name.
+// Qualified reports whether a name begins with a source, so that no other source can have it.
 func Qualified(p Provider, name string) bool {
 	_, named := sourcesOf(p, name)
 	return len(named) > 0
 }
 
-// Await gives the functions once enough says so, or no source is starting any more, or ctx is done. enough is asked of
-// each registry; nil waits for all sources.
+// Await returns the functions once enough accepts them, no source is starting any more, or ctx is done. enough is called
+// for each new registry; nil waits for all sources.
 func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Registry {
 	for {
-		starting := p.Starting() // before the functions: what comes meanwhile is not missed
+		starting := p.Starting() // before the functions are read, so that no change is missed
 		registry := p.Registry()
 		if starting == nil {
 			return registry
 		}
 		if enough != nil && enough(registry) {
-			return p.Registry() // a source that enough saw to be ready may have come after the other was taken
+			return p.Registry() // a source may have become ready after the last registry was read
 		}
 		select {
 		case <-starting:

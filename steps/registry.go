@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// DefaultMaxResultBytes is the bound of one result where RegistryOptions name none: 64 MiB.
+// DefaultMaxResultBytes bounds one result if RegistryOptions do not: 64 MiB.
 const DefaultMaxResultBytes = 64 << 20
 
 // RegistryOptions configure a registry. nil is the zero value.
@@ -18,29 +18,28 @@ type RegistryOptions struct {
 	// -1: no bound.
 	MaxResultBytes int64
 
-	// Scrubber takes secrets out of results, errors, what functions tell while they run, default arguments in input schemas, and
-	// what Entry.Shown gives; nil: there are none. A catalogue sets it.
+	// Scrubber removes secrets from results, errors, callbacks, default arguments in input schemas, and from what
+	// Entry.Shown returns; nil: there are none. A catalog sets it.
 	Scrubber Scrubber
 
-	// Warn gets what is odd but stops nothing: a schema of which a part is not checked (once per function and
-	// registration, bad_request), names that differ only in case and separators. nil: nobody listens. It is called
-	// during NewRegistry and With only, by one goroutine.
+	// Warn receives problems that stop nothing: a schema that is partly unchecked (once per registration, bad_request), or
+	// names that differ only in case and separators. One goroutine calls it, during NewRegistry and With only. May be nil.
 	Warn func(*fault.Error)
 }
 
-// Registry is a set of functions with unique names. It is a value: nothing of it changes after it was made, narrowing
-// and wrapping make clones that share what was compiled. All methods may be used by many goroutines.
+// Registry is an immutable set of functions with unique names. Narrowing and wrapping return clones that share what was
+// compiled. Many goroutines may use it.
 type Registry struct {
 	index   *index
-	entries []*Entry // as index.names; nil: not in this view
+	entries []*Entry // by position in index.names; nil: not in this view
 	length  int
-	broken  []*linked // saved chains that are left out
+	broken  []*linkResult // saved chains that are left out
 	options RegistryOptions
 }
 
-// NewRegistry compiles functions into a registry. Codes: bad_request for a name that is unfit or stands twice, a
-// function without a Call, an unknown Heavy. Names that differ in case and separators only are accepted with a warning:
-// each is found by its exact name. A schema that cannot be used is a warning, and what it would check is not checked.
+// NewRegistry compiles functions into a registry. It fails with bad_request for an invalid or duplicate name, a function
+// without a Call, or an unknown Heavy. Names that differ only in case and separators give a warning; each is found by its
+// exact name. An unusable schema, or part of one, gives a warning and is not checked.
 func NewRegistry(fns []Function, o *RegistryOptions) (*Registry, error) {
 	var options RegistryOptions
 	if o != nil {
@@ -98,21 +97,22 @@ func checkFunction(fn *Function) *fault.Error {
 	return nil
 }
 
-// warnOfTwins tells of names that only their exact spelling tells apart.
+// warnOfTwins warns of names that differ only in case and separators.
 func warnOfTwins(names []string, warn func(*fault.Error)) {
 	first := make(map[string]string, len(names))
 	for _, name := range names {
 		folded := FoldName(name)
 		if twin, ok := first[folded]; ok {
-			warn(fault.New(fault.BadRequest, "the functions %s and %s differ in case and separators only: each is found by its exact name", twin, name))
+			warn(fault.New(fault.BadRequest,
+				"the functions %s and %s differ in case and separators only: each is found by its exact name", twin, name))
 			continue
 		}
 		first[folded] = name
 	}
 }
 
-// View returns a clone that holds only the functions that keep accepts. The others cannot be named, suggested or
-// counted in it, nor can the saved chains that call one of them. keep must not change the spec.
+// View returns a clone with only the functions that keep accepts. The others, and the saved chains that call them, can be
+// neither called, suggested nor counted. keep must not change the spec.
 func (r *Registry) View(keep func(*Spec) bool) *Registry {
 	view := r.clone()
 	for i, entry := range view.entries {
@@ -121,20 +121,20 @@ func (r *Registry) View(keep func(*Spec) bool) *Registry {
 			view.length--
 		}
 	}
-	view.withoutChains(keep)
+	view.dropChains(keep)
 	return view
 }
 
-// Wrap returns a clone whose calls go through what w makes of them (caching, logging; see Observe for recording). Arguments come to it
-// checked and compact; the Call that w is given answers compact JSON within bounds or a coded error, and does not
-// panic; what w's Call answers must be such JSON too. Wrappings add up, the last is the outermost.
+// Wrap returns a clone whose calls go through the wrapper that w returns, such as a cache or a logger (see Observe for
+// recording). The wrapper receives checked, compact arguments. The Call that w receives returns compact JSON within bounds
+// or a coded error and does not panic; the wrapper must return such JSON too. The last wrapper is the outermost.
 func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
-	return r.with(func(e *Entry) { e.call = w(e.spec, e.call) })
+	return r.mapEntries(func(e *Entry) { e.call = w(e.spec, e.call) })
 }
 
-// Rank returns a clone whose functions stand on these rungs of a ladder, by name, and the others on none.
+// Rank returns a clone whose functions have these rungs of a ladder, by name; the others have none.
 func (r *Registry) Rank(rungs map[string]int) *Registry {
-	return r.with(func(e *Entry) {
+	return r.mapEntries(func(e *Entry) {
 		e.rank = 0
 		if rung, on := rungs[e.spec.Name]; on {
 			e.rank = rung + 1
@@ -142,26 +142,23 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 	})
 }
 
-// Replace returns a clone whose functions are called through what w makes for each, instead of the functions themselves
-// and of all wrappings: stand-ins, answers from a recording. What they answer is guarded as the functions are: time
-// limits, panics, codes, the bound of a result.
+// Replace returns a clone that calls what w returns for each function instead of the function and all its wrappers, such as
+// a stand-in or recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size.
 func (r *Registry) Replace(w func(*Spec) Call) *Registry {
-	return r.with(func(e *Entry) { e.call = e.guard(w(e.spec)) })
+	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }
 
-// Observe returns a clone that tells o of every call that was made, when its caller gets the answer: args are checked and
-// compact, result and err exactly what Entry.Call returns, also for a call that was abandoned at its deadline. A call
-// that was refused or stopped before the function was reached is not told. o must neither change nor keep args and result; it may be called by many goroutines at once, and
-// the call waits for it. Observers add up.
+// Observe returns a clone that calls o after each call that reached the function: args are checked and compact, result and
+// err are what Entry.Call returns, even for a call that was abandoned at its deadline. o must not change or retain args and
+// result. Many goroutines may call it at once, and each call waits for it. Several observers are all called.
 func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result []byte, err error)) *Registry {
-	return r.with(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
+	return r.mapEntries(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
 }
 
-// Hides reports whether the name, whatever its case and separators, is that of a function which this view has not, but
-// the registry that it was made of has.
+// Hides reports whether a name, ignoring case and separators, is that of a function that was removed from this view.
 func (r *Registry) Hides(name string) bool {
 	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
-		return s.rank == whole && r.entries[s.position] == nil
+		return s.rank == fullName && r.entries[s.position] == nil
 	})
 }
 
@@ -171,8 +168,8 @@ func (r *Registry) clone() *Registry {
 	return &c
 }
 
-// with returns a clone whose entries are copies that change has changed.
-func (r *Registry) with(change func(*Entry)) *Registry {
+// mapEntries returns a clone with a changed copy of each entry.
+func (r *Registry) mapEntries(change func(*Entry)) *Registry {
 	c := r.clone()
 	for i, entry := range c.entries {
 		if entry != nil {
@@ -195,7 +192,7 @@ func (r *Registry) All() []*Entry {
 	return all
 }
 
-// Has reports whether this view has a function of exactly that name.
+// Has reports whether this view has a function of exactly this name.
 func (r *Registry) Has(name string) bool {
 	i, ok := r.index.exact[name]
 	return ok && r.entries[i] != nil
@@ -204,7 +201,7 @@ func (r *Registry) Has(name string) bool {
 // Len is the number of functions in this view.
 func (r *Registry) Len() int { return r.length }
 
-// isObject reports whether arguments are a JSON object.
+// isObject reports whether args is a JSON object.
 func isObject(args []byte) bool {
 	compact, f := schema.CompactWithin(args, schema.MaxArgumentsDepth)
 	return f == nil && compact[0] == '{'

@@ -78,12 +78,13 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	_, err := r.Resolve("fs.grp")
-	if f, _ := fault.As(err); len(f.Nearest) == 0 || f.Nearest[0] != "fs.grep" || len(f.Nearest) > 3 || !strings.Contains(f.Message, "fs.grep") {
+	if f, _ := fault.As(err); len(f.Nearest) == 0 || f.Nearest[0] != "fs.grep" || len(f.Nearest) > 3 ||
+		!strings.Contains(f.Message, "fs.grep") {
 		t.Errorf("the nearest name is missing: %+v", f)
 	}
 }
 
-// A whole name wins over one without its source, that over a suffix.
+// A full name wins over one without its source, and that over a suffix.
 func TestResolveRanks(t *testing.T) {
 	t.Parallel()
 	r := registry(t, functions("a.bc", "x.a.bc", "y.z.a-bc", "bc.d")...)
@@ -100,8 +101,9 @@ func TestResolveRanks(t *testing.T) {
 func TestResolveWithinSource(t *testing.T) {
 	t.Parallel()
 	r := registry(t, functions("fs.cat", "chain.fs-report", "team-fs.write_it", "chain.fs.cat-all", "git-hub.look", "github.list")...)
-	for name, want := range map[string]string{"fs.report": "", "FS.report": "", "fs.write_it": "", "fs.Cat": "fs.cat", "fs-report": "chain.fs-report",
-		"write_it": "team-fs.write_it", "fs.cat-all": "", "git_hub.look": "git-hub.look", "github.look": "git-hub.look"} {
+	for name, want := range map[string]string{"fs.report": "", "FS.report": "", "fs.write_it": "", "fs.Cat": "fs.cat",
+		"fs-report": "chain.fs-report",
+		"write_it":  "team-fs.write_it", "fs.cat-all": "", "git_hub.look": "git-hub.look", "github.look": "git-hub.look"} {
 		got, err := r.Resolve(name)
 		if want == "" && fault.CodeOf(err) != fault.UnknownFunction || want != "" && (err != nil || got.Spec().Name != want) {
 			t.Errorf("Resolve(%q) = %v, %v, want %q", name, got, err, want)
@@ -308,7 +310,8 @@ func TestReplaceAndObserve(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for args, want := range map[string]string{
-		`{"x": 1}`: `a.b {"x":1} {"y":1} `, `{"x":"panic"}`: `a.b {"x":"panic"}  internal`, `{"x":"long"}`: `a.b {"x":"long"}  limit_exceeded`, `{}`: "",
+		`{"x": 1}`: `a.b {"x":1} {"y":1} `, `{"x":"panic"}`: `a.b {"x":"panic"}  internal`,
+		`{"x":"long"}`: `a.b {"x":"long"}  limit_exceeded`, `{}`: "",
 	} {
 		heard = nil
 		result, err := e.Call(t.Context(), []byte(args))

@@ -12,11 +12,11 @@ import (
 // ChainSource is the source of saved chains: their names begin with it.
 const ChainSource = "chain"
 
-// MaxSavedDepth bounds how deep saved chains call each other.
+// MaxSavedDepth bounds how deeply saved chains call each other.
 const MaxSavedDepth = 8
 
-// SavedChain makes a function of a chain. Nobody calls it: an engine runs its steps as a part of the chain that names it. A
-// registry finds it only after LinkChains.
+// SavedChain is a chain that is used as a function. It is never called: an engine runs its steps as part of the chain that
+// names it. A registry finds it only after LinkChains.
 type SavedChain struct {
 	Text   json.RawMessage // the chain
 	Names  []string        // the functions that its steps call, as they name them
@@ -24,19 +24,20 @@ type SavedChain struct {
 	Tool   bool            // MCP clients see it as a tool on every surface
 	Prompt bool            // MCP clients see it as a prompt
 
-	calls []string // all functions that it may come to call, by their canonical names; set by LinkChains
+	calls []string // canonical names of all functions that it may call; set by LinkChains
 }
 
-// Calls are the canonical names of the functions that the chain may call, those of saved chains within included.
+// Calls returns the canonical names of the functions that the chain may call, including those of nested saved chains.
 func (s *SavedChain) Calls() []string { return s.calls }
 
-// LinkChains returns a clone in which each saved chain has the strongest effect and tier of the functions that it calls. One whose
-// functions are not all there, that calls itself, or that nests too deep is left out, and tell is told why; nil: nobody is told.
-func (r *Registry) LinkChains(tell func(name string, why *fault.Error)) *Registry {
+// LinkChains returns a clone in which each saved chain has the strongest effect and tier of the functions that it calls. A
+// chain is left out if it calls a missing function, calls itself or nests too deeply; report, which may be nil, then
+// receives the reason.
+func (r *Registry) LinkChains(report func(name string, why *fault.Error)) *Registry {
 	if !slices.ContainsFunc(r.entries, func(e *Entry) bool { return e != nil && e.spec.Saved != nil }) {
 		return r
 	}
-	l := &linker{Registry: r, done: map[*Entry]*linked{}}
+	l := &linker{Registry: r, done: map[*Entry]*linkResult{}}
 	c := r.clone()
 	c.broken = nil
 	for i, e := range c.entries {
@@ -44,63 +45,64 @@ func (r *Registry) LinkChains(tell func(name string, why *fault.Error)) *Registr
 			continue
 		}
 		result := l.link(e, nil)
-		if c.entries[i] = result.entry; result.why == nil {
+		if c.entries[i] = result.entry; result.fault == nil {
 			continue
 		}
 		c.entries[i] = nil
 		c.length--
 		c.broken = append(c.broken, result)
-		if tell != nil {
-			tell(e.spec.Name, result.why)
+		if report != nil {
+			report(e.spec.Name, result.fault)
 		}
 	}
 	return c
 }
 
-// linker links the saved chains of a registry, each once.
+// linker links each saved chain of a registry once.
 type linker struct {
 	*Registry
-	done map[*Entry]*linked
+	done map[*Entry]*linkResult
 }
 
-// linked is a saved chain with what follows from the functions that it calls; of a broken one as far as they are there.
-type linked struct {
+// linkResult is a linked chain, or the reason why it is broken.
+type linkResult struct {
 	entry *Entry
-	depth int          // of saved chains, itself included
-	why   *fault.Error // it is broken; nil: it is not
+	depth int          // of saved chains, including itself
+	fault *fault.Error // why it is broken; nil: it is not
 }
 
-// link links one chain; around are the chains that have led to it.
-func (l *linker) link(e *Entry, around []*Entry) *linked {
+// link links one chain; callers are the chains that led to it.
+func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
 	if known := l.done[e]; known != nil {
 		return known
 	}
-	if at := slices.Index(around, e); at >= 0 {
-		names := make([]string, 0, len(around)+1)
-		for _, one := range append(slices.Clone(around[at:]), e) {
+	if at := slices.Index(callers, e); at >= 0 {
+		names := make([]string, 0, len(callers)+1)
+		for _, one := range append(slices.Clone(callers[at:]), e) {
 			names = append(names, one.spec.Name)
 		}
-		return &linked{entry: e, why: fault.New(fault.BadRequest, "saved chains call each other in a cycle: %s", strings.Join(names, " → "))}
+		f := fault.New(fault.BadRequest, "saved chains call each other in a cycle: %s", strings.Join(names, " → "))
+		return &linkResult{entry: e, fault: f}
 	}
 	saved, spec := *e.spec.Saved, *e.spec
 	saved.calls, spec.Saved = nil, &saved
 	spec.Effect, spec.EffectDeclared, spec.Idempotent, spec.Local = Read, true, true, true
-	result := &linked{entry: e.as(&spec), depth: 1}
+	result := &linkResult{entry: e.withSpec(&spec), depth: 1}
 	for _, name := range saved.Names {
-		called := l.called(name, &saved, append(slices.Clone(around), e))
-		result.take(called)
+		called := l.linkCallee(name, &saved, append(slices.Clone(callers), e))
+		result.add(called)
 		if called.entry != nil {
-			spec.cover(called.entry.spec)
+			spec.include(called.entry.spec)
 		}
 	}
 	for _, name := range saved.Undoes {
-		called := l.called(name, &saved, nil)
-		if result.take(called); called.depth > 0 && result.why == nil {
-			result.why = fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)
+		called := l.linkCallee(name, &saved, nil)
+		if result.add(called); called.depth > 0 && result.fault == nil {
+			result.fault = fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)
 		}
 	}
-	if result.depth > MaxSavedDepth && result.why == nil {
-		result.why = fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", MaxSavedDepth)
+	if result.depth > MaxSavedDepth && result.fault == nil {
+		result.fault = fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", MaxSavedDepth)
 	}
 	slices.Sort(saved.calls)
 	saved.calls = slices.Compact(saved.calls)
@@ -108,50 +110,50 @@ func (l *linker) link(e *Entry, around []*Entry) *linked {
 	return result
 }
 
-// called is what a chain calls by a name, which is added to its calls.
-func (l *linker) called(name string, by *SavedChain, around []*Entry) *linked {
+// linkCallee resolves a name that a chain calls and adds it to the chain's calls.
+func (l *linker) linkCallee(name string, by *SavedChain, callers []*Entry) *linkResult {
 	entry, err := l.Resolve(name)
 	if err != nil {
-		by.calls = append(by.calls, name) // which nobody has
+		by.calls = append(by.calls, name) // no view has it
 		f, _ := fault.As(err)
-		return &linked{why: f}
+		return &linkResult{fault: f}
 	}
 	if entry.spec.Saved == nil {
 		by.calls = append(by.calls, entry.spec.Name)
-		return &linked{entry: entry}
+		return &linkResult{entry: entry}
 	}
-	inner := l.link(entry, around)
+	inner := l.link(entry, callers)
 	by.calls = append(by.calls, inner.entry.spec.Saved.calls...)
-	if inner.why == nil {
+	if inner.fault == nil {
 		by.calls = append(by.calls, entry.spec.Name)
 	}
 	return inner
 }
 
-// take adds to a chain how deep what it calls is, and why that is broken.
-func (l *linked) take(called *linked) {
+// add adds the depth and the fault of a called chain.
+func (l *linkResult) add(called *linkResult) {
 	l.depth = max(l.depth, called.depth+1)
-	if l.why == nil {
-		l.why = called.why
+	if l.fault == nil {
+		l.fault = called.fault
 	}
 }
 
-// whyBroken says of a name that it is a saved chain that cannot be used; nil: it is none.
-func (r *Registry) whyBroken(name string) *fault.Error {
+// brokenChain returns the fault of a saved chain that cannot be used; nil if the name is not one.
+func (r *Registry) brokenChain(name string) *fault.Error {
 	for _, b := range r.broken {
 		full := b.entry.spec.Name
 		if folded := FoldName(name); folded != FoldName(full) && folded != FoldName(strings.TrimPrefix(full, ChainSource+".")) {
 			continue
 		}
-		f := b.why.Under("")
+		f := b.fault.Under("")
 		f.Message = "the saved chain " + full + " cannot be used: " + f.Message
 		return f
 	}
 	return nil
 }
 
-// cover makes a chain's spec hold for a function that it calls.
-func (s *Spec) cover(called *Spec) {
+// include raises a chain's spec to that of a function that it calls.
+func (s *Spec) include(called *Spec) {
 	if called.Effect == Destroy || s.Effect == Read {
 		s.Effect = called.Effect
 	}
@@ -161,16 +163,16 @@ func (s *Spec) cover(called *Spec) {
 	s.Tier = max(cmp.Or(s.Tier, TierRead), called.MinimumTier())
 }
 
-// as is the entry with another spec of the same schemas.
-func (e *Entry) as(spec *Spec) *Entry {
+// withSpec returns the entry with another spec that has the same schemas.
+func (e *Entry) withSpec(spec *Spec) *Entry {
 	own := *e
-	own.compiled = &compiled{spec: spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult, signature: e.signature}
+	own.compiledFunction = &compiledFunction{spec: spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult, signature: e.signature}
 	return &own
 }
 
-// withoutChains leaves the saved chains out of a view that call what is not in it. keep is what the view accepts.
-func (r *Registry) withoutChains(keep func(*Spec) bool) {
-	r.broken = slices.DeleteFunc(slices.Clone(r.broken), func(b *linked) bool {
+// dropChains drops the saved chains that call functions outside the view. keep is the view's filter.
+func (r *Registry) dropChains(keep func(*Spec) bool) {
+	r.broken = slices.DeleteFunc(slices.Clone(r.broken), func(b *linkResult) bool {
 		return !keep(b.entry.spec) || !r.hasAll(b.entry.spec.Saved.calls)
 	})
 	for i, e := range r.entries {

@@ -1,4 +1,4 @@
-package steps
+package steps_test
 
 import (
 	"context"
@@ -7,27 +7,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/steps"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
 func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
 // chainOf is a saved chain that calls functions.
-func chainOf(name string, calls ...string) Function {
-	return Function{Call: nothing, Spec: Spec{Name: "chain." + name, Saved: &SavedChain{Text: []byte("{}"), Names: calls}}}
+func chainOf(name string, calls ...string) steps.Function {
+	return steps.Function{Call: nothing, Spec: steps.Spec{Name: "chain." + name, Saved: &steps.SavedChain{Text: []byte("{}"), Names: calls}}}
 }
 
 // linkedRegistry has functions of each effect and tier, and saved chains; broken are those that are left out, and why.
-func linkedRegistry(t *testing.T, chains ...Function) (r *Registry, broken map[string]string) {
+func linkedRegistry(t *testing.T, chains ...steps.Function) (r *steps.Registry, broken map[string]string) {
 	t.Helper()
-	all := append([]Function{
-		{Spec: Spec{Name: "a.read", Effect: Read, EffectDeclared: true, Local: true}, Call: nothing},
-		{Spec: Spec{Name: "a.guess", Idempotent: true}, Call: nothing},
-		{Spec: Spec{Name: "a.write", EffectDeclared: true}, Call: nothing},
-		{Spec: Spec{Name: "a.destroy", Effect: Destroy, EffectDeclared: true}, Call: nothing},
-		{Spec: Spec{Name: "a.secret", Effect: Read, Tier: TierAdmin}, Call: nothing},
+	all := append([]steps.Function{
+		{Spec: steps.Spec{Name: "a.read", Effect: steps.Read, EffectDeclared: true, Local: true}, Call: nothing},
+		{Spec: steps.Spec{Name: "a.guess", Idempotent: true}, Call: nothing},
+		{Spec: steps.Spec{Name: "a.write", EffectDeclared: true}, Call: nothing},
+		{Spec: steps.Spec{Name: "a.destroy", Effect: steps.Destroy, EffectDeclared: true}, Call: nothing},
+		{Spec: steps.Spec{Name: "a.secret", Effect: steps.Read, Tier: steps.TierAdmin}, Call: nothing},
 	}, chains...)
-	r, err := NewRegistry(all, nil)
+	r, err := steps.NewRegistry(all, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,18 +43,21 @@ func TestLinkedChains(t *testing.T) {
 	undoes := chainOf("undoes", "a.write")
 	undoes.Saved.Undoes = []string{"destroy"}
 	closed := chainOf("closed", "a.read")
-	closed.Tier = TierAdmin
-	r, broken := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("none"), chainOf("guesses", "read", "a.guess"), chainOf("writes", "a.read", "a.guess", "a.write"),
+	closed.Tier = steps.TierAdmin
+	r, broken := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("none"), chainOf("guesses", "read", "a.guess"),
+		chainOf("writes", "a.read", "a.guess", "a.write"),
 		chainOf("destroys", "chain.writes", "A_Destroy"), chainOf("peeks", "chain.reads", "a.secret"), undoes, closed)
 	if len(broken) > 0 {
 		t.Fatal(broken)
 	}
 	for name, want := range map[string]string{
-		"reads": "read read true true true [a.read]", "none": "read read true true true []", "guesses": "write read_write false true false [a.guess a.read]",
+		"reads": "read read true true true [a.read]", "none": "read read true true true []",
+		"guesses":  "write read_write false true false [a.guess a.read]",
 		"writes":   "write read_write false false false [a.guess a.read a.write]",
 		"destroys": "destroy read_write false false false [a.destroy a.guess a.read a.write chain.writes]",
-		"peeks":    "read admin false true false [a.read a.secret chain.reads]", "undoes": "write read_write true false false [a.destroy a.write]",
-		"closed": "read admin true true true [a.read]",
+		"peeks":    "read admin false true false [a.read a.secret chain.reads]",
+		"undoes":   "write read_write true false false [a.destroy a.write]",
+		"closed":   "read admin true true true [a.read]",
 	} {
 		e, err := r.Resolve("chain." + name)
 		if err != nil {
@@ -68,8 +73,9 @@ func TestLinkedChains(t *testing.T) {
 // TestChainsOfViews: a view without a function has none of the chains that call it.
 func TestChainsOfViews(t *testing.T) {
 	t.Parallel()
-	r, _ := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("both", "chain.reads", "a.guess"), chainOf("round", "chain.round"), chainOf("lost", "a.gone"))
-	view := r.View(func(s *Spec) bool { return s.Name != "a.guess" })
+	r, _ := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("both", "chain.reads", "a.guess"), chainOf("round", "chain.round"),
+		chainOf("lost", "a.gone"))
+	view := r.View(func(s *steps.Spec) bool { return s.Name != "a.guess" })
 	for name, has := range map[string]bool{"chain.reads": true, "chain.both": false} {
 		if view.Has(name) != has {
 			t.Errorf("%s: %v", name, !has)
@@ -90,11 +96,12 @@ func TestChainsOfViews(t *testing.T) {
 	}
 }
 
-// TestBrokenChains: those that call each other, nest too deep or name what is not there are left out, and no others.
+// TestBrokenChains: only chains that call each other, nest too deeply or name missing functions are left out.
 func TestBrokenChains(t *testing.T) {
 	t.Parallel()
-	chains := []Function{chainOf("good", "a.read"), chainOf("x", "chain.y"), chainOf("y", "chain.z", "a.read"), chainOf("z", "chain.x"), chainOf("near", "chain.x")}
-	for i := range MaxSavedDepth + 1 { // the first calls nothing
+	chains := []steps.Function{chainOf("good", "a.read"), chainOf("x", "chain.y"), chainOf("y", "chain.z", "a.read"), chainOf("z", "chain.x"),
+		chainOf("near", "chain.x")}
+	for i := range steps.MaxSavedDepth + 1 { // the first calls nothing
 		next := chainOf(fmt.Sprintf("deep%d", i+1))
 		if i > 0 {
 			next.Saved.Names = []string{fmt.Sprintf("chain.deep%d", i)}
@@ -104,7 +111,8 @@ func TestBrokenChains(t *testing.T) {
 	back := chainOf("back", "a.read")
 	back.Saved.Undoes = []string{"chain.good"}
 	r, broken := linkedRegistry(t, append(chains, back)...)
-	for name, why := range map[string]string{"x": "cycle", "y": "cycle", "z": "cycle", "near": "cycle", "deep9": "nest deeper than 8", "back": "name a function"} {
+	for name, why := range map[string]string{"x": "cycle", "y": "cycle", "z": "cycle", "near": "cycle", "deep9": "nest deeper than 8",
+		"back": "name a function"} {
 		if !strings.Contains(broken["chain."+name], why) {
 			t.Errorf("%s: %q", name, broken["chain."+name])
 		}

@@ -7,15 +7,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// Scrubber takes secrets out of what leaves onecall. It may be used by many goroutines.
+// Scrubber removes secrets from what leaves onecall. Many goroutines may use it.
 type Scrubber interface {
-	// Text returns a text that is not JSON without the secrets.
+	// Text returns a text that is not JSON without secrets.
 	Text(text string) string
-	// JSON returns a JSON value without the secrets: it stays JSON. It must not change value, and may return it.
+	// JSON returns a JSON value without secrets, which is valid JSON. It must not change value, and may return it.
 	JSON(value []byte) []byte
 }
 
-// ScrubFault returns f without the secrets that s takes out; nil: f itself.
+// ScrubFault returns f without the secrets that s removes. A nil s removes none.
 func ScrubFault(s Scrubber, f *fault.Error) *fault.Error {
 	if s == nil || f == nil {
 		return f
@@ -25,7 +25,7 @@ func ScrubFault(s Scrubber, f *fault.Error) *fault.Error {
 	return &c
 }
 
-// scrubFunction returns what a source tells of a function without the secrets.
+// scrubFunction removes secrets from a source's description of a function.
 func scrubFunction(s Scrubber, fn Function) Function {
 	if s != nil {
 		fn.Description, fn.Input, fn.Output, fn.Listing = s.Text(fn.Description), s.JSON(fn.Input), s.JSON(fn.Output), s.JSON(fn.Listing)
@@ -33,7 +33,7 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubCallbacks returns a context whose callbacks are given nothing of the secrets.
+// scrubCallbacks returns a context whose callbacks receive no secrets.
 func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	a := *CallbacksOf(ctx)
 	if a.Progress == nil && a.Log == nil && a.Verbatim == nil {
@@ -55,8 +55,8 @@ func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	return WithCallbacks(ctx, &a)
 }
 
-// scrubbed makes a call give nothing with the secrets that s takes out: results, errors, what a function tells while it runs.
-func scrubbed(s Scrubber, call Call) Call {
+// scrubCall removes secrets from a call's result, errors and callbacks.
+func scrubCall(s Scrubber, call Call) Call {
 	if s == nil {
 		return call
 	}
@@ -72,25 +72,25 @@ func scrubbed(s Scrubber, call Call) Call {
 	}
 }
 
-// Shown gives the arguments of a call as traces, recordings and logs may show them.
+// Shown returns the arguments of a call as traces, recordings and logs may show them.
 func (e *Entry) Shown(args []byte) []byte {
 	if e.spec.Redact != nil {
 		args = e.spec.Redact(args, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 	}
-	return e.scrubbed(args)
+	return e.scrub(args)
 }
 
-// Redacted gives the arguments of a call as a person may see them who did not send them: with what hide makes of each secret, a JSON value, in its
-// place. Of a function that does not say which are secret, those are that have the name of one.
+// Redacted returns the arguments of a call as someone other than the caller may see them: with each secret, a JSON value,
+// replaced by what hide returns. If the function does not declare its secrets, the names of the arguments decide.
 func (e *Entry) Redacted(args []byte, hide func(value []byte) []byte) []byte {
 	redact := e.spec.Redact
 	if redact == nil {
 		redact = secret.Redaction(e.spec.Input)
 	}
-	return e.scrubbed(redact(args, hide))
+	return e.scrub(redact(args, hide))
 }
 
-func (e *Entry) scrubbed(text []byte) []byte {
+func (e *Entry) scrub(text []byte) []byte {
 	if e.scrubber == nil {
 		return text
 	}

@@ -1,10 +1,12 @@
-package steps
+package steps_test
 
 import (
 	"context"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -13,9 +15,9 @@ import (
 func TestScrubbedCalls(t *testing.T) {
 	t.Parallel()
 	const hidden = "hunter2hunter"
-	fn := Function{Spec: Spec{Name: "a.echo"}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
-		CallbacksOf(ctx).Progress(ctx, 1, 2, "with "+hidden)
-		CallbacksOf(ctx).Log(ctx, "info", hidden, []byte(`{"s":"`+hidden+`"}`))
+	fn := steps.Function{Spec: steps.Spec{Name: "a.echo"}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
+		steps.CallbacksOf(ctx).Progress(ctx, 1, 2, "with "+hidden)
+		steps.CallbacksOf(ctx).Log(ctx, "info", hidden, []byte(`{"s":"`+hidden+`"}`))
 		if string(args) == `{"fail":true}` {
 			f := fault.New(fault.FunctionFailed, "401 for %s", hidden)
 			f.Body = []byte(`{"token":"hunter2hunter"}`)
@@ -23,13 +25,13 @@ func TestScrubbedCalls(t *testing.T) {
 		}
 		return args, nil
 	}}
-	r, err := NewRegistry([]Function{fn}, &RegistryOptions{Scrubber: secret.New([]string{hidden})})
+	r, err := steps.NewRegistry([]steps.Function{fn}, &steps.RegistryOptions{Scrubber: secret.New([]string{hidden})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	entry, _ := r.Resolve("a.echo")
 	var told []string
-	ctx := WithCallbacks(t.Context(), &Callbacks{
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
 		Progress: func(_ context.Context, _, _ float64, message string) { told = append(told, message) },
 		Log:      func(_ context.Context, _, logger string, data []byte) { told = append(told, logger, string(data)) },
 	})
@@ -55,8 +57,8 @@ func TestSecretDefaults(t *testing.T) {
 		called = slices.Clone(args)
 		return []byte("1"), nil
 	}
-	r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(`{"properties":{"key":{"type":"string"}}}`),
-		Defaults: []byte(`{"key":"` + hidden + `"}`)}, Call: call}}, &RegistryOptions{Scrubber: secret.New([]string{hidden})})
+	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.b", Input: []byte(`{"properties":{"key":{"type":"string"}}}`),
+		Defaults: []byte(`{"key":"` + hidden + `"}`)}, Call: call}}, &steps.RegistryOptions{Scrubber: secret.New([]string{hidden})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,38 +5,38 @@ import (
 	"sync"
 )
 
-// Session holds what calls keep of one client from one request to the next, such as which functions it has called. Who tells
-// clients apart makes one for each and drops it with the client; there is nothing to close. The zero value is an empty
-// session. It may be used by many goroutines, and must not be copied.
+// Session holds values of one client between requests, such as which functions it has called. The server creates one for
+// each client and drops it with the client; there is nothing to close. The zero value is an empty session. Many goroutines
+// may use it. It must not be copied.
 type Session struct {
-	mu   sync.Mutex
-	kept map[any]any
+	mu     sync.Mutex
+	values map[any]any
 }
 
-// Value is what is kept under a key, made by make where there is nothing yet. Keys are compared as those of a context are:
-// a package uses a type of its own. What is kept stays as long as the session, and whoever keeps it bounds its size.
+// Value returns the value of a key; if there is none, make creates it. As in a context, each package uses its own key type.
+// A value lives as long as the session, and the package that created it bounds its size.
 func (s *Session) Value(key any, make func() any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if value, ok := s.kept[key]; ok {
+	if value, ok := s.values[key]; ok {
 		return value
 	}
-	if s.kept == nil {
-		s.kept = map[any]any{}
+	if s.values == nil {
+		s.values = map[any]any{}
 	}
 	value := make()
-	s.kept[key] = value
+	s.values[key] = value
 	return value
 }
 
 type sessionKey struct{}
 
-// WithSession gives a context whose calls are those of a client with the session s.
+// WithSession returns a context whose calls belong to the session s.
 func WithSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
 
-// SessionOf is the session that ctx carries; nil where there is none.
+// SessionOf returns the session that ctx carries; nil if there is none.
 func SessionOf(ctx context.Context) *Session {
 	s, _ := ctx.Value(sessionKey{}).(*Session)
 	return s

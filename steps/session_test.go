@@ -1,20 +1,22 @@
-package steps
+package steps_test
 
 import (
 	"context"
 	"sync"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestSession(t *testing.T) {
 	t.Parallel()
-	if SessionOf(t.Context()) != nil {
+	if steps.SessionOf(t.Context()) != nil {
 		t.Error("a context has a session of itself")
 	}
-	s := &Session{}
-	ctx, cancel := context.WithCancel(WithSession(t.Context(), s))
+	s := &steps.Session{}
+	ctx, cancel := context.WithCancel(steps.WithSession(t.Context(), s))
 	defer cancel()
-	if SessionOf(ctx) != s {
+	if steps.SessionOf(ctx) != s {
 		t.Error("the session is lost")
 	}
 	type key struct{ n int }

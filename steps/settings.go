@@ -16,16 +16,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Setting is what a configuration says of the functions whose names fit a pattern. A nil field says nothing.
+// Setting is what a configuration says about the functions that match a pattern. A nil field says nothing.
 type Setting struct {
-	// Pattern is a function's canonical name or its path, as its source gives them, in which each * stands for any
-	// characters, dots included, and each ? for one.
+	// Pattern matches a function's canonical name or path, as its source gives them. * stands for any characters, including
+	// dots, and ? for one.
 	Pattern string
 
 	Effect      *Effect
 	Tier        *Tier
 	Hide        *bool   // true: the function is in no registry
-	Rename      *string // the canonical name in the place of the source's
+	Rename      *string // replaces the source's canonical name
 	Heavy       *string
 	Description *string
 	Timeout     *time.Duration
@@ -33,45 +33,45 @@ type Setting struct {
 	Approve     *string
 	Undo        *Undo
 	Idempotency *Idempotency
-	Defaults    json.RawMessage   // a JSON object; merged with those of less exact patterns, key by key
-	Aliases     map[string]string // merged likewise
-	// CommonAliases are aliases that hold only for functions that declare what they stand for. Aliases win over them.
+	Defaults    json.RawMessage   // a JSON object; merged with less specific patterns, key by key
+	Aliases     map[string]string // merged in the same way
+	// CommonAliases apply only to functions that declare the argument that they stand for. Aliases win over them.
 	CommonAliases map[string]string
 }
 
-// Settings apply to functions. nil applies to none. They may be used by many goroutines.
+// Settings apply to functions; nil is no settings. Many goroutines may use them.
 type Settings struct {
-	list []*setting // the most exact first
+	list []*rankedSetting // the most specific first
 
 	mu   sync.Mutex
-	used map[*setting]bool
+	used map[*rankedSetting]bool
 }
 
-type setting struct {
+type rankedSetting struct {
 	Setting
-	restricts *Setting // what of it holds by any reading of a name; nil: nothing
-	rank      int      // 0: the pattern is a name
-	literal   int      // bytes of the pattern that stand for themselves
-	at        int      // position in the list that was given
+	restriction *Setting // the part that also applies to possible paths; nil: none
+	rank        int      // 0: the pattern is a plain name
+	literal     int      // bytes of the pattern that are not wildcards
+	at          int      // position in the given list
 }
 
-// NewSettings reads the settings. Of several that fit a function each thing is said by the most exact pattern that says
-// it: a name before a pattern, then the one with more characters that stand for themselves, then the one that stands
-// first in the list. All faults come back at once, bad_request, At "/N" of the list and the field below it.
+// NewSettings compiles settings. If several match a function, each field comes from the most specific pattern that sets it:
+// a plain name first, then the pattern with the most literal characters, then the first in the list. It returns all faults,
+// bad_request, At "/N" of the list and the field below it.
 func NewSettings(list []Setting) (*Settings, []*fault.Error) {
-	s := &Settings{used: map[*setting]bool{}}
+	s := &Settings{used: map[*rankedSetting]bool{}}
 	var faults []*fault.Error
 	for i, given := range list {
 		for _, f := range checkSetting(&given) {
 			faults = append(faults, f.Under(fault.Index("", i)))
 		}
-		one := &setting{Setting: given, restricts: given.restricting(), at: i, literal: len(given.Pattern)}
+		one := &rankedSetting{Setting: given, restriction: given.restrictions(), at: i, literal: len(given.Pattern)}
 		if stars := strings.Count(given.Pattern, "*") + strings.Count(given.Pattern, "?"); stars > 0 {
 			one.rank, one.literal = 1, one.literal-stars
 		}
 		s.list = append(s.list, one)
 	}
-	slices.SortStableFunc(s.list, func(a, b *setting) int {
+	slices.SortStableFunc(s.list, func(a, b *rankedSetting) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
 	})
 	return s, faults
@@ -88,7 +88,8 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 		case f != nil:
 			add("/rename", f)
 		case isPattern:
-			add("/rename", fault.New(fault.BadRequest, "%s may fit several functions, and only one can have the name: write the function's whole name", fault.Quote(s.Pattern)))
+			add("/rename", fault.New(fault.BadRequest,
+				"%s may match several functions, and only one can have the name: write the function's whole name", fault.Quote(s.Pattern)))
 		}
 	}
 	if s.Heavy != nil {
@@ -107,9 +108,9 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
-// restricting is the setting without what makes more allowed or tells functions apart: a name's readings may be those of
-// several functions. It returns nil if nothing is left.
-func (s *Setting) restricting() *Setting {
+// restrictions returns the part of the setting that only restricts. It may apply to possible paths, which may belong to
+// several functions. nil: there is nothing left.
+func (s *Setting) restrictions() *Setting {
 	r := *s
 	r.Rename, r.Undo, r.Idempotency = nil, nil, nil
 	if r.Approve != nil && *r.Approve == ApproveNever {
@@ -130,46 +131,46 @@ func (s *Setting) restricting() *Setting {
 	return &r
 }
 
-// restrict takes from a less exact setting what is not said yet. Its effect and tier raise those of least.
-func (s *Setting) restrict(from Setting, least *Setting) {
-	if e := from.Effect; e != nil && s.Effect == nil && (least.Effect == nil || *e == Destroy) {
-		least.Effect = e
+// restrict fills unset fields from a less specific setting. Its effect and tier raise those of minimum.
+func (s *Setting) restrict(from Setting, minimum *Setting) {
+	if e := from.Effect; e != nil && s.Effect == nil && (minimum.Effect == nil || *e == Destroy) {
+		minimum.Effect = e
 	}
-	if t := from.Tier; t != nil && s.Tier == nil && (least.Tier == nil || *t > *least.Tier) {
-		least.Tier = t
+	if t := from.Tier; t != nil && s.Tier == nil && (minimum.Tier == nil || *t > *minimum.Tier) {
+		minimum.Tier = t
 	}
 	from.Effect, from.Tier = nil, nil
 	s.fill(&from)
 }
 
-// Apply gives the function as the settings have it, and whether it is hidden. A setting that fits a reading of the name only
-// (Spec.Readings) restricts: it raises the effect and the tier, hides, and says what grants nothing.
+// Apply returns the function with the settings applied, and whether it is hidden. A setting that matches only a possible
+// path (Spec.PossiblePaths) restricts: it may raise the effect and the tier or hide the function, but never grants.
 func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if s == nil {
 		return fn, false
 	}
-	var c, least Setting
+	var c, minimum Setting
 	for _, one := range s.list {
 		switch {
 		case fn.matches(one.Pattern):
-			s.mark(one)
+			s.markUsed(one)
 			c.fill(&one.Setting)
-		case one.restricts != nil && fn.matchesReading(one.Pattern):
-			s.mark(one)
-			c.restrict(*one.restricts, &least)
+		case one.restriction != nil && fn.matchesPossiblePath(one.Pattern):
+			s.markUsed(one)
+			c.restrict(*one.restriction, &minimum)
 		}
 	}
 	declared := fn.Effect
 	if c.Effect != nil {
 		fn.Effect, fn.EffectDeclared = *c.Effect, true
 	}
-	if least.Effect != nil && (*least.Effect == Destroy || fn.Effect != Destroy) {
-		fn.Effect, fn.EffectDeclared = *least.Effect, true
+	if minimum.Effect != nil && (*minimum.Effect == Destroy || fn.Effect != Destroy) {
+		fn.Effect, fn.EffectDeclared = *minimum.Effect, true
 	}
-	fn.reclassified = fn.Effect != declared
+	fn.effectOverridden = fn.Effect != declared
 	set(&fn.Tier, c.Tier)
-	if least.Tier != nil {
-		fn.Tier = max(fn.MinimumTier(), *least.Tier)
+	if minimum.Tier != nil {
+		fn.Tier = max(fn.MinimumTier(), *minimum.Tier)
 	}
 	set(&fn.Heavy, c.Heavy)
 	set(&fn.Approve, c.Approve)
@@ -183,7 +184,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	set(&fn.Timeout, c.Timeout)
 	set(&fn.CacheTTL, c.CacheTTL)
 	if c.Rename != nil {
-		fn.Name, fn.Path, fn.Readings, fn.SessionPath = *c.Rename, "", nil, ""
+		fn.Name, fn.Path, fn.PossiblePaths, fn.SessionPath = *c.Rename, "", nil, ""
 	}
 	if c.Defaults != nil {
 		fn.Defaults = c.Defaults
@@ -194,7 +195,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	return fn, c.Hide != nil && *c.Hide
 }
 
-// aliasesFor are the aliases of a function with this input schema.
+// aliasesFor returns the aliases for a function with this input schema.
 func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
 	if len(s.CommonAliases) == 0 || !gjson.ValidBytes(input) {
 		return s.Aliases
@@ -212,7 +213,7 @@ func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
 	return aliases
 }
 
-// fill takes from a less exact setting what is not said yet.
+// fill sets unset fields from a less specific setting.
 func (s *Setting) fill(from *Setting) {
 	fillField(&s.Effect, from.Effect)
 	fillField(&s.Tier, from.Tier)
@@ -235,8 +236,8 @@ func (s *Setting) fill(from *Setting) {
 	}
 }
 
-// renamed is the name that a source gives the function that a setting gives this name; "" where none does.
-func (s *Settings) renamed(name string) string {
+// originalName returns the source's name of a function that a setting renames to name; "" if none does.
+func (s *Settings) originalName(name string) string {
 	if s == nil {
 		return ""
 	}
@@ -248,10 +249,10 @@ func (s *Settings) renamed(name string) string {
 	return ""
 }
 
-// Original is the name that its source gives the function that has this name here.
-func (s *Settings) Original(name string) string { return cmp.Or(s.renamed(name), name) }
+// Original returns the source's name of the function that has this name here.
+func (s *Settings) Original(name string) string { return cmp.Or(s.originalName(name), name) }
 
-// mergeAliases adds to aliases those of more that they have not.
+// mergeAliases adds the entries of more that aliases lacks.
 func mergeAliases(aliases, more map[string]string) map[string]string {
 	if more == nil {
 		return aliases
@@ -261,7 +262,7 @@ func mergeAliases(aliases, more map[string]string) map[string]string {
 	return merged
 }
 
-// mergeObjects adds to an object those members of another that it has not; nil is an empty object.
+// mergeObjects adds the members of more that object lacks; nil is an empty object.
 func mergeObjects(object, more json.RawMessage) json.RawMessage {
 	if object == nil {
 		return more
@@ -290,14 +291,14 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-func (s *Settings) mark(one *setting) {
+func (s *Settings) markUsed(one *rankedSetting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used[one] = true
 }
 
-// Unused tells of the settings that have applied to no function so far, by their position in the list that was given,
-// with the nearest of names.
+// Unused returns a fault for each setting that has matched no function so far, At its position in the given list, with the
+// nearest of names.
 func (s *Settings) Unused(names []string) []*fault.Error {
 	if s == nil {
 		return nil

@@ -25,8 +25,10 @@ func mustSettings(t *testing.T, list ...Setting) *Settings {
 func TestSettingsTheMostExactSays(t *testing.T) {
 	t.Parallel()
 	s := mustSettings(t,
-		Setting{Pattern: "*", Tier: ptr(TierAdmin), Timeout: ptr(time.Second), Aliases: map[string]string{"a": "far", "b": "far"}, Defaults: json.RawMessage(`{"x":1,"y":1}`)},
-		Setting{Pattern: "net.*.list", Timeout: ptr(2 * time.Second), Heavy: ptr("always"), Aliases: map[string]string{"a": "near"}, Defaults: json.RawMessage(`{"y":2}`)},
+		Setting{Pattern: "*", Tier: ptr(TierAdmin), Timeout: ptr(time.Second), Aliases: map[string]string{"a": "far", "b": "far"},
+			Defaults: json.RawMessage(`{"x":1,"y":1}`)},
+		Setting{Pattern: "net.*.list", Timeout: ptr(2 * time.Second), Heavy: ptr("always"), Aliases: map[string]string{"a": "near"},
+			Defaults: json.RawMessage(`{"y":2}`)},
 		Setting{Pattern: "net.device.list", Effect: ptr(Destroy), Description: ptr("d"), Rename: ptr("net.devices")},
 		Setting{Pattern: "net.*", Heavy: ptr("never"), CacheTTL: ptr(time.Minute), Hide: ptr(true)},
 		Setting{Pattern: "net.device.l?st", Hide: ptr(false)},
@@ -62,7 +64,8 @@ func TestSettingsByPath(t *testing.T) {
 		name, path string
 		want       Spec
 	}{
-		{"net.delete_devices", "net.device.delete", Spec{Name: "net.delete_devices", Path: "net.device.delete", Effect: Destroy, EffectDeclared: true}},
+		{"net.delete_devices", "net.device.delete",
+			Spec{Name: "net.delete_devices", Path: "net.device.delete", Effect: Destroy, EffectDeclared: true}},
 		{"net.list_devices", "net.device.list", Spec{Name: "net.list_devices", Path: "net.device.list", Heavy: "always"}},
 		{"net.get_device", "net.device.get", Spec{Name: "net.one"}},
 	} {
@@ -172,7 +175,8 @@ func TestAliasesAndDefaults(t *testing.T) {
 	t.Parallel()
 	r, err := NewRegistry([]Function{{Spec: Spec{
 		Name: "issue.list", Effect: Read,
-		Input:    json.RawMessage(`{"type":"object","additionalProperties":false,"required":["repoId","owner"],"properties":{"repoId":{"type":"string"},"owner":{"type":"string"},"limit":{"type":"integer","default":3}}}`),
+		Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["repoId","owner"],` +
+			`"properties":{"repoId":{"type":"string"},"owner":{"type":"string"},"limit":{"type":"integer","default":3}}}`),
 		Aliases:  map[string]string{"repo_id": "repoId", "limit": "owner"},
 		Defaults: json.RawMessage(`{"owner":"me","limit":10}`),
 	}, Call: echo}}, nil)
@@ -198,12 +202,12 @@ func TestAliasesAndDefaults(t *testing.T) {
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
 		t.Errorf("both names: %v", err)
 	}
-	// A fault stands where the caller wrote, and a hole is looked for there.
+	// A fault's position is where the caller wrote it, and so is that of an unknown value.
 	_, err = entry.Call(t.Context(), []byte(`{"repo_id":7}`))
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
 		t.Errorf("a wrong type: %v", err)
 	}
-	if faults := entry.Check([]byte(`{"repo_id":null}`), []schema.Hole{{At: "/repo_id"}}); len(faults) > 0 {
+	if faults := entry.Check([]byte(`{"repo_id":null}`), []schema.Unknown{{At: "/repo_id"}}); len(faults) > 0 {
 		t.Errorf("a hole: %v", faults)
 	}
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
@@ -217,7 +221,8 @@ func TestAliasesAndDefaults(t *testing.T) {
 	if err != nil || len(odd) != 2 || !strings.Contains(odd[0], `"nn"`) || !strings.Contains(odd[1], "/n") {
 		t.Errorf("%v, %q", err, odd)
 	}
-	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}}, nil); fault.CodeOf(err) != fault.BadRequest {
+	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}},
+		nil); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("defaults that are no object: %v", err)
 	}
 }

@@ -5,36 +5,35 @@ import (
 	"slices"
 )
 
-// Variant is the view of a caller to whom some sources offer other functions than to everybody: functions are, by source, those
-// that the source offers in a session of the caller's own. They must not be changed. Where they are the catalog's, the registries of
-// the variant are those of v.
+// Variant returns the view of a caller for whom some sources offer other functions: functions holds, by source, those of
+// the caller's own sessions. It must not be changed. If they equal the catalog's, the variant has the registries of v.
 func (v *View) Variant(functions map[string][]Function) *View {
-	return &View{catalog: v.catalog, keep: v.keep, discreet: v.discreet, shared: v, functions: functions, made: &narrowed{}}
+	return &View{catalog: v.catalog, keep: v.keep, hideCauses: v.hideCauses, base: v, functions: functions, cache: &viewCache{}}
 }
 
-// narrow makes the view of the catalog's registry. The caller holds v.made.mu.
-func (v *View) narrow(all *Registry) (view *Registry, names map[string]map[string]bool) {
-	if v.shared == nil {
+// build computes the view of the catalog's registry. The caller holds v.cache.mu.
+func (v *View) build(all *Registry) (view *Registry, names map[string]map[string]bool) {
+	if v.base == nil {
 		return all.View(v.keep), nil
 	}
 	own, names := v.catalog.variant(v.functions)
 	if own == nil {
-		return v.shared.Registry(), nil
+		return v.base.Registry(), nil
 	}
 	return own.View(v.keep), names
 }
 
-// adapt gives a source the names of the functions that the variant has of it.
-func (v *View) adapt(source *SourceInfo) {
-	v.made.mu.Lock()
-	defer v.made.mu.Unlock()
-	if names, own := v.made.names[source.Name]; own {
+// setFunctions sets a source's function names to those of the variant.
+func (v *View) setFunctions(source *SourceInfo) {
+	v.cache.mu.Lock()
+	defer v.cache.mu.Unlock()
+	if names, own := v.cache.names[source.Name]; own {
 		source.Functions = names
 	}
 }
 
-// variant is the catalog's registry with the functions that some sources offer otherwise, and the names of those by source. It is
-// nil where all of them offer the same.
+// variant returns the catalog's registry with the variant's functions, and their names by source; nil if they equal the
+// catalog's.
 func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[string]map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +44,7 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 		if !has {
 			continue
 		}
-		offers := c.offered(m, own)
+		offers := c.applySettings(m, own)
 		if slices.EqualFunc(offers, m.offers, sameFunction) {
 			continue
 		}
@@ -70,5 +69,5 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 	return registry.LinkChains(nil), names
 }
 
-// sameFunction reports whether two functions of a source are the same to their callers.
+// sameFunction reports whether callers see no difference between two functions of a source.
 func sameFunction(a, b Function) bool { return a.Name == b.Name && bytes.Equal(a.Listing, b.Listing) }

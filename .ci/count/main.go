@@ -44,7 +44,7 @@ func main() {
 }
 
 // support are packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest)(/|$)`)
+var support = regexp.MustCompile(`(^|/)(datasets|e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
@@ -61,7 +61,7 @@ func kindOf(path string, text []byte) string {
 	return "code"
 }
 
-// lines counts those of all Go files of the module, whatever they are built for.
+// lines counts those of all Go files of the module, without modules below it, whatever they are built for.
 func lines(loaded []*packages.Package) {
 	kinds, byPackage := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func lines(loaded []*packages.Package) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != "." && (name[0] == '.' || name == "testdata"):
+		case entry.IsDir() && name != "." && (name[0] == '.' || name == "testdata" || isModule(path)):
 			return filepath.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
@@ -88,6 +88,12 @@ func lines(loaded []*packages.Package) {
 	show(kinds)
 	fmt.Printf("  %7d code and test support\n\nlines of code by package\n", kinds["code"]+kinds["test support"])
 	show(byPackage)
+}
+
+// isModule reports whether a folder is a module of its own, which no package of the house can use.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 // show prints numbers, the largest first.

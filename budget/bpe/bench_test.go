@@ -15,12 +15,14 @@ import (
 // records returns about n bytes of compact JSON as services answer it, the same each time.
 func records(n int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
-	words := []string{"router", "switch", "active", "planned", "Frankfurt", "backup", "primary", "uplink", "rack", "customer", "maintenance", "überprüft", "naïve", "オフライン"}
+	words := []string{"router", "switch", "active", "planned", "Frankfurt", "backup", "primary", "uplink", "rack", "customer",
+		"maintenance", "überprüft", "naïve", "オフライン"}
 	word := func() string { return words[r.IntN(len(words))] }
 	text := []byte(`{"count":1000,"next":null,"results":[`)
 	for len(text) < n {
-		text = fmt.Appendf(text, `{"id":%d,"url":"https://example.com/api/dcim/devices/%d/","name":"%s-%s-%02d","serial":"%016x","tags":["%s","%s"],`+
-			`"weight":%.2f,"created":"2024-%02d-%02dT%02d:%02d:00Z","enabled":%t,"comments":"The %s of the %s is %s, see \"%s\".\n"},`,
+		text = fmt.Appendf(text,
+			`{"id":%d,"url":"https://example.com/api/dcim/devices/%d/","name":"%s-%s-%02d","serial":"%016x","tags":["%s","%s"],`+
+				`"weight":%.2f,"created":"2024-%02d-%02dT%02d:%02d:00Z","enabled":%t,"comments":"The %s of the %s is %s, see \"%s\".\n"},`,
 			r.IntN(1e6), r.IntN(1e6), word(), word(), r.IntN(100), r.Uint64(), word(), word(),
 			r.Float64()*100, 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(2) == 0, word(), word(), word(), word())
 	}
@@ -118,7 +120,8 @@ func BenchmarkLimit(b *testing.B) {
 func BenchmarkSample(b *testing.B) {
 	text := records(4 << 20)
 	want := Count(text, -1)
-	for name, count := range map[string]func() int{"sample": func() int { return Sample(text) }, "whole": func() int { return Count(text, -1) }} {
+	for name, count := range map[string]func() int{"sample": func() int { return Sample(text) },
+		"whole": func() int { return Count(text, -1) }} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if n := count(); n < want*95/100 || n > want*105/100 {
@@ -136,7 +139,8 @@ func BenchmarkPathological(b *testing.B) {
 		for _, name := range []string{"a", "spaces", "base64", "letters", "漢字仮名交じり文"} {
 			text := []byte(texts[name])
 			want := inOneWindow(text)
-			for arm, count := range map[string]func() int{"onecall": func() int { return Count(text, -1) }, "one window": func() int { return inOneWindow(text) }} {
+			for arm, count := range map[string]func() int{"onecall": func() int { return Count(text, -1) },
+				"one window": func() int { return inOneWindow(text) }} {
 				b.Run(fmt.Sprintf("%s/%dKiB/%s", name, size>>10, arm), func(b *testing.B) {
 					b.SetBytes(int64(len(text)))
 					b.ReportAllocs()

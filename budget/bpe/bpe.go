@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// counter is what a count reads; nothing changes it once it is made.
+// counter holds the read-only tables of a count.
 type counter struct {
 	*classes
 	*vocabulary
 }
 
-// loaded makes the tables that counting needs on first use: 5 MB of memory, in about ten milliseconds.
-var loaded = sync.OnceValue(func() *counter { return &counter{newClasses(), newVocabulary()} })
+// tables builds the tables on first use: 5 MB of memory, in about ten milliseconds.
+var tables = sync.OnceValue(func() *counter { return &counter{newClasses(), newVocabulary()} })
 
 // Count returns the number of o200k_base tokens of text, exactly as OpenAI's tiktoken encodes ordinary text: what looks
 // like a special token (<|endoftext|>) is counted as the plain text that it is. The empty text has 0 tokens, and no text
@@ -37,10 +37,10 @@ func Count(text []byte, limit int) int {
 	if limit < 0 {
 		limit = math.MaxInt
 	}
-	if fewest(len(text)) > limit {
+	if minTokens(len(text)) > limit {
 		return limit + 1
 	}
-	c := loaded()
+	c := tables()
 	n := 0
 	for len(text) > 0 && n <= limit {
 		end := c.next(text)
@@ -56,10 +56,10 @@ const (
 	sampleSize = 512 // bytes
 )
 
-// Sample estimates the number of tokens of text. Up to 32 KiB it is Count's; past that 64 samples of 512 bytes, spread
-// evenly and cut between characters, stand for the whole, so that the time it takes does not depend on the length. On JSON,
-// prose and source it is usually within 2.5 %, but nothing bounds the error on a text whose parts differ: it tells what a
-// result that nobody reads would have cost, and is never used for a budget.
+// Sample estimates the number of tokens of text. Up to 32 KiB it is Count. Longer texts are estimated from 64 samples of 512 bytes,
+// spread evenly and cut between characters, so that the time does not depend on the length. On JSON, prose and source code the error is
+// usually within 2.5 %, but it is unbounded if the sections of a text differ. Use it to report the size of a result that nobody reads,
+// never for a budget.
 func Sample(text []byte) int {
 	if len(text) <= samples*sampleSize {
 		return Count(text, -1)

@@ -89,7 +89,8 @@ func corpora(t testing.TB) map[string][]byte {
 	files := make(map[string][]byte)
 	source := filepath.Join(build.Default.GOROOT, "src")
 	for _, pattern := range []string{
-		"../../fault/*.go", "../../go.*", "../*.go", "*.go", "testdata/*", "../../../shared/data/*.jsonl", filepath.Join(source, "testdata/*.txt"),
+		"../../fault/*.go", "../../go.*", "../*.go", "*.go", "testdata/*", "../../../shared/data/*.jsonl",
+		filepath.Join(source, "testdata/*.txt"),
 		filepath.Join(source, "net/http/server.go"), filepath.Join(source, "html/entity.go"), filepath.Join(source, "strconv/*_test.go"),
 	} {
 		paths, err := filepath.Glob(pattern)
@@ -150,8 +151,10 @@ func pathological(n int) map[string]string {
 	for i := range letters {
 		letters[i] = "etaoinshrdlucmfwypvbgkjqxz"[random.Uint64()%26]
 	}
-	texts := map[string]string{"base64": base64.StdEncoding.EncodeToString(noise), "letters": string(letters), "bytes": string(noise), "spaces": strings.Repeat(" ", n) + "x"}
-	for _, unit := range []string{"a", "A", "ab", "abc", "aaaab", "=", "-", "\n", " \n", "\t", "0", "deadbeef01", "qzxjk", "漢字仮名交じり文", "한국어", "\u0301", "😀", "'s", "\xff", "\x00", "A\u0301"} {
+	texts := map[string]string{"base64": base64.StdEncoding.EncodeToString(noise), "letters": string(letters), "bytes": string(noise),
+		"spaces": strings.Repeat(" ", n) + "x"}
+	for _, unit := range []string{"a", "A", "ab", "abc", "aaaab", "=", "-", "\n", " \n", "\t", "0", "deadbeef01", "qzxjk", "漢字仮名交じり文",
+		"한국어", "\u0301", "😀", "'s", "\xff", "\x00", "A\u0301"} {
 		texts[unit] = strings.Repeat(unit, n/len(unit))
 	}
 	return texts
@@ -159,10 +162,10 @@ func pathological(n int) map[string]string {
 
 // inOneWindow counts without cutting pieces, in any way, into smaller texts.
 func inOneWindow(text []byte) (n int) {
-	c := loaded()
+	c := tables()
 	for len(text) > 0 {
 		end := c.next(text)
-		if end <= longest && c.rank(text[:end]) != absent {
+		if end <= maxTokenBytes && c.rank(text[:end]) != notToken {
 			n++
 		} else {
 			n += c.mergeLong(text[:end], end, end, margin)
@@ -212,7 +215,7 @@ func TestCountOfLongRuns(t *testing.T) {
 
 func TestCountAllocatesNothing(t *testing.T) {
 	text := records(100 << 10)
-	loaded()
+	tables()
 	if n := testing.AllocsPerRun(5, func() { Count(text, -1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

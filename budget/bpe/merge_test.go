@@ -26,9 +26,9 @@ func runs(t *rapid.T, length int) []byte {
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
-	v := loaded().vocabulary
+	v := tables().vocabulary
 	rapid.Check(t, func(t *rapid.T) {
-		text := runs(t, short)
+		text := runs(t, maxShort)
 		want := len(theOracle().merge(string(text)))
 		if got := v.mergeShort(text); got != want {
 			t.Fatalf("mergeShort makes %d tokens of %q, want %d", got, text, want)
@@ -42,7 +42,7 @@ func TestMerge(t *testing.T) {
 // However narrow the windows are, they change nothing, and a merge above its limit says so.
 func TestMergeInWindows(t *testing.T) {
 	t.Parallel()
-	v := loaded().vocabulary
+	v := tables().vocabulary
 	rapid.Check(t, func(t *rapid.T) {
 		text := runs(t, 600)
 		want := len(theOracle().merge(string(text)))

@@ -18,27 +18,27 @@ import (
 // Below it is written out by hand: every alternative's backtracking ends after one step back, so one look at each
 // character is enough.
 
-// class is the one bit that says what a character is to the expression.
+// class is the class of a character in the expression, as one bit.
 type class uint8
 
 const (
-	other    class = 1 << iota // punctuation, symbols, controls, all that is not assigned, bytes that are no UTF-8
+	other    class = 1 << iota // punctuation, symbols, controls, unassigned characters, invalid UTF-8
 	upper                      // \p{Lu} \p{Lt}
 	lower                      // \p{Ll}
 	caseless                   // \p{Lm} \p{Lo}
-	mark                       // \p{M}: part of words as letters are, and a symbol where it is not
+	mark                       // \p{M}: in a word like a letter, elsewhere a symbol
 	number                     // \p{N}
 	space                      // \s without line ends
 	line                       // [\r\n]
 
 	head   = upper | caseless | mark         // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
 	tail   = lower | caseless | mark         // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
-	letter = upper | lower | caseless | mark // what a word is made of
+	letter = upper | lower | caseless | mark // the characters of words
 	symbol = other | mark                    // [^\s\p{L}\p{N}]
 	blank  = space | line                    // \s
 )
 
-// categories tells the class of a character. White space comes last: it is told from `other` only by its property.
+// categories maps tables of characters to classes. White space is last because it overlaps `other`.
 var categories = []struct {
 	class class
 	table *unicode.RangeTable
@@ -47,7 +47,7 @@ var categories = []struct {
 	{mark, unicode.M}, {number, unicode.N}, {space, unicode.White_Space},
 }
 
-// classes holds the class of every character of the first two planes; the others are looked up one by one.
+// classes holds the class of every character of the first two planes. Other characters are looked up in categories.
 type classes [0x20000]class
 
 func newClasses() *classes {
@@ -73,7 +73,7 @@ func (c *classes) fill(k class, low, high, stride uint32) {
 	}
 }
 
-// at returns the class of the character at i, and its length in bytes.
+// at returns the class and the length in bytes of the character at i.
 func (c *classes) at(text []byte, i int) (class, int) {
 	if b := text[i]; b < utf8.RuneSelf {
 		return c[b], 1
@@ -94,7 +94,7 @@ func (c *classes) wide(text []byte) (class, int) {
 	return other, n
 }
 
-// run returns the end of the characters of the classes k that begin at i.
+// run returns the end of the run of characters of classes k that begins at i.
 func (c *classes) run(text []byte, i int, k class) int {
 	for i < len(text) {
 		x, n := c.at(text, i)
@@ -106,7 +106,7 @@ func (c *classes) run(text []byte, i int, k class) int {
 	return i
 }
 
-// next returns the length of the piece that begins text, which is not empty.
+// next returns the length of the first piece of text, which must not be empty.
 func (c *classes) next(text []byte) int {
 	first, n := c.at(text, 0)
 	var second class // 0 at the end of the text
@@ -120,7 +120,7 @@ func (c *classes) next(text []byte) int {
 		end, _ := c.word(text, 0)
 		return contraction(text, end)
 	case first == mark:
-		// It may stand before a word that has a tail, else it is one by itself.
+		// A mark may precede a word that has a tail; otherwise it is a piece of its own.
 		if second&letter != 0 {
 			if end, whole := c.word(text, n); whole {
 				return contraction(text, end)
@@ -139,8 +139,9 @@ func (c *classes) next(text []byte) int {
 	}
 }
 
-// word returns the end of the word that begins at i: letters of head, then letters of tail. Where no tail follows, the
-// word ends with the last letter that could be one (whole is true then too), and where there is none it is all of the head.
+// word returns the end of the word that begins at i: characters of head, then characters of tail. If no tail follows, the word ends with
+// the last character that could be one, and whole is still true. If there is no such character, the word is the whole head and whole is
+// false.
 func (c *classes) word(text []byte, i int) (end int, whole bool) {
 	for i < len(text) {
 		x, n := c.at(text, i)
@@ -161,7 +162,7 @@ func (c *classes) word(text []byte, i int) (end int, whole bool) {
 	return i, false
 }
 
-// contraction returns the end of (?i:'s|'t|'re|'ve|'m|'ll|'d) at i, or i where there is none.
+// contraction returns the end of (?i:'s|'t|'re|'ve|'m|'ll|'d) at i, or i if there is none.
 func contraction(text []byte, i int) int {
 	if i+1 >= len(text) || text[i] != '\'' {
 		return i
@@ -171,9 +172,10 @@ func contraction(text []byte, i int) int {
 		third = text[i+2]
 	}
 	switch second := text[i+1]; {
-	case is(second, 's'), is(second, 't'), is(second, 'm'), is(second, 'd'):
+	case isLetter(second, 's'), isLetter(second, 't'), isLetter(second, 'm'), isLetter(second, 'd'):
 		return i + 2
-	case is(second, 'r') && is(third, 'e'), is(second, 'v') && is(third, 'e'), is(second, 'l') && is(third, 'l'):
+	case isLetter(second, 'r') && isLetter(third, 'e'), isLetter(second, 'v') && isLetter(third, 'e'),
+		isLetter(second, 'l') && isLetter(third, 'l'):
 		return i + 3
 	case second == 0xC5 && third == 0xBF: // ſ, the long s, which folds to s
 		return i + 3
@@ -181,10 +183,10 @@ func contraction(text []byte, i int) int {
 	return i
 }
 
-// is reports whether b is the lower-case letter l in either case.
-func is(b, l byte) bool { return b|0x20 == l }
+// isLetter reports whether b is the letter l in lower or upper case.
+func isLetter(b, l byte) bool { return b|0x20 == l }
 
-// digits returns the end of at most three numbers, of which the first ends at i.
+// digits returns the end of at most three numbers, the first of which ends at i.
 func (c *classes) digits(text []byte, i int) int {
 	for range 2 {
 		if i == len(text) {
@@ -199,7 +201,7 @@ func (c *classes) digits(text []byte, i int) int {
 	return i
 }
 
-// symbols returns the end of the symbols at i, with the line ends and slashes behind them.
+// symbols returns the end of the symbols at i and of the line ends and slashes after them.
 func (c *classes) symbols(text []byte, i int) int {
 	i = c.run(text, i, symbol)
 	for i < len(text) && (text[i] == '\n' || text[i] == '\r' || text[i] == '/') {
@@ -208,8 +210,8 @@ func (c *classes) symbols(text []byte, i int) int {
 	return i
 }
 
-// blanks returns the end of the white space that begins text: up to its last line end if it has one, else all of it but
-// the last character, which goes with what follows, unless nothing follows or it is alone.
+// blanks returns the end of the white space at the beginning of text. It ends after the last line end, if there is one. Otherwise it
+// leaves the last character to the next piece, unless nothing follows or it is the only one.
 func (c *classes) blanks(text []byte) int {
 	i, last, lines := 0, 0, 0
 	for i < len(text) {

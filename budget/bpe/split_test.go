@@ -34,7 +34,7 @@ func texts(t *rapid.T, parts int) []byte {
 }
 
 func split(text []byte) (pieces []string) {
-	for c := loaded(); len(text) > 0; {
+	for c := tables(); len(text) > 0; {
 		end := c.next(text)
 		pieces = append(pieces, string(text[:end]))
 		text = text[end:]

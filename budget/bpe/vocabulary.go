@@ -10,52 +10,52 @@ import (
 
 //go:generate go run ./internal/pack o200k_base.zst
 
-// packed is the vocabulary, made by internal/pack: the lengths of all tokens, a byte each, in the order of their ranks,
-// then the tokens' bytes in the same order, all of it compressed. VOCABULARY.md tells where it comes from.
+// packedVocabulary is made by internal/pack: the lengths of all tokens, one byte each, in the order of their ranks, then the tokens'
+// bytes in the same order, compressed. VOCABULARY.md describes its origin.
 //
 //go:embed o200k_base.zst
-var packed []byte
+var packedVocabulary []byte
 
 const (
-	tokens  = 199_998 // ordinary tokens of o200k_base; their ranks are 0 to tokens-1
-	longest = 128     // bytes of the longest token
+	tokens        = 199_998 // ordinary tokens of o200k_base; their ranks are 0 to tokens-1
+	maxTokenBytes = 128     // length of the longest token
 
-	// In the table pairs, where else a rank stands, and what a lookup answers.
-	absent = math.MaxUint32     // not a token, but its two bytes stand side by side in some token
-	apart  = math.MaxUint32 - 1 // not a token, nor a part of any
+	// Values of the table pairs and of lookups that are not ranks.
+	notToken      = math.MaxUint32     // not a token; a pair's two bytes are adjacent in some token
+	neverAdjacent = math.MaxUint32 - 1 // two bytes that no token contains side by side
 
 	slots    = 1 << 19 // of the hash table: 38 % of them are used
-	idBits   = 18      // of a slot: 1 + the rank; the rest are bits of the hash
+	idBits   = 18      // bits of a slot with 1 + the rank; the others are bits of the hash
 	idMask   = 1<<idBits - 1
 	tagShift = 64 - (32 - idBits)
 )
 
-// vocabulary answers the rank of a byte string: the lower, the earlier two tokens are merged into it.
+// vocabulary maps a byte string to its rank. Tokens of lower rank are merged first.
 type vocabulary struct {
 	bytes []byte             // of all tokens, by rank
-	start [tokens + 1]uint32 // where in bytes a token begins; the next begins where it ends
+	start [tokens + 1]uint32 // where a token begins in bytes; the next begins where it ends
 	table [slots]uint32      // open addressing; 0 is free
-	pairs [1 << 16]uint32    // the rank of two bytes, or absent, or apart
+	pairs [1 << 16]uint32    // the rank of two bytes, notToken or neverAdjacent
 	seed  maphash.Seed
 }
 
-// fewest is the least number of tokens that a text of n bytes can have.
-func fewest(n int) int { return (n + longest - 1) / longest }
+// minTokens is the minimum number of tokens of a text of n bytes.
+func minTokens(n int) int { return (n + maxTokenBytes - 1) / maxTokenBytes }
 
-// newVocabulary unpacks the vocabulary. It panics only where the file that was built into the program is damaged.
+// newVocabulary unpacks the vocabulary. It panics only if the embedded file is damaged.
 func newVocabulary() *vocabulary {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		panic("bpe: " + err.Error())
 	}
 	defer d.Close()
-	unpacked, err := d.DecodeAll(packed, nil)
+	unpacked, err := d.DecodeAll(packedVocabulary, nil)
 	if err != nil {
 		panic("bpe: the embedded vocabulary cannot be unpacked: " + err.Error())
 	}
 	v := &vocabulary{bytes: unpacked[tokens:], seed: maphash.MakeSeed()}
 	for i := range v.pairs {
-		v.pairs[i] = apart
+		v.pairs[i] = neverAdjacent
 	}
 	end := uint32(0)
 	for id, n := range unpacked[:tokens] {
@@ -69,8 +69,8 @@ func newVocabulary() *vocabulary {
 
 func (v *vocabulary) insert(id uint32, token []byte) {
 	for i := 1; i < len(token); i++ {
-		if p := pair(token, i); v.pairs[p] == apart {
-			v.pairs[p] = absent
+		if p := pair(token, i); v.pairs[p] == neverAdjacent {
+			v.pairs[p] = notToken
 		}
 	}
 	if len(token) == 2 {
@@ -84,20 +84,20 @@ func (v *vocabulary) insert(id uint32, token []byte) {
 	v.table[i] = uint32(h>>tagShift)<<idBits | (id + 1)
 }
 
-// pair is the place in the table pairs of the bytes before and at i.
+// pair is the index in pairs of the bytes before and at i.
 func pair(text []byte, i int) int { return int(text[i-1])<<8 | int(text[i]) }
 
-// rank returns the rank of b, or absent.
+// rank returns the rank of b, or notToken.
 func (v *vocabulary) rank(b []byte) uint32 {
-	if len(b) > longest {
-		return absent
+	if len(b) > maxTokenBytes {
+		return notToken
 	}
 	h := maphash.Bytes(v.seed, b)
 	tag := uint32(h >> tagShift)
 	for i := h % slots; ; i = (i + 1) % slots {
 		e := v.table[i]
 		if e == 0 {
-			return absent
+			return notToken
 		}
 		if e>>idBits == tag {
 			id := e&idMask - 1

@@ -12,7 +12,7 @@ import (
 
 func TestVocabularyIsThePublished(t *testing.T) {
 	t.Parallel()
-	v, published := loaded().vocabulary, theOracle().ranks
+	v, published := tables().vocabulary, theOracle().ranks
 	if len(published) != tokens {
 		t.Fatalf("the published vocabulary has %d tokens, the packed one %d", len(published), tokens)
 	}
@@ -30,16 +30,16 @@ func TestVocabularyIsThePublished(t *testing.T) {
 			beside[token[i-1:i+1]] = true
 		}
 	}
-	if most != longest {
-		t.Errorf("the longest token has %d bytes, the constant says %d", most, longest)
+	if most != maxTokenBytes {
+		t.Errorf("the longest token has %d bytes, the constant says %d", most, maxTokenBytes)
 	}
 	for p, got := range v.pairs {
 		two := string([]byte{byte(p >> 8), byte(p)})
-		want := uint32(apart)
+		want := uint32(neverAdjacent)
 		if rank, ok := published[two]; ok {
 			want = uint32(rank)
 		} else if beside[two] {
-			want = absent
+			want = notToken
 		}
 		if got != want {
 			t.Errorf("the pair %q is %d, want %d", two, got, want)
@@ -53,7 +53,7 @@ func TestNoticeNamesTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := fmt.Sprintf("packed, SHA-256 | `%x`", sha256.Sum256(packed)); !bytes.Contains(notice, []byte(sum)) {
+	if sum := fmt.Sprintf("packed, SHA-256 | `%x`", sha256.Sum256(packedVocabulary)); !bytes.Contains(notice, []byte(sum)) {
 		t.Errorf("VOCABULARY.md does not say %q", sum)
 	}
 }
@@ -61,7 +61,7 @@ func TestNoticeNamesTheFile(t *testing.T) {
 // Tokens with a few bytes changed, added or taken away are mostly none, and near those that are.
 func TestRankOfNearlyTokens(t *testing.T) {
 	t.Parallel()
-	v := loaded().vocabulary
+	v := tables().vocabulary
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.IntRange(0, tokens-1).Draw(t, "id")
 		near := append([]byte(nil), v.bytes[v.start[id]:v.start[id+1]]...)
@@ -70,7 +70,7 @@ func TestRankOfNearlyTokens(t *testing.T) {
 		}
 		near[rapid.IntRange(0, len(near)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 		near = near[rapid.IntRange(0, len(near)-1).Draw(t, "from"):]
-		want := uint32(absent)
+		want := uint32(notToken)
 		if rank, ok := theOracle().ranks[string(near)]; ok {
 			want = uint32(rank)
 		}

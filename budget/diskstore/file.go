@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// A file is a header, the owner, and the value as one zstd frame. The header is written last, so that a file that was
-// not finished has none, and only its first field changes afterwards, in place.
+// A file is a header, the owner, and the value as one zstd frame. The header is written last, so that an unfinished file has none. Later
+// only its first field changes, in place.
 const (
 	magic      = "onecall1"
 	headerSize = 8 + 8 + 8 + 8 + 8 + 4 + 4
@@ -20,7 +20,7 @@ const (
 	maxStored  = 1 << 50 // bytes
 )
 
-// header is what stands at the beginning of a file, little-endian.
+// header is the beginning of a file, little-endian.
 type header struct {
 	Expires int64 // Unix nanoseconds
 	Magic   [8]byte
@@ -28,15 +28,15 @@ type header struct {
 	Size    int64  // bytes of the value
 	Stored  int64  // bytes of the zstd frame
 	Owner   uint32 // bytes of the owner
-	Sum     uint32 // checksum of all that does not change, the owner and the file's name
+	Sum     uint32 // of the immutable fields, the owner and the file's name
 }
 
-// errDamaged is a file that is not, or not any more, what this package wrote under that name.
+// errDamaged is the error for a file whose content this package did not write under that name.
 var errDamaged = errors.New("damaged result file")
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// seal fills in the magic and the checksum.
+// seal sets the magic and the checksum.
 func (h *header) seal(name, owner string) {
 	copy(h.Magic[:], magic)
 	h.Sum = h.checksum(name, owner)
@@ -48,8 +48,8 @@ func (h header) checksum(name, owner string) uint32 {
 	return crc32.Checksum(append(append(b, owner...), name...), checksums)
 }
 
-// readHeader reads the header and the owner of a file with this name; the file stands at the beginning of the frame then.
-// A file that is damaged, truncated or somebody else's is errDamaged.
+// readHeader reads the header and the owner of a file with this name, up to the beginning of the frame. It returns errDamaged for a file
+// that is damaged, truncated or not a result.
 func readHeader(f *os.File, name string) (h header, owner string, err error) {
 	var fixed [headerSize]byte
 	if _, err := io.ReadFull(f, fixed[:]); err != nil {
@@ -83,7 +83,7 @@ func damagedIfShort(err error) error {
 	return err
 }
 
-// entry is the entry that a header describes, without its value.
+// entry returns the entry described by a header, without its value.
 func (h header) entry(owner string) budget.Entry {
 	return budget.Entry{Owner: owner, Created: time.Unix(0, h.Created), Expires: time.Unix(0, h.Expires)}
 }

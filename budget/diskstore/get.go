@@ -12,7 +12,7 @@ import (
 
 // Get implements budget.Driver.
 func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return budget.Entry{}, err
 	}
 	e, err := s.get(ctx, key, admit)
@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget
 	return e, err
 }
 
-// errReplaced is a file that another took the place of while it was read.
+// errReplaced is the error for a file that was replaced while it was read.
 var errReplaced = errors.New("replaced result")
 
 func (s *Store) get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
@@ -35,16 +35,16 @@ func (s *Store) get(ctx context.Context, key string, admit budget.Admit) (budget
 	}
 	defer f.Close()
 	e := h.entry(owner)
-	if err := admit.Ask(e, h.Size); err != nil {
+	if err := admit.Check(e, h.Size); err != nil {
 		return budget.Entry{}, err
 	}
 	e.Value, err = s.value(ctx, f, key, h)
 	return e, err
 }
 
-// open opens the file of a key that is live; the file stands at the beginning of the frame.
+// open opens the file of a live key, positioned at the beginning of the frame.
 func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
-	name := nameOf(key)
+	name := fileName(key)
 	f, err := os.OpenFile(s.path(name), flag, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = budget.ErrNotFound
@@ -63,13 +63,13 @@ func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
 	return f, h, owner, nil
 }
 
-// read decodes the value. The memory that it takes follows from what is really there, not from what the header says.
+// read decodes the value. Memory grows with the decoded data, whatever size the header claims.
 func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) {
 	decoder, err := s.decoder(f)
 	if err != nil {
 		return nil, err
 	}
-	// Results are seldom compressed to less than a 64th: room for that at once, for more when it is there.
+	// Few results compress to less than 1/64: allocate that much now and more when it is needed.
 	value := make([]byte, 0, min(h.Size, 64*h.Stored+chunk))
 	for err == nil {
 		if err := ctx.Err(); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) 
 	return nil, errDamaged
 }
 
-// atEnd checks that nothing follows, which also compares the frame's checksum.
+// atEnd checks that nothing follows, which also verifies the frame's checksum.
 func atEnd(r io.Reader) error {
 	var extra [1]byte
 	n, err := io.ReadFull(r, extra[:])

@@ -7,39 +7,39 @@ import (
 	"github.com/onecall-mcp/onecall/budget/internal/recent"
 )
 
-// decoded is what a value was decoded from. Whoever asks for it has opened that very file, and so knows that it is still
-// there, whole, and not expired.
-type decoded struct {
+// fileVersion identifies the file that a value was decoded from. A reader opens the file first, so it knows that the file still exists,
+// complete and not expired.
+type fileVersion struct {
 	file   os.FileInfo
 	header header // without the expiry, which changes in place
 }
 
-func newDecoded(file os.FileInfo, h header) decoded {
+func newFileVersion(file os.FileInfo, h header) fileVersion {
 	h.Expires = 0
-	return decoded{file, h}
+	return fileVersion{file, h}
 }
 
-func (d decoded) same(other decoded) bool {
+func (d fileVersion) equal(other fileVersion) bool {
 	return d.header == other.header && os.SameFile(d.file, other.file)
 }
 
-// value gives what an open file holds: as it was decoded lately, or decoded now.
+// value returns the value of an open file, from memory or decoded now.
 func (s *Store) value(ctx context.Context, f *os.File, key string, h header) ([]byte, error) {
-	if h.Size < recent.Least {
+	if h.Size < recent.MinSize {
 		return s.read(ctx, f, h)
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return s.recent.Get(ctx, nameOf(key), newDecoded(info, h), h.Size, func(ctx context.Context) ([]byte, error) {
-		// f is its reader's alone, who may leave before the others.
+	return s.recent.Get(ctx, fileName(key), newFileVersion(info, h), h.Size, func(ctx context.Context) ([]byte, error) {
+		// The reader that owns f may leave before the others.
 		again, now, _, err := s.open(key, os.O_RDONLY)
 		if err != nil {
 			return nil, err
 		}
 		defer again.Close()
-		if same, err := again.Stat(); err != nil || !newDecoded(same, now).same(newDecoded(info, h)) {
+		if same, err := again.Stat(); err != nil || !newFileVersion(same, now).equal(newFileVersion(info, h)) {
 			return nil, errReplaced
 		}
 		return s.read(ctx, again, h)

@@ -26,9 +26,10 @@ func TestDecodedOnce(t *testing.T) {
 		do   func(t *testing.T, s *diskstore.Store, dir string) // between two reads
 		same bool
 	}{
-		"again":                {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
-		"after a longer life":  {0, size, longer, true},
-		"within the bound":     {1_000_000, size, func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "b", size); value(t, s, "b") }, true},
+		"again":               {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
+		"after a longer life": {0, size, longer, true},
+		"within the bound": {1_000_000, size,
+			func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "b", size); value(t, s, "b") }, true},
 		"a small one":          {0, 100_000, func(*testing.T, *diskstore.Store, string) {}, false},
 		"nothing is held":      {-1, size, func(*testing.T, *diskstore.Store, string) {}, false},
 		"larger than the room": {300_000, size, func(*testing.T, *diskstore.Store, string) {}, false},

@@ -10,60 +10,60 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/internal/parts"
+	"github.com/onecall-mcp/onecall/budget/internal/shares"
 )
 
-// sweepEvery is how often a process that adds results looks at the whole folder.
-const sweepEvery = time.Minute
+// sweepInterval is how often a process that adds results scans the whole folder.
+const sweepInterval = time.Minute
 
-// temporary is the pattern of a file that is being written, suffix the end of every name that this package gives.
+// temporary is the pattern of files being written. All file names end with suffix.
 const (
 	suffix    = ".onecall"
 	temporary = "new-*" + suffix
 )
 
-// abandoned is the age at which a temporary file belongs to no process any more.
-const abandoned = time.Hour
+// abandonedAge is the age at which a temporary file no longer belongs to a process.
+const abandonedAge = time.Hour
 
-// stored is a live file in the folder.
-type stored struct {
+// resultFile is a live file in the folder.
+type resultFile struct {
 	name    string
-	part    string // whose it is
+	owner   string // without rights
 	size    int64
 	created int64
 }
 
-// sweep removes what has expired or is damaged, and results until the rest is well within the bound: of the owner that has
-// most the oldest, but never the one named latest. The caller holds the lock.
+// sweep removes expired and damaged results. Above the limit it then removes results of the owner that uses most, the oldest first, until
+// the rest is well within the limit. It never removes the file named latest. The caller holds the lock.
 func (s *Store) sweep(latest string) error {
-	results, err := s.look(latest)
+	results, err := s.scan(latest)
 	if err != nil || s.bytes <= s.o.MaxBytes {
 		return err
 	}
-	slices.SortFunc(results, func(a, b stored) int { return cmp.Compare(a.created, b.created) })
-	var has parts.Parts
-	of := map[string][]stored{} // the oldest first
-	var spared int64
-	for _, one := range results {
-		if one.name == latest {
-			spared = one.size
+	slices.SortFunc(results, func(a, b resultFile) int { return cmp.Compare(a.created, b.created) })
+	var usage shares.Shares
+	byOwner := map[string][]resultFile{} // oldest first
+	var latestSize int64
+	for _, result := range results {
+		if result.name == latest {
+			latestSize = result.size
 		} else {
-			of[one.part] = append(of[one.part], one)
+			byOwner[result.owner] = append(byOwner[result.owner], result)
 		}
-		has.Add(one.part, one.size)
+		usage.Add(result.owner, result.size)
 	}
 	for s.bytes > s.o.MaxBytes/10*9 { // so that the next result does not sweep again
-		owner, some := has.Largest()
-		if !some {
+		owner, ok := usage.Largest()
+		if !ok {
 			break
 		}
-		if len(of[owner]) == 0 { // the latest alone is left of its owner's
-			has.Add(owner, -spared)
+		if len(byOwner[owner]) == 0 { // only the latest is left of this owner
+			usage.Add(owner, -latestSize)
 			continue
 		}
-		oldest := of[owner][0]
-		of[owner] = of[owner][1:]
-		has.Add(owner, -oldest.size)
+		oldest := byOwner[owner][0]
+		byOwner[owner] = byOwner[owner][1:]
+		usage.Add(owner, -oldest.size)
 		if s.remove(oldest.name) == nil {
 			s.bytes -= oldest.size
 		}
@@ -71,9 +71,9 @@ func (s *Store) sweep(latest string) error {
 	return nil
 }
 
-// look goes through the folder: it removes what has expired, is damaged or was abandoned, but for the file named spare, and
-// counts the results that are left. The caller holds the lock.
-func (s *Store) look(spare string) (results []stored, err error) {
+// scan reads the folder. It removes what is expired, damaged or abandoned, except the file named exempt, and counts the remaining
+// results. The caller holds the lock.
+func (s *Store) scan(exempt string) (results []resultFile, err error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, err
@@ -81,24 +81,24 @@ func (s *Store) look(spare string) (results []stored, err error) {
 	now := s.o.Now()
 	s.bytes, s.swept = 0, now
 	for _, file := range files {
-		if !ours(file) {
+		if !isResultFile(file) {
 			continue
 		}
-		switch one, state := s.inspect(file, now); state {
+		switch result, state := s.inspect(file, now); state {
 		case dead:
-			if file.Name() != spare {
-				_ = s.remove(file.Name()) // tried again at the next sweep
+			if file.Name() != exempt {
+				_ = s.remove(file.Name()) // the next sweep tries again
 			}
 		case live:
-			results = append(results, one)
-			s.bytes += one.size
+			results = append(results, result)
+			s.bytes += result.size
 		}
 	}
 	return results, nil
 }
 
-// ours reports whether a file is named as this package names its own.
-func ours(file fs.DirEntry) bool {
+// isResultFile reports whether a file is named like this package's files.
+func isResultFile(file fs.DirEntry) bool {
 	base, ok := strings.CutSuffix(file.Name(), suffix)
 	if !ok || !file.Type().IsRegular() {
 		return false
@@ -106,35 +106,35 @@ func ours(file fs.DirEntry) bool {
 	return strings.HasPrefix(base, "new-") || len(base) == 64 && strings.Trim(base, "0123456789abcdef") == ""
 }
 
-// state is what becomes of a file in a sweep.
+// state is what a sweep does with a file.
 type state int
 
 const (
-	alone state = iota // let alone: being written, or not to be read now
+	skipped state = iota // being written, or not readable now
 	live
 	dead
 )
 
-// inspect tells what a file holds and what becomes of it.
-func (s *Store) inspect(file fs.DirEntry, now time.Time) (stored, state) {
+// inspect returns the content of a file and what to do with it.
+func (s *Store) inspect(file fs.DirEntry, now time.Time) (resultFile, state) {
 	if strings.HasPrefix(file.Name(), "new-") {
 		info, err := file.Info()
-		if err == nil && now.Sub(info.ModTime()) > abandoned {
-			return stored{}, dead
+		if err == nil && now.Sub(info.ModTime()) > abandonedAge {
+			return resultFile{}, dead
 		}
-		return stored{}, alone
+		return resultFile{}, skipped
 	}
 	f, err := os.Open(s.path(file.Name()))
 	if err != nil {
-		return stored{}, alone
+		return resultFile{}, skipped
 	}
 	defer f.Close()
 	h, owner, err := readHeader(f, file.Name())
 	switch {
 	case errors.Is(err, errDamaged) || err == nil && now.UnixNano() >= h.Expires:
-		return stored{}, dead
+		return resultFile{}, dead
 	case err != nil:
-		return stored{}, alone
+		return resultFile{}, skipped
 	}
-	return stored{file.Name(), budget.Entry{Owner: owner}.Part(), headerSize + int64(h.Owner) + h.Stored, h.Created}, live
+	return resultFile{file.Name(), budget.Entry{Owner: owner}.BaseOwner(), headerSize + int64(h.Owner) + h.Stored, h.Created}, live
 }

@@ -1,4 +1,4 @@
-// Package memstore keeps results in memory, for a process that lives as long as its results.
+// Package memstore keeps results in memory, for processes that live as long as their results.
 package memstore
 
 import (
@@ -10,43 +10,42 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/internal/parts"
+	"github.com/onecall-mcp/onecall/budget/internal/shares"
 )
 
-// sweepEvery is how often expired results are let go of when nothing else happens.
-const sweepEvery = time.Minute
+// sweepInterval is how often expired results are removed when nothing else happens.
+const sweepInterval = time.Minute
 
-// Options are the settings of a Store; nil or a zero field stands for the default.
+// Options are the settings of a Store. Nil or a zero field means the default.
 type Options struct {
-	MaxBytes int64            // all values together; default 1 GiB, -1 for no bound
+	MaxBytes int64            // all values together; default 1 GiB, -1 for no limit
 	Now      func() time.Time // the clock; default time.Now
 }
 
-// Store is a budget.Driver. Values are kept as they are handed over, without a copy. Where a new result would pass
-// MaxBytes, those go first of the owner that has most which were not used for the longest time. The memory of expired results
-// is given back within a minute.
+// Store is a budget.Driver. It does not copy values. Above MaxBytes it removes results of the owner that uses most, the least recently
+// used first. The memory of expired results is released within a minute.
 type Store struct {
 	o Options // MaxBytes is guarded by mu
 
 	mu      sync.Mutex
 	results map[string]*budget.Entry
-	used    map[string]*uses // by part
-	parts   parts.Parts
-	sweeper *time.Timer // nil while there is nothing to sweep
+	byOwner map[string]*usageOrder // by owner without rights
+	shares  shares.Shares
+	sweeper *time.Timer // nil: nothing to sweep
 	closed  bool
 }
 
-// uses are the keys of one part's results in the order of their use.
-type uses = simplelru.LRU[string, struct{}]
+// usageOrder holds the keys of one owner's results in the order of their use.
+type usageOrder = simplelru.LRU[string, struct{}]
 
-// New makes a store. MaxBytes below -1 is bad_request.
+// New returns a store. MaxBytes below -1 is bad_request.
 func New(o *Options) (*Store, error) {
-	s := &Store{results: map[string]*budget.Entry{}, used: map[string]*uses{}}
+	s := &Store{results: map[string]*budget.Entry{}, byOwner: map[string]*usageOrder{}}
 	if o != nil {
 		s.o = *o
 	}
 	var err error
-	if s.o.MaxBytes, err = budget.Bound(s.o.MaxBytes); err != nil {
+	if s.o.MaxBytes, err = budget.ResolveMaxBytes(s.o.MaxBytes); err != nil {
 		return nil, err
 	}
 	if s.o.Now == nil {
@@ -55,82 +54,82 @@ func New(o *Options) (*Store, error) {
 	return s, nil
 }
 
-// size is what an entry counts: its value, and what stands around it in memory.
+// size is what an entry counts: its value and the memory around it.
 func size(e *budget.Entry) int64 { return int64(len(e.Value)) + 512 }
 
 // Put implements budget.Driver.
 func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
-	return s.locked(ctx, func() error {
-		if err := budget.CheckSize(size(&e), s.o.MaxBytes, s.parts.Alone(e.Part())); err != nil {
+	return s.withLock(ctx, func() error {
+		if err := budget.CheckSize(size(&e), s.o.MaxBytes, s.shares.Alone(e.BaseOwner())); err != nil {
 			return err
 		}
 		s.remove(key)
 		s.add(key, &e)
-		s.makeRoom(key)
+		s.evict(key)
 		if s.sweeper == nil {
-			s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
+			s.sweeper = time.AfterFunc(sweepInterval, s.sweep)
 		}
 		return nil
 	})
 }
 
-// add keeps an entry under a key that has none. The caller holds the lock, as of all that follow.
+// add stores an entry under a new key. The caller holds the lock, as for the methods below.
 func (s *Store) add(key string, e *budget.Entry) {
-	own := s.used[e.Part()]
-	if own == nil {
-		own, _ = simplelru.NewLRU[string, struct{}](math.MaxInt, nil) // it refuses only a size below 1
-		s.used[e.Part()] = own
+	order := s.byOwner[e.BaseOwner()]
+	if order == nil {
+		order, _ = simplelru.NewLRU[string, struct{}](math.MaxInt, nil) // fails only for a size below 1
+		s.byOwner[e.BaseOwner()] = order
 	}
-	own.Add(key, struct{}{})
+	order.Add(key, struct{}{})
 	s.results[key] = e
-	s.parts.Add(e.Part(), size(e))
+	s.shares.Add(e.BaseOwner(), size(e))
 }
 
-// remove lets go of an entry, if it is there, and tells what it counted.
+// remove removes the entry of a key, if any, and returns its size.
 func (s *Store) remove(key string) int64 {
 	e := s.results[key]
 	if e == nil {
 		return 0
 	}
 	delete(s.results, key)
-	own := s.used[e.Part()]
-	if own.Remove(key); own.Len() == 0 {
-		delete(s.used, e.Part())
+	order := s.byOwner[e.BaseOwner()]
+	if order.Remove(key); order.Len() == 0 {
+		delete(s.byOwner, e.BaseOwner())
 	}
-	s.parts.Add(e.Part(), -size(e))
+	s.shares.Add(e.BaseOwner(), -size(e))
 	return size(e)
 }
 
-// makeRoom lets go of results until the rest is within the bound, but never of the one with the key latest.
-func (s *Store) makeRoom(latest string) {
-	for over := s.parts.Total() - s.o.MaxBytes; over > 0; {
-		owner, some := s.parts.Largest()
-		if !some {
+// evict removes results until the rest is within the limit. It never removes the key latest.
+func (s *Store) evict(latest string) {
+	for over := s.shares.Total() - s.o.MaxBytes; over > 0; {
+		owner, ok := s.shares.Largest()
+		if !ok {
 			return
 		}
-		key, _, _ := s.used[owner].GetOldest()
-		if key == latest { // all else of this owner is gone: it is the others' turn
+		key, _, _ := s.byOwner[owner].GetOldest()
+		if key == latest { // nothing else is left of this owner: continue with the others
 			n := size(s.results[key])
-			s.parts.Add(owner, -n)
-			defer s.parts.Add(owner, n)
+			s.shares.Add(owner, -n)
+			defer s.shares.Add(owner, n)
 			continue
 		}
 		over -= s.remove(key)
 	}
 }
 
-// SetMaxBytes implements budget.Driver. Memory beyond the new bound is given back at once.
+// SetMaxBytes implements budget.Driver. Results above the new limit are removed at once.
 func (s *Store) SetMaxBytes(maxBytes int64) error {
-	most, err := budget.Bound(maxBytes)
+	limit, err := budget.ResolveMaxBytes(maxBytes)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.o.MaxBytes = most
-	for s.parts.Total() > most {
-		owner, _ := s.parts.Largest()
-		key, _, _ := s.used[owner].GetOldest()
+	s.o.MaxBytes = limit
+	for s.shares.Total() > limit {
+		owner, _ := s.shares.Largest()
+		key, _, _ := s.byOwner[owner].GetOldest()
 		s.remove(key)
 	}
 	return nil
@@ -138,36 +137,36 @@ func (s *Store) SetMaxBytes(maxBytes int64) error {
 
 // Get implements budget.Driver.
 func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
-	var found budget.Entry
-	err := s.locked(ctx, func() error {
+	var entry budget.Entry
+	err := s.withLock(ctx, func() error {
 		e, err := s.live(key)
 		if err == nil {
-			found = *e
+			entry = *e
 		}
 		return err
 	})
 	if err == nil {
-		err = admit.Ask(found, int64(len(found.Value)))
+		err = admit.Check(entry, int64(len(entry.Value)))
 	}
 	if err != nil {
 		return budget.Entry{}, err
 	}
-	return found, nil
+	return entry, nil
 }
 
-// live is an entry that is there and has not expired, which counts as used.
+// live returns an entry that exists and has not expired, and marks it as used.
 func (s *Store) live(key string) (*budget.Entry, error) {
 	e := s.results[key]
 	if e == nil || s.expired(e) {
 		return nil, budget.ErrNotFound
 	}
-	s.used[e.Part()].Get(key)
+	s.byOwner[e.BaseOwner()].Get(key)
 	return e, nil
 }
 
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
-	return s.locked(ctx, func() error {
+	return s.withLock(ctx, func() error {
 		e, err := s.live(key)
 		if err == nil {
 			e.Expires = expires
@@ -178,26 +177,26 @@ func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error 
 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.locked(ctx, func() error {
+	return s.withLock(ctx, func() error {
 		s.remove(key)
 		return nil
 	})
 }
 
-// Close implements budget.Driver and lets go of all results.
+// Close implements budget.Driver and releases all results.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.results, s.used, s.parts = nil, nil, parts.Parts{}
+	s.results, s.byOwner, s.shares = nil, nil, shares.Shares{}
 	if s.sweeper != nil {
 		s.sweeper.Stop()
 	}
 	return nil
 }
 
-// locked runs one operation, unless the context has ended or the store is closed.
-func (s *Store) locked(ctx context.Context, operation func() error) error {
+// withLock runs an operation unless the context has ended or the store is closed.
+func (s *Store) withLock(ctx context.Context, operation func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (s *Store) locked(ctx context.Context, operation func() error) error {
 	return operation()
 }
 
-// sweep removes what has expired, and comes again while anything is left.
+// sweep removes expired results, and repeats as long as any are left.
 func (s *Store) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +222,7 @@ func (s *Store) sweep() {
 	}
 	s.sweeper = nil
 	if len(s.results) > 0 {
-		s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
+		s.sweeper = time.AfterFunc(sweepInterval, s.sweep)
 	}
 }
 

@@ -29,13 +29,13 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			defer s.mu.Unlock()
 			return len(s.results)
 		}
-		time.Sleep(sweepEvery)
+		time.Sleep(sweepInterval)
 		if n := held(); n != 40 {
 			t.Errorf("a minute later %d results are held, want the 40 that live", n)
 		}
-		time.Sleep(sweepEvery)
-		if n := held(); n != 0 || s.parts.Total() != 0 {
-			t.Errorf("when all have expired %d results of %d bytes are held", n, s.parts.Total())
+		time.Sleep(sweepInterval)
+		if n := held(); n != 0 || s.shares.Total() != 0 {
+			t.Errorf("when all have expired %d results of %d bytes are held", n, s.shares.Total())
 		}
 		if s.sweeper != nil {
 			t.Error("an empty store still has a timer")

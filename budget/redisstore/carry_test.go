@@ -23,28 +23,28 @@ func TestCarry(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		first, err := s.carry(t.Context(), 2*maxCarried) // alone it may be larger than all
+		first, err := s.reserve(t.Context(), 2*maxTransferBytes) // alone it may be larger than all
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done, err := s.carry(t.Context(), beginning); err != nil {
+		if done, err := s.reserve(t.Context(), prefixBytes); err != nil {
 			t.Error(err)
 		} else {
 			done()
 		}
 		began := time.Now()
-		if _, err := s.carry(t.Context(), beginning+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != waits*defaultTimeout {
+		if _, err := s.reserve(t.Context(), prefixBytes+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != transferWaits*defaultTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.carry(ctx, beginning+1); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.reserve(ctx, prefixBytes+1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("in a context that ends: %v", err)
 		}
 		got := make(chan error)
 		for range 2 {
 			go func() {
-				done, err := s.carry(t.Context(), maxCarried/2)
+				done, err := s.reserve(t.Context(), maxTransferBytes/2)
 				got <- err
 				done()
 			}()
@@ -93,10 +93,10 @@ func TestCarriedUntilItEnds(t *testing.T) {
 			defer s.Close()
 			defer gate.Open()
 			nothing := func() bool {
-				if !s.carried.TryAcquire(maxCarried) {
+				if !s.transfers.TryAcquire(maxTransferBytes) {
 					return false
 				}
-				s.carried.Release(maxCarried)
+				s.transfers.Release(maxTransferBytes)
 				return true
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -138,5 +138,5 @@ func TestEncodedBefore(t *testing.T) {
 			t.Errorf("%d bytes: %v, want %s", size, err, want)
 		}
 	}
-	redistest.Within(t, "what is refused to be on its way no more", func() bool { return s.carried.TryAcquire(maxCarried) })
+	redistest.Within(t, "what is refused to be on its way no more", func() bool { return s.transfers.TryAcquire(maxTransferBytes) })
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// What the server keeps under one key, as one string: a header, the owner, and the value, as it is or as one zstd frame.
+// The server stores one string under each key: a header, the owner, and the value, plain or as one zstd frame.
 // The header:
 //
-//	20 bytes  when it was created, in microseconds since 1970 by the server's clock: decimal, with leading zeros
+//	20 bytes  creation time, in microseconds since 1970 by the server's clock: decimal, with leading zeros
 //	 4 bytes  magic
 //	 1 byte   form of the value
 //	 2 bytes  length of the owner, little-endian, as all that follows
 //	 8 bytes  length of the value
-//	 4 bytes  CRC-32C of the header from the magic on, the owner, the id and the value as it is kept
+//	 4 bytes  CRC-32C of the header from the magic on, the owner, the id and the value as stored
 //
-// The time is text because a script writes it where a replica's clock is not the server's; it is not part of the sum.
+// The time is text because a script corrects it if a replica's clock differs from the server's. It is not part of the checksum.
 const (
 	createdSize = 20
 	magic       = "ocr1"
@@ -32,7 +32,7 @@ const (
 	sumAt       = ownerAt + 2 + 8
 	headerSize  = sumAt + 4
 	maxOwner    = 256     // bytes
-	maxEncoded  = 1 << 30 // bytes of a value that is compressed; a larger one is kept as it is
+	maxEncoded  = 1 << 30 // of a value that is compressed; larger ones are stored plain
 )
 
 // The forms of a value.
@@ -41,14 +41,14 @@ const (
 	formZstd  = 'z'
 )
 
-// errDamaged is a string that is not what this package wrote for that id.
+// errDamaged is the error for a string that this package did not write for that id.
 var errDamaged = errors.New("damaged result")
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// codec turns entries into what the server keeps, and back. It is safe for concurrent use.
+// codec encodes and decodes entries. It is safe for concurrent use.
 type codec struct {
-	compress int // bytes of the smallest value that is compressed; below 0: none is
+	compress int // size of the smallest value that is compressed; below 0: none
 	encoder  *zstd.Encoder
 	decoder  *zstd.Decoder
 }
@@ -67,7 +67,7 @@ func (c *codec) close() {
 	c.decoder.Close()
 }
 
-// encode gives the string to keep for an entry, whose owner is short enough, under an id.
+// encode returns the string to store for an entry. The caller checks the length of the owner.
 func (c *codec) encode(id string, e budget.Entry) []byte {
 	n := len(e.Value)
 	head := make([]byte, 0, headerSize+len(e.Owner))
@@ -92,36 +92,36 @@ func (c *codec) encode(id string, e budget.Entry) []byte {
 	return whole
 }
 
-// head is what the beginning of a string tells.
+// head is what the beginning of a string contains.
 type head struct {
-	budget.Entry // without its value, and when it expires
+	budget.Entry // without value and expiry
 	form         byte
 	size         uint64 // bytes of the value
 	length       int    // bytes before the value
 }
 
-// readHead reads the beginning of what was kept, as it says itself: the sum is for the whole.
-func readHead(begin []byte) (head, error) {
-	if len(begin) < headerSize {
+// readHead decodes the beginning of a string without verifying its checksum, which needs the whole string.
+func readHead(prefix []byte) (head, error) {
+	if len(prefix) < headerSize {
 		return head{}, errDamaged
 	}
-	created, err := strconv.ParseInt(string(begin[:createdSize]), 10, 64)
-	fixed := begin[createdSize:headerSize]
+	created, err := strconv.ParseInt(string(prefix[:createdSize]), 10, 64)
+	fixed := prefix[createdSize:headerSize]
 	if err != nil || string(fixed[:len(magic)]) != magic {
 		return head{}, errDamaged
 	}
 	h := head{form: fixed[len(magic)], size: binary.LittleEndian.Uint64(fixed[len(magic)+3:])}
-	owner := int(binary.LittleEndian.Uint16(begin[ownerAt:]))
+	owner := int(binary.LittleEndian.Uint16(prefix[ownerAt:]))
 	h.length = headerSize + owner
-	if owner > maxOwner || len(begin) < h.length || h.size > math.MaxInt64 {
+	if owner > maxOwner || len(prefix) < h.length || h.size > math.MaxInt64 {
 		return head{}, errDamaged
 	}
-	h.Owner, h.Created = string(begin[headerSize:h.length]), time.UnixMicro(created)
+	h.Owner, h.Created = string(prefix[headerSize:h.length]), time.UnixMicro(created)
 	return h, nil
 }
 
-// decode reads what was kept under an id, except when it expires. The value may be part of whole. Whatever encode did not
-// make for this id is errDamaged.
+// decode decodes a string except for its expiry. The value may be a slice of whole. It returns errDamaged if encode did not make whole
+// for this id.
 func (c *codec) decode(id string, whole []byte) (budget.Entry, error) {
 	h, err := readHead(whole)
 	if err != nil || binary.LittleEndian.Uint32(whole[sumAt:]) != checksum(id, whole) {
@@ -131,14 +131,14 @@ func (c *codec) decode(id string, whole []byte) (budget.Entry, error) {
 	return h.Entry, err
 }
 
-// value gives the value of a form and a length.
-func (c *codec) value(form byte, kept []byte, size uint64) ([]byte, error) {
-	value := kept
+// value returns the value of a form and size.
+func (c *codec) value(form byte, stored []byte, size uint64) ([]byte, error) {
+	value := stored
 	switch {
 	case form == formZstd && size <= maxEncoded:
-		// Results are seldom compressed to less than a 64th: room for that at once, for more when it is there.
+		// Few results compress to less than 1/64: allocate that much now and more when it is needed.
 		var err error
-		if value, err = c.decoder.DecodeAll(kept, make([]byte, 0, min(int(size), 64*len(kept)+1<<20))); err != nil {
+		if value, err = c.decoder.DecodeAll(stored, make([]byte, 0, min(int(size), 64*len(stored)+1<<20))); err != nil {
 			return nil, errDamaged
 		}
 	case form != formPlain:
@@ -150,17 +150,17 @@ func (c *codec) value(form byte, kept []byte, size uint64) ([]byte, error) {
 	return value, nil
 }
 
-// checksum is that of a whole string under an id.
+// checksum returns the checksum of a whole string under an id.
 func checksum(id string, whole []byte) uint32 {
 	sum := crc32.Update(0, checksums, whole[createdSize:sumAt])
 	sum = crc32.Update(sum, checksums, []byte(id))
 	return crc32.Update(sum, checksums, whole[headerSize:])
 }
 
-// farthest is the last time that the server's scripts can count in microseconds (their numbers are floating-point).
-const farthest = 1<<53 - 1
+// maxMicros is the last time in microseconds that the server's scripts can represent: their numbers are floating-point.
+const maxMicros = 1<<53 - 1
 
-// micros is a time as the scripts count it.
+// micros converts a time for the scripts.
 func micros(t time.Time) int64 {
-	return min(max(t.UnixMicro(), -farthest), farthest)
+	return min(max(t.UnixMicro(), -maxMicros), maxMicros)
 }

@@ -33,7 +33,8 @@ func FuzzEntry(f *testing.F) {
 		for _, c := range []redisstore.Codec{plain, compressed} {
 			whole := c.Encode("id", want)
 			got, err := plain.Decode("id", whole)
-			if err != nil || got.Owner != owner || !bytes.Equal(got.Value, data) || !got.Created.Equal(want.Created) && created > -1<<53 && created < 1<<53 {
+			if err != nil || got.Owner != owner || !bytes.Equal(got.Value, data) ||
+				!got.Created.Equal(want.Created) && created > -1<<53 && created < 1<<53 {
 				t.Fatalf("%q of %q, %v became %q of %q, %v (%v)", data, owner, want.Created, got.Value, got.Owner, got.Created, err)
 			}
 			if _, err := plain.Decode("other", whole); err == nil {

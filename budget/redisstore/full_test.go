@@ -31,11 +31,13 @@ func TestReadsOfAFullServer(t *testing.T) {
 		if e, err := fresh.Get(t.Context(), key, nil); err != nil || string(e.Value) != value {
 			t.Errorf("%s: %d bytes, %v (%s)", key, len(e.Value), err, cause(err))
 		}
-		if err := fresh.Touch(t.Context(), key, now.Add(time.Hour)); fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "no memory left") {
+		if err := fresh.Touch(t.Context(), key, now.Add(time.Hour)); fault.CodeOf(err) != fault.Unavailable ||
+			!strings.Contains(cause(err), "no memory left") {
 			t.Errorf("Touch: %v", err)
 		}
 	}
-	if err := fresh.Put(t.Context(), "more", entry(now, "1")); fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "no memory left") {
+	if err := fresh.Put(t.Context(), "more", entry(now, "1")); fault.CodeOf(err) != fault.Unavailable ||
+		!strings.Contains(cause(err), "no memory left") {
 		t.Errorf("Put: %v", err)
 	}
 	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {

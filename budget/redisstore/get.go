@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	beginning  = 64 << 10  // bytes of an entry that are read before it is admitted; a smaller one is read at once
-	maxCarried = 128 << 20 // bytes of larger values that are on their way from or to the server at once: it buffers what it sends
-	waits      = 15        // times Timeout: the most that a value waits for others that are on their way
+	prefixBytes      = 64 << 10  // bytes of an entry that are read before it is admitted; smaller entries are read at once
+	maxTransferBytes = 128 << 20 // bytes of larger values in transfer at once, since they are buffered
+	transferWaits    = 15        // how long a value waits for other transfers, in multiples of Timeout
 )
 
-// errReplaced is an entry that another took the place of while it was read.
+// errReplaced is the error for an entry that was replaced while it was read.
 var errReplaced = errors.New("replaced result")
 
 // Get implements budget.Driver.
@@ -37,99 +37,100 @@ func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget
 }
 
 func (s *Store) get(ctx context.Context, id string, admit budget.Admit) (budget.Entry, error) {
-	f, err := s.find(ctx, id)
+	f, err := s.readPrefix(ctx, id)
 	if err != nil {
 		return budget.Entry{}, err
 	}
-	if err := admit.Ask(f.Entry, int64(f.size)); err != nil {
+	if err := admit.Check(f.Entry, int64(f.size)); err != nil {
 		return budget.Entry{}, err
 	}
 	e := f.Entry
-	if f.kept == int64(len(f.begin)) {
-		whole, err := s.codec.decode(id, f.begin)
+	if f.storedBytes == int64(len(f.prefix)) {
+		whole, err := s.codec.decode(id, f.prefix)
 		e.Value = whole.Value
 		return e, err
 	}
-	mark := string(f.begin[:f.length])
+	mark := string(f.prefix[:f.length])
 	e.Value, err = s.recent.Get(ctx, id, mark, int64(f.size), func(ctx context.Context) ([]byte, error) {
-		return s.read(ctx, id, []byte(mark), f.kept)
+		return s.read(ctx, id, []byte(mark), f.storedBytes)
 	})
 	return e, err
 }
 
-// found is an entry on the server of which the beginning was read.
-type found struct {
+// entryPrefix is the beginning of an entry on the server.
+type entryPrefix struct {
 	head
-	begin []byte
-	kept  int64 // bytes of all of it
+	prefix      []byte
+	storedBytes int64 // bytes of the whole string
 }
 
-// find reads the beginning of an entry. The commands are no transaction, which a server without memory refuses whatever is
-// in it: an entry that is replaced between them does not pass for another, as its sum and its beginning are compared.
-func (s *Store) find(ctx context.Context, id string) (found, error) {
-	var f found
-	err := s.brief(ctx, func(ctx context.Context, server *redis.Client) error {
+// readPrefix reads the beginning of an entry. The commands are no transaction, as a server without memory refuses those. An entry that is
+// replaced between them is detected by its checksum and its prefix.
+func (s *Store) readPrefix(ctx context.Context, id string) (entryPrefix, error) {
+	var f entryPrefix
+	err := s.doSmall(ctx, func(ctx context.Context, server *redis.Client) error {
 		pipe := server.Pipeline()
-		begin, kept := pipe.GetRange(ctx, s.client.Key(id), 0, beginning-1), pipe.StrLen(ctx, s.client.Key(id))
+		prefix, length := pipe.GetRange(ctx, s.client.Key(id), 0, prefixBytes-1), pipe.StrLen(ctx, s.client.Key(id))
 		expires, clock := pipe.PExpireTime(ctx, s.client.Key(id)), pipe.Time(ctx)
 		sent := s.o.Now()
 		_, err := pipe.Exec(ctx)
-		came := s.o.Now()
+		received := s.o.Now()
 		if err != nil {
 			return err
 		}
-		if f.begin, err = begin.Bytes(); err != nil {
+		if f.prefix, err = prefix.Bytes(); err != nil {
 			return err
 		}
-		if f.head, err = readHead(f.begin); err != nil || expires.Val() < 0 {
+		if f.head, err = readHead(f.prefix); err != nil || expires.Val() < 0 {
 			return redis.Nil
 		}
-		f.kept = kept.Val()
-		shift := s.drift(clock.Val(), sent, came)
+		f.storedBytes = length.Val()
+		shift := s.drift(clock.Val(), sent, received)
 		f.Created, f.Expires = f.Created.Add(shift), time.UnixMilli(expires.Val().Milliseconds()).Add(shift)
 		return nil
 	})
 	if err != nil {
-		return found{}, err // the operation may still write to f
+		return entryPrefix{}, err // the operation may still write to f
 	}
 	return f, nil
 }
 
-// read reads the value of an entry that begins so, and has so many bytes.
-func (s *Store) read(ctx context.Context, id string, begin []byte, kept int64) ([]byte, error) {
-	done, err := s.carry(ctx, kept)
+// read reads the value of an entry by its prefix and size.
+func (s *Store) read(ctx context.Context, id string, prefix []byte, size int64) ([]byte, error) {
+	done, err := s.reserve(ctx, size)
 	if err != nil {
 		return nil, err
 	}
 	var whole []byte
-	err = s.do(ctx, kept, func(ctx context.Context, server *redis.Client) (err error) {
+	err = s.do(ctx, size, func(ctx context.Context, server *redis.Client) (err error) {
 		whole, err = server.Get(ctx, s.client.Key(id)).Bytes()
 		return err
 	}, done)
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(whole)) != kept || !bytes.HasPrefix(whole, begin) {
+	if int64(len(whole)) != size || !bytes.HasPrefix(whole, prefix) {
 		return nil, errReplaced
 	}
 	e, err := s.codec.decode(id, whole)
 	return e.Value, err
 }
 
-// carry waits until so many bytes may be on their way; done tells that they are not any more, which the operation on them
-// knows (see do): it may go on when its caller has left.
-func (s *Store) carry(ctx context.Context, n int64) (done func(), err error) {
-	if n <= beginning {
+// reserve waits until n bytes may be transferred. The operation on them calls done (see do), as it may continue after its caller has
+// left.
+func (s *Store) reserve(ctx context.Context, n int64) (done func(), err error) {
+	if n <= prefixBytes {
 		return func() {}, nil
 	}
-	n = min(n, maxCarried)
-	limited, cancel := context.WithTimeout(ctx, waits*s.o.Timeout)
+	n = min(n, maxTransferBytes)
+	limited, cancel := context.WithTimeout(ctx, transferWaits*s.o.Timeout)
 	defer cancel()
-	if err := s.carried.Acquire(limited, n); err != nil {
+	if err := s.transfers.Acquire(limited, n); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.New(fault.Busy, "Too many large results are being read from the result store or kept in it: try again in a few seconds.")
+		return nil, fault.New(fault.Busy,
+			"Too many large results are being read from the result store or kept in it: try again in a few seconds.")
 	}
-	return func() { s.carried.Release(n) }, nil
+	return func() { s.transfers.Release(n) }, nil
 }

@@ -165,7 +165,8 @@ func TestIndexProperty(t *testing.T) {
 				}
 				delete(newest, key)
 			default:
-				e := budget.Entry{Owner: rapid.SampledFrom([]string{"", "x", "x:2:", "y:1:abc"}).Draw(rt, "owner"), Created: time.Now(), Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
+				e := budget.Entry{Owner: rapid.SampledFrom([]string{"", "x", "x:2:", "y:1:abc"}).Draw(rt, "owner"), Created: time.Now(),
+					Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
 				if err := s.Put(t.Context(), key, e); fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > most/2-700 {
 					delete(newest, key) // more than half, and others have something
 					continue

@@ -195,7 +195,8 @@ func TestDamaged(t *testing.T) {
 				server.Set(key, d)
 				server.SetTTL(key, time.Minute)
 				e, err := s.Get(t.Context(), "k", nil)
-				if !errors.Is(err, budget.ErrNotFound) && (err != nil || string(e.Value) != strings.Repeat("abc", 20) || e.Owner != "o" || d[20:] != whole[20:]) {
+				if !errors.Is(err, budget.ErrNotFound) &&
+					(err != nil || string(e.Value) != strings.Repeat("abc", 20) || e.Owner != "o" || d[20:] != whole[20:]) {
 					t.Fatalf("of %q: %q of %q, %v", d, e.Value, e.Owner, err)
 				}
 			}

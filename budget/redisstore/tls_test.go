@@ -28,7 +28,8 @@ func certificate(t *testing.T, dir, host string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host}, IPAddresses: []net.IP{net.ParseIP(host)}, IsCA: true, BasicConstraintsValid: true}
+		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host}, IPAddresses: []net.IP{net.ParseIP(host)}, IsCA: true,
+		BasicConstraintsValid: true}
 	if template.IPAddresses[0] == nil {
 		template.IPAddresses = nil
 	}
@@ -56,7 +57,8 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	trusted := certificate(t, dir, "127.0.0.1")
 	port := redistest.FreePort(t)
-	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file", filepath.Join(dir, "key"), "--tls-auth-clients", "no")
+	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file",
+		filepath.Join(dir, "key"), "--tls-auth-clients", "no")
 	url := "rediss://127.0.0.1:" + port
 
 	s := open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted}})
@@ -77,7 +79,9 @@ func TestTLS(t *testing.T) {
 	}
 
 	unavailable(t, open(t, redisstore.Options{URL: url}), "not from an authority")
-	unavailable(t, open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted, ServerName: "elsewhere.example"}}), "for another host")
-	unavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.Address(), TLS: &tls.Config{RootCAs: trusted}, Timeout: 200 * time.Millisecond}), server.Address())
+	unavailable(t, open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted, ServerName: "elsewhere.example"}}),
+		"for another host")
+	unavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.Address(), TLS: &tls.Config{RootCAs: trusted},
+		Timeout: 200 * time.Millisecond}), server.Address())
 	unavailable(t, open(t, redisstore.Options{URL: "redis://127.0.0.1:" + port, Timeout: 200 * time.Millisecond}), port)
 }

@@ -1,4 +1,4 @@
-// Package storetest holds the tests that every driver of result stores passes.
+// Package storetest has the tests that every driver of result stores passes.
 package storetest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Run tests drivers that open gives. Every call must give a new and empty store of at least 64 MiB, on the real clock;
-// Run closes it. No test waits: what has expired is put with a time in the past.
+// Run tests the drivers that open returns. Every call must return a new, empty store of at least 64 MiB on the real clock; Run closes it.
+// No test waits: expired entries are stored with a time in the past.
 func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 	tests := []struct {
 		name string
@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 		{"large value", largeValue},
 		{"admitted", admitted},
 		{"read by many", readByMany},
-		{"parts", partsOfOwners},
+		{"shares", ownerShares},
 		{"concurrent use", concurrentUse},
 		{"concurrent use of one key", oneKey},
 		{"ended contexts", endedContexts},
@@ -54,10 +54,10 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 	}
 }
 
-// now is one time for all entries, so that two with the same content are equal.
+// now is the time of all entries, so that two with the same content are equal.
 var now = time.Now()
 
-// entry is a live entry.
+// entry returns a live entry.
 func entry(owner, value string) budget.Entry {
 	return budget.Entry{Owner: owner, Created: now, Expires: now.Add(time.Hour), Value: []byte(value)}
 }
@@ -69,8 +69,8 @@ func put(t *testing.T, d budget.Driver, key string, e budget.Entry) {
 	}
 }
 
-// holds checks that the store answers an entry, times to the millisecond.
-func holds(t *testing.T, d budget.Driver, key string, want budget.Entry) {
+// wantEntry checks that the store returns an entry, with times exact to the millisecond.
+func wantEntry(t *testing.T, d budget.Driver, key string, want budget.Entry) {
 	t.Helper()
 	got, err := d.Get(t.Context(), key, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func holds(t *testing.T, d budget.Driver, key string, want budget.Entry) {
 	}
 }
 
-func lacks(t *testing.T, d budget.Driver, key string) {
+func wantAbsent(t *testing.T, d budget.Driver, key string) {
 	t.Helper()
 	if e, err := d.Get(t.Context(), key, nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get(%.40q) = %.40q, %v, want ErrNotFound", key, e.Value, err)
@@ -93,59 +93,61 @@ func lacks(t *testing.T, d budget.Driver, key string) {
 }
 
 func roundTrip(t *testing.T, d budget.Driver) {
-	values := []string{"", "null", `"x"`, `{"b":1.10,"a":717897987691852588770249}`, `["\u00e9","é",` + strings.Repeat(" ", 5000) + `1]`, "not JSON \x00\xff"}
+	values := []string{"", "null", `"x"`, `{"b":1.10,"a":717897987691852588770249}`, `["\u00e9","é",` + strings.Repeat(" ", 5000) + `1]`,
+		"not JSON \x00\xff"}
 	for i, v := range values {
 		put(t, d, fmt.Sprint(i), entry(fmt.Sprint("owner", i), v))
 	}
 	for i, v := range values {
-		holds(t, d, fmt.Sprint(i), entry(fmt.Sprint("owner", i), v))
+		wantEntry(t, d, fmt.Sprint(i), entry(fmt.Sprint("owner", i), v))
 	}
 	noOwner := entry("", "1")
 	put(t, d, "no owner", noOwner)
-	holds(t, d, "no owner", noOwner)
+	wantEntry(t, d, "no owner", noOwner)
 	longest := entry(strings.Repeat("ö", 128), "1")
 	put(t, d, "long owner", longest)
-	holds(t, d, "long owner", longest)
+	wantEntry(t, d, "long owner", longest)
 }
 
 func anyKey(t *testing.T, d budget.Driver) {
-	keys := []string{"", ".", "..", "../escaped", "/etc/passwd", "a/b", `a\b`, "a\x00b", "CON", "é", "A", "a", "\xff", strings.Repeat("k", 10_000), "new-1.onecall", "*", "{hash}"}
+	keys := []string{"", ".", "..", "../escaped", "/etc/passwd", "a/b", `a\b`, "a\x00b", "CON", "é", "A", "a", "\xff",
+		strings.Repeat("k", 10_000), "new-1.onecall", "*", "{hash}"}
 	for i, k := range keys {
 		put(t, d, k, entry("o", fmt.Sprint(i)))
 	}
 	for i, k := range keys {
-		holds(t, d, k, entry("o", fmt.Sprint(i)))
+		wantEntry(t, d, k, entry("o", fmt.Sprint(i)))
 	}
 }
 
 func absent(t *testing.T, d budget.Driver) {
-	lacks(t, d, "nothing")
+	wantAbsent(t, d, "nothing")
 	if err := d.Touch(t.Context(), "nothing", time.Now().Add(time.Hour)); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Touch of an absent key: %v, want ErrNotFound", err)
 	}
 	if err := d.Delete(t.Context(), "nothing"); err != nil {
 		t.Errorf("Delete of an absent key: %v", err)
 	}
-	lacks(t, d, "nothing")
+	wantAbsent(t, d, "nothing")
 }
 
 func replaced(t *testing.T, d budget.Driver) {
 	put(t, d, "k", entry("first", strings.Repeat("1", 1000)))
 	put(t, d, "k", entry("second", "2"))
-	holds(t, d, "k", entry("second", "2"))
+	wantEntry(t, d, "k", entry("second", "2"))
 }
 
 func expired(t *testing.T, d budget.Driver) {
 	e := entry("o", "1")
 	e.Created, e.Expires = e.Created.Add(-2*time.Minute), e.Created.Add(-time.Minute)
 	put(t, d, "k", e)
-	lacks(t, d, "k")
+	wantAbsent(t, d, "k")
 	if err := d.Touch(t.Context(), "k", time.Now().Add(time.Hour)); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Touch of an expired key: %v, want ErrNotFound", err)
 	}
-	lacks(t, d, "k")
+	wantAbsent(t, d, "k")
 	put(t, d, "k", entry("o", "2"))
-	holds(t, d, "k", entry("o", "2"))
+	wantEntry(t, d, "k", entry("o", "2"))
 }
 
 func touched(t *testing.T, d budget.Driver) {
@@ -157,14 +159,14 @@ func touched(t *testing.T, d budget.Driver) {
 		if err := d.Touch(t.Context(), "k", e.Expires); err != nil {
 			t.Fatalf("Touch: %v", err)
 		}
-		holds(t, d, "k", e)
+		wantEntry(t, d, "k", e)
 	}
 	if err := d.Touch(t.Context(), "k", time.Now().Add(-time.Minute)); err != nil {
 		t.Fatalf("Touch to the past: %v", err)
 	}
-	lacks(t, d, "k")
+	wantAbsent(t, d, "k")
 	e.Expires = e.Created.Add(time.Hour)
-	holds(t, d, "other", e)
+	wantEntry(t, d, "other", e)
 }
 
 func deleted(t *testing.T, d budget.Driver) {
@@ -174,13 +176,12 @@ func deleted(t *testing.T, d budget.Driver) {
 		if err := d.Delete(t.Context(), "k"); err != nil {
 			t.Fatalf("Delete: %v", err)
 		}
-		lacks(t, d, "k")
+		wantAbsent(t, d, "k")
 	}
-	holds(t, d, "other", entry("o", "2"))
+	wantEntry(t, d, "other", entry("o", "2"))
 }
 
-// anotherBound checks that a driver that is used takes another bound: what it has stays where that is larger, and the oldest
-// goes where it is smaller.
+// anotherBound checks changes of the limit: nothing is removed if it grows, and the oldest results are removed if it shrinks.
 func anotherBound(t *testing.T, d budget.Driver) {
 	const size = 1 << 20
 	random := make([]byte, size) // cannot be compressed
@@ -249,10 +250,10 @@ func largeValue(t *testing.T, d budget.Driver) {
 	random := make([]byte, 8<<20)                    // cannot be compressed
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(random) // never fails
 	put(t, d, "random", entry("o", string(random)))
-	zeros := strings.Repeat("0", 32<<20) // can be compressed to almost nothing
+	zeros := strings.Repeat("0", 32<<20) // compresses to almost nothing
 	put(t, d, "zeros", entry("o", zeros))
-	holds(t, d, "random", entry("o", string(random)))
-	holds(t, d, "zeros", entry("o", zeros))
+	wantEntry(t, d, "random", entry("o", string(random)))
+	wantEntry(t, d, "zeros", entry("o", zeros))
 }
 
 func concurrentUse(t *testing.T, d budget.Driver) {
@@ -280,12 +281,12 @@ func concurrentUse(t *testing.T, d budget.Driver) {
 	}
 	users.Wait()
 	for user := range 8 {
-		lacks(t, d, fmt.Sprint(user, "-", 18))
-		holds(t, d, fmt.Sprint(user, "-", 19), entry(fmt.Sprint(user), strings.Repeat("19", 100*user)))
+		wantAbsent(t, d, fmt.Sprint(user, "-", 18))
+		wantEntry(t, d, fmt.Sprint(user, "-", 19), entry(fmt.Sprint(user), strings.Repeat("19", 100*user)))
 	}
 }
 
-// oneKey checks that a reader sees one of the entries that were put, whole, or none.
+// oneKey checks that readers see a whole entry, one of those that were stored, or none.
 func oneKey(t *testing.T, d budget.Driver) {
 	var users sync.WaitGroup
 	for user := range 4 {
@@ -330,7 +331,7 @@ func endedContexts(t *testing.T, d budget.Driver) {
 			}
 		}
 	}
-	holds(t, d, "k", entry("o", "1"))
+	wantEntry(t, d, "k", entry("o", "1"))
 }
 
 func closed(t *testing.T, d budget.Driver) {
@@ -347,7 +348,7 @@ func closed(t *testing.T, d budget.Driver) {
 	}
 }
 
-// operations does one of each kind, on the key k, and gives the errors.
+// operations calls every operation on the key k and returns the errors.
 func operations(ctx context.Context, d budget.Driver) map[string]error {
 	_, get := d.Get(ctx, "k", nil)
 	return map[string]error{

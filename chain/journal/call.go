@@ -7,37 +7,37 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Call is one call of a function that a run makes, with all its attempts.
+// Call is one call of a function in a run, with all its attempts.
 type Call struct {
-	Place    string
-	Function string
-	Effect   string // write or destroy; "" reads
-	Guessed  bool   // nobody declared the effect
-	Args     []byte // as they are sent
-	Shown    []byte // as people may see them, kept if Values says so
-	Undoes   int    // the number of the event whose call it takes back; 0: none
-	Approval string // as what it was approved; "": it needed no approval
+	StepPath      string
+	Function      string
+	Effect        string // write or destroy; "": it reads
+	EffectAssumed bool   // the function does not declare its effect
+	Args          []byte // as sent
+	Shown         []byte // Args for people; stored if Values says so
+	Undoes        int    // the number of the event whose call it undoes; 0: none
+	Approval      string // the name of its approval; "": it needed none
 
-	// KeyFor is how long a service knows the idempotency key that the call has; below 0: for ever, 0: it has none.
+	// KeyFor is how long a service knows the idempotency key of the call; negative: forever, 0: the call has none.
 	KeyFor time.Duration
 
-	run      *Run
-	mac      mac
-	ordinal  int
-	numbered bool // mac and ordinal are known of a read of a run that is not resumed
-	attempt  int
-	undone   int   // how often it was taken back before
-	n        int   // of the event that tells that it began
-	keyUntil int64 // counted from when it was sent first; 0: it was not
-	started  time.Time
-	previous *PastCall // the same call as it was made before the run was resumed; nil: it was not
+	run         *Run
+	mac         mac
+	ordinal     int
+	numbered    bool // mac and ordinal of a read are known although the run is not resumed
+	attempts    int
+	timesUndone int   // before this call
+	startEvent  int   // the number of the event that it began with
+	keyUntil    int64 // counted from when it was sent first; 0: it was not
+	started     time.Time
+	previous    *PastCall // the same call before the run was resumed; nil: none
 }
 
-// Prepare finds out which of the run's equal calls this is.
+// Prepare finds which of the run's equal calls this is.
 func (r *Run) Prepare(c *Call) {
 	c.run = r
 	if c.Effect == "" && r.past == nil {
-		return // it is found out when the call is written
+		return // determined when the call is written
 	}
 	c.mac = mac(r.macOf(c.Function, c.Args))
 	if c.Undoes != 0 { // no call of the chain equals it
@@ -45,15 +45,15 @@ func (r *Run) Prepare(c *Call) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.ordinal = r.ordinal(c.mac)
+	c.ordinal = r.nextOrdinal(c.mac)
 	if r.past != nil {
 		if c.previous = r.past.call(c.mac, c.ordinal); c.previous != nil {
-			c.undone = c.previous.undone
+			c.timesUndone = c.previous.timesUndone
 		}
 	}
 }
 
-func (r *Run) ordinal(m mac) int {
+func (r *Run) nextOrdinal(m mac) int {
 	if r.ordinals == nil {
 		r.ordinals = map[mac]int{}
 	}
@@ -69,29 +69,29 @@ func (r *Run) macOf(function string, args []byte) []byte {
 	return r.j.MAC([]byte(function), args)
 }
 
-// Previous is the same call as it was made before the run was resumed; nil: it was not.
+// Previous returns the same call as it was made before the run was resumed, or nil.
 func (c *Call) Previous() *PastCall { return c.previous }
 
-// Ordinal is the call's place among the run's calls with equal arguments, from 0.
+// Ordinal is the index of the call among the run's calls with equal arguments.
 func (c *Call) Ordinal() int { return c.ordinal }
 
-// Approved reports whether a call may be made that needs approval, and that was not made since it was.
+// Approved reports whether an approval with this name exists and was not used yet.
 func (r *Run) Approved(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.past.approved[name]
 }
 
-// IdempotencyKey is the same for each attempt at this call in this run, and no other call has it; "": it has none.
+// IdempotencyKey is the same for each attempt at this call in this run, and different for any other call; "": none.
 func (c *Call) IdempotencyKey() string {
 	if c.KeyFor == 0 {
 		return ""
 	}
-	return c.run.j.idempotencyKey(c.run.row.ID, c.mac, c.ordinal, c.undone)
+	return c.run.j.idempotencyKey(c.run.row.ID, c.mac, c.ordinal, c.timesUndone)
 }
 
-// Begin tells that a call, or a further attempt at it, is about to be made. Of one that writes, it returns when that is
-// durable; an error means that the call must not be made.
+// Begin records that a call, or a further attempt at it, is about to be made. For a write, it returns when that is durable; after an
+// error the call must not be made.
 func (c *Call) Begin() error {
 	c.started = time.Now()
 	if c.Effect == "" {
@@ -100,11 +100,12 @@ func (c *Call) Begin() error {
 	r := c.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken != nil {
-		return r.broken
+	if r.failure != nil {
+		return r.failure
 	}
-	e := Event{Kind: Began, Place: c.Place, Function: c.Function, Effect: c.Effect, Guessed: c.Guessed, MAC: c.mac[:], Ordinal: c.ordinal,
-		Attempt: c.attempt, Undoes: c.Undoes, Key: c.IdempotencyKey()}
+	e := Event{Kind: Began, StepPath: c.StepPath, Function: c.Function, Effect: c.Effect, EffectAssumed: c.EffectAssumed, MAC: c.mac[:],
+		Ordinal: c.ordinal,
+		Attempt: c.attempts, Undoes: c.Undoes, Key: c.IdempotencyKey()}
 	if c.Approval != "" {
 		e.Approvals = []string{c.Approval}
 	}
@@ -120,81 +121,82 @@ func (c *Call) Begin() error {
 		}
 		e.KeyUntil = c.keyUntil
 	}
-	c.n = r.add(e)
-	c.attempt++
+	c.startEvent = r.appendEvent(e)
+	c.attempts++
 	r.row.Calls++
 	r.row.Writes++
-	return r.await(r.segment(false))
+	return r.awaitWrite(r.takeSegment(false))
 }
 
-// End tells how a call, or an attempt at it, ended. Of one that writes it returns when that is durable; an error means that the
-// journal goes on to say that nobody knows.
+// End records how a call, or an attempt at it, ended. For a write, it returns when that is durable; after an error the outcome stays
+// unknown in the journal.
 func (c *Call) End(e *Event) error {
-	r, own, now := c.run, *e, time.Now()
+	r, event, now := c.run, *e, time.Now()
 	took := now.Sub(c.started)
-	own.At, own.Took, own.Bytes = r.began.Add(now.Sub(r.began)).UnixMicro(), took.Microseconds(), len(e.Result)
+	event.At, event.Took, event.Bytes = r.resumedAt.Add(now.Sub(r.resumedAt)).UnixMicro(), took.Microseconds(), len(e.Result)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count(c.Function, took, e.Code != "")
+	r.countCall(c.Function, took, e.Code != "")
 	if c.Effect != "" {
-		own.Kind, own.Of = Ended, c.n
-		r.add(own)
-		w := r.segment(false)
-		err := r.await(w)
+		event.Kind, event.Of = Ended, c.startEvent
+		r.appendEvent(event)
+		w := r.takeSegment(false)
+		err := r.awaitWrite(w)
 		if err != nil {
-			r.j.late(w)
+			r.j.retryLater(w)
 		}
 		return err
 	}
 	r.row.Calls++
-	own.Kind, own.Place, own.Function, own.Outcome = Read, c.Place, c.Function, ""
-	if e.Code != "" && r.past == nil && c.attempt == 0 { // it may be tried again: that is no other call
-		r.number()
+	event.Kind, event.StepPath, event.Function, event.Outcome = Read, c.StepPath, c.Function, ""
+	if e.Code != "" && r.past == nil && c.attempts == 0 { // a retry is the same call
+		r.numberReads()
 		c.mac = mac(r.macOf(c.Function, c.Args))
-		c.ordinal, c.numbered = r.ordinal(c.mac), true
+		c.ordinal, c.numbered = r.nextOrdinal(c.mac), true
 	}
 	if r.past != nil || c.numbered {
-		own.MAC, own.Ordinal, own.Attempt = c.mac[:], c.ordinal, c.attempt
+		event.MAC, event.Ordinal, event.Attempt = c.mac[:], c.ordinal, c.attempts
 	}
-	c.attempt++
+	c.attempts++
 	if r.Values() {
-		own.Args = c.Shown
+		event.Args = c.Shown
 	}
-	if r.stored += len(own.Result) + len(own.Args); !r.writes && r.pending+len(own.Result)+len(own.Args) > maxPending || r.stored > maxStored {
-		own.Result, own.Args = nil, nil // a resume reads it again
+	size := len(event.Result) + len(event.Args)
+	if r.storedBytes += size; !r.writes && r.pendingBytes+size > maxPending || r.storedBytes > maxStored {
+		event.Result, event.Args = nil, nil // a resume reads it again
 	}
-	if own.MAC == nil {
-		own.sent = c.Args
-		r.pending += len(c.Args)
+	if event.MAC == nil {
+		event.readArgs = c.Args
+		r.pendingBytes += len(c.Args)
 	}
-	c.n = r.add(own)
-	if r.pending <= maxPending && len(r.events) < maxEvents {
+	c.startEvent = r.appendEvent(event)
+	if r.pendingBytes <= maxPending && len(r.events) < maxEvents {
 		return nil
 	}
-	if r.writes && r.broken == nil { // what was read before a write is durable before it
-		return r.await(r.segment(false))
+	if r.writes && r.failure == nil { // reads become durable before the next write
+		return r.awaitWrite(r.takeSegment(false))
 	}
 	if !r.writes && len(r.events) >= maxEvents {
-		_ = r.j.put(r.segment(false))
+		_ = r.j.enqueue(r.takeSegment(false))
 	}
-	r.number()
+	r.numberReads()
 	return nil
 }
 
-// StoodIn tells that something else stands in for the failure of the call.
-func (c *Call) StoodIn() {
+// RecordDefault records that another value replaced the failure of the call.
+func (c *Call) RecordDefault() {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	if c.n > 0 {
-		c.run.add(Event{Kind: StoodIn, Of: c.n})
+	if c.startEvent > 0 {
+		c.run.appendEvent(Event{Kind: Defaulted, Of: c.startEvent})
 	}
 }
 
-// Take tells that the call is the one that was made before. reuse: it is not made again.
-func (c *Call) Take(reuse bool) {
+// MatchPrevious records that the call is the one that was made before. reuse: its result is reused.
+func (c *Call) MatchPrevious(reuse bool) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	c.run.take(c.previous, c.Place)
+	c.run.match(c.previous, c.StepPath)
 	if reuse {
 		c.run.row.Reused++
 	}

@@ -5,27 +5,31 @@ import (
 	"time"
 )
 
-// Day sums up one day (UTC) of what one caller did by one chain, or by one function in it. It holds no arguments.
+// Day sums up one day (UTC) of one caller, by chain and by function. It has no arguments.
 type Day struct {
 	Day      string `json:"day"` // 2006-01-02
 	Caller   string `json:"caller"`
-	Chain    string `json:"chain"`    // its name; "" has none, OtherChains where there are too many
-	Function string `json:"function"` // "": of whole runs
+	Chain    string `json:"chain"`    // its name; "": none, or OtherChains if there are too many
+	Function string `json:"function"` // "": whole runs
 
 	Count    int64 `json:"count"`    // calls, or runs
-	Failures int64 `json:"failures"` // of these
-	Calls    int64 `json:"calls"`    // of runs: calls made in them
+	Failures int64 `json:"failures"` // of Count
+	Calls    int64 `json:"calls"`    // of runs: their calls
 	Tokens   int64 `json:"tokens"`   // of runs: of their answers
-	Kept     int64 `json:"kept"`     // of runs: of results that no answer held
-	Times    Times `json:"times"`    // of each
+	Kept     int64 `json:"kept"`     // of runs: of results that are in no answer
+	Times    Times `json:"times"`    // of each call or run
 }
 
-// DayOf is the day of a time.
+// DayOf returns the day of a time.
 func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Add adds the sums of another of the same day, caller, chain and function.
+// Add adds another sum of the same day, caller, chain and function.
 func (d *Day) Add(o *Day) {
-	d.Count, d.Failures, d.Calls, d.Tokens, d.Kept = d.Count+o.Count, d.Failures+o.Failures, d.Calls+o.Calls, d.Tokens+o.Tokens, d.Kept+o.Kept
+	d.Count += o.Count
+	d.Failures += o.Failures
+	d.Calls += o.Calls
+	d.Tokens += o.Tokens
+	d.Kept += o.Kept
 	for bucket, n := range o.Times {
 		if d.Times == nil {
 			d.Times = Times{}
@@ -34,8 +38,8 @@ func (d *Day) Add(o *Day) {
 	}
 }
 
-// Times counts durations by buckets, each 1/8 wider than the one before it: a quantile is off by 6 % at the most. Bucket 0
-// is up to a microsecond.
+// Times counts durations in buckets. Each is 1/8 wider than the one before it, so a quantile is off by at most 6 %. Bucket 0 is up to a
+// microsecond.
 type Times map[int]int64
 
 const bucketRatio = 1.125
@@ -50,7 +54,7 @@ func bucketOf(d time.Duration) int {
 	return int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond)) / math.Log(bucketRatio)))
 }
 
-// Quantile is the duration that a part q (0 to 1) of all does not pass; 0 where there are none.
+// Quantile returns the duration that a fraction q (0 to 1) of all durations does not exceed, or 0 if there are none.
 func (t Times) Quantile(q float64) time.Duration {
 	total, highest := int64(0), 0
 	for bucket, n := range t {

@@ -1,9 +1,9 @@
-// Package journal remembers what runs do while they do it: which calls began, which ended and how. A chain that failed goes on from
-// there without making a call twice that was made, and what was written can be told, approved and undone.
+// Package journal records what runs do while they do it: which calls began, which ended, and how. A failed chain can then be resumed
+// without repeating its calls, and what it wrote can be shown, approved and undone.
 //
-// A Journal is what an engine writes through and what reads runs again. It numbers events, seals what is secret in them, and
-// puts many runs' events into one transaction. A Driver keeps what it writes: Memory, or a database (package sqljournal).
+// An engine writes through a Journal, which also reads runs again. It numbers events, encrypts what is secret in them, and puts the
+// events of many runs into one transaction. A Driver stores them: Memory, or a database (package sqljournal).
 //
-// A run's row says who ran what, and how it ended. Its segments hold its events, in the order of their numbers, never of
-// time. What a resume, an undo or a save needs (the chain, arguments, results) is encrypted in them.
+// The row of a run says who ran what, and how it ended. Its segments have its events in the order of their numbers, not of time. What a
+// resume, an undo or a save needs (the chain, arguments, results) is encrypted.
 package journal

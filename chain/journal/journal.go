@@ -14,56 +14,56 @@ const (
 	keepDays    = 90 * 24 * time.Hour // of sums
 )
 
-// Bounds of what waits to be written behind; what passes them is lost, which only statistics and resumes of reads notice.
+// Bounds of the queue of writes that nobody waits for. Writes beyond them are lost, which affects only statistics and resumes of reads.
 const (
-	maxBehind      = 4096 // writes
-	maxBehindBytes = 32 << 20
-	behindDelay    = 100 * time.Millisecond // at most until it is written
-	expireEvery    = time.Minute
-	missedEvery    = time.Second
-	maxMissed      = 10_000
+	maxQueue      = 4096 // writes
+	maxQueueBytes = 32 << 20
+	queueDelay    = 100 * time.Millisecond // until queued writes are written
+	expireEvery   = time.Minute
+	retryEvery    = time.Second
+	maxRetries    = 10_000
 )
 
-// Options says how a Journal keeps runs. The zero value of each field is its default.
+// Options configures a Journal. The zero value of each field means its default.
 type Options struct {
-	// Key is the secret under which arguments are told apart and results are encrypted, at least 32 bytes. Journals that share a
-	// driver's database need the same. nil: a random one, for a driver that forgets all at its end.
+	// Key is the secret that authenticates arguments and encrypts results, at least 32 bytes. Journals that share a database need the
+	// same key. nil: a random one, for a driver that does not outlive the process.
 	Key  []byte
-	Keep time.Duration // how long a run is kept after the last it did; 0: 24 hours
-	// Values keeps arguments (Call.Shown) and results for as long as the run, for people to look at; else results of runs that ended well
-	// go at once, and arguments are not kept.
+	Keep time.Duration // after the last activity of a run; 0: 24 hours
+	// Values stores arguments (Call.Shown) and results for as long as the run, for people to look at. Otherwise the results of successful
+	// runs are dropped at their end, and arguments are not stored.
 	Values bool
-	// Estimate estimates the tokens of a result; nil: the tokens of results are not told.
+	// Estimate estimates the tokens of a result; nil: they are not recorded.
 	Estimate func(result []byte) int
-	// Warn is told once when the driver begins to fail, and of what is lost then; nil: nobody is.
+	// Warn is called when the driver begins to fail, and when writes are lost then; nil: not called.
 	Warn func(error)
 }
 
-// Journal writes what runs do through a Driver. Its methods may be called by many goroutines at once.
+// Journal records runs through a Driver. It is safe for concurrent use.
 type Journal struct {
 	o      Options
 	driver Driver
 	keys   *keys
 	names  chainNames // in the sums
 
-	wake chan struct{} // holds one where something waits that has not been looked at
+	wake chan struct{} // has an element if the queue has changed
 	done chan struct{}
 
-	expired chan struct{} // closed when nothing expires any more
+	expireDone chan struct{} // closed when expireLoop has returned
 
-	mu      sync.Mutex
-	waiting []*write
-	missed  []*write // that tell how calls ended, and could not be written so far
-	urgent  bool     // somebody waits for one of them
-	bytes   int      // of those that nobody waits for
-	closed  bool
-	ailing  error     // why the last write failed, which Warn was told; nil: it did not
-	failed  time.Time // when it failed
+	mu          sync.Mutex
+	queue       []*queuedWrite
+	retries     []*queuedWrite // ends of calls that could not be written so far
+	urgent      bool           // somebody waits for a write of queue
+	queuedBytes int            // of those that nobody waits for
+	closed      bool
+	lastFailure error // of the last write; nil: it succeeded
+	failedAt    time.Time
 }
 
-// New makes a journal over a driver, which it closes at its end. It fails if the key is too short.
+// New returns a journal that owns the driver. It fails if the key is too short.
 func New(d Driver, o *Options) (*Journal, error) {
-	j := &Journal{driver: d, wake: make(chan struct{}, 1), done: make(chan struct{}), expired: make(chan struct{})}
+	j := &Journal{driver: d, wake: make(chan struct{}, 1), done: make(chan struct{}), expireDone: make(chan struct{})}
 	if o != nil {
 		j.o = *o
 	}
@@ -77,13 +77,12 @@ func New(d Driver, o *Options) (*Journal, error) {
 	if j.keys, err = newKeys(j.o.Key); err != nil {
 		return nil, err
 	}
-	go j.work()
-	go j.expire()
+	go j.writeLoop()
+	go j.expireLoop()
 	return j, nil
 }
 
-// Close writes what waits to be written, gives back the leases of runs and closes the driver. Runs that are under way
-// cannot write any more.
+// Close writes what is queued, releases the leases and closes the driver. Runs under way cannot be recorded any more.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -92,83 +91,83 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	j.mu.Unlock()
-	j.rouse()
+	j.wakeWriter()
 	<-j.done
-	<-j.expired
-	j.catchUp()
+	<-j.expireDone
+	j.retry()
 	return j.driver.Close()
 }
 
-// rouse has the worker look at what waits.
-func (j *Journal) rouse() {
+// wakeWriter makes writeLoop look at the queue.
+func (j *Journal) wakeWriter() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write is a change that waits for its transaction.
-type write struct {
+// queuedWrite is a write that waits for its transaction.
+type queuedWrite struct {
 	Write
-	prepare func(*Write) // makes the segment, off the way of the run; nil: it is made
-	size    int
-	must    bool       // it is tried again if it fails
-	empty   bool       // it only waits for those before it
-	result  chan error // nil: nobody waits
+	prepare   func(*Write) // builds the segment, outside of the run; nil: it is built
+	size      int
+	retryable bool       // retried if it fails
+	isBarrier bool       // writes nothing, and is done when those before it are
+	done      chan error // nil: nobody waits
 }
 
 var errClosed = errors.New("journal: it is closed")
 
-// ErrTaken tells that somebody else has taken the run over: nothing more can be written of it from here.
-var ErrTaken = errors.New("journal: somebody else has taken this run over")
+// ErrTaken reports that another process has taken over the run, which cannot be written from here any more.
+var ErrTaken = errors.New("journal: another process has taken over this run")
 
-// put hands a write to the next transaction; a write that nobody waits for is lost where too many wait.
-func (j *Journal) put(w *write) error {
+// enqueue adds a write to the next transaction. If the queue is full, a write that nobody waits for is lost.
+func (j *Journal) enqueue(w *queuedWrite) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return errClosed
 	}
-	if w.result == nil && !w.must {
-		if j.bytes+w.size > maxBehindBytes || len(j.waiting) >= maxBehind {
-			return errLost
+	if w.done == nil && !w.retryable {
+		if j.queuedBytes+w.size > maxQueueBytes || len(j.queue) >= maxQueue {
+			return errQueueFull
 		}
-		j.bytes += w.size
+		j.queuedBytes += w.size
 	}
-	j.waiting, j.urgent = append(j.waiting, w), j.urgent || w.result != nil
-	j.rouse()
+	j.queue, j.urgent = append(j.queue, w), j.urgent || w.done != nil
+	j.wakeWriter()
 	return nil
 }
 
-var errLost = errors.New("journal: too much waits to be written: runs of reads are not remembered for a while")
+var errQueueFull = errors.New("journal: too much waits to be written: runs of reads are not remembered for a while")
 
-// behind writes some time later.
-func (j *Journal) behind(w *write) {
-	if err := j.put(w); err != nil {
-		j.ails(err)
+// enqueueOrReport enqueues a write that nobody waits for.
+func (j *Journal) enqueueOrReport(w *queuedWrite) {
+	if err := j.enqueue(w); err != nil {
+		j.reportFailure(err)
 	}
 }
 
-// work carries out what waits, as much as there is in one transaction, until the journal is closed.
-func (j *Journal) work() {
+// writeLoop writes the queue until the journal is closed.
+func (j *Journal) writeLoop() {
 	defer close(j.done)
-	missed := time.NewTicker(missedEvery)
+	missed := time.NewTicker(retryEvery)
 	defer missed.Stop()
 	for {
 		select {
 		case <-j.wake:
-			if !j.takeAll() {
+			if !j.writeQueue() {
 				return
 			}
 		case <-missed.C:
-			j.catchUp()
+			j.retry()
 		}
 	}
 }
 
-// expire forgets what has expired, now and then, beside what is written.
-func (j *Journal) expire() {
-	defer close(j.expired)
+// expireLoop removes what has expired, from time to time.
+func (j *Journal) expireLoop() {
+	defer close(j.expireDone)
 	tick := time.NewTicker(min(expireEvery, max(j.o.Keep/4, time.Second)))
 	defer tick.Stop()
 	for {
@@ -176,32 +175,33 @@ func (j *Journal) expire() {
 		case <-j.done:
 			return
 		case <-tick.C:
-			j.forget()
+			j.removeExpired()
 		}
 	}
 }
 
-func (j *Journal) forget() {
+func (j *Journal) removeExpired() {
 	now := time.Now()
 	if err := j.driver.Expire(context.Background(), now, now.Add(-keepDays)); err != nil {
-		j.ails(err)
+		j.reportFailure(err)
 	}
 }
 
-// takeAll writes all that waits; false: the journal is closed. While nobody waits for any of it, more may come for a while.
-func (j *Journal) takeAll() (goesOn bool) {
-	delay := time.NewTimer(behindDelay)
+// writeQueue writes what is queued, and reports whether the journal is open. As long as nobody waits for a write, it lets more writes
+// gather for a while.
+func (j *Journal) writeQueue() (open bool) {
+	delay := time.NewTimer(queueDelay)
 	defer delay.Stop()
 	for {
 		j.mu.Lock()
-		list, urgent, closed := j.waiting, j.urgent, j.closed
-		if urgent || closed || len(list) >= maxBatch {
-			j.waiting, j.urgent = nil, false
+		queue, urgent, closed := j.queue, j.urgent, j.closed
+		if urgent || closed || len(queue) >= maxBatch {
+			j.queue, j.urgent = nil, false
 		}
 		j.mu.Unlock()
-		if urgent || closed || len(list) >= maxBatch {
-			for part := range slices.Chunk(list, maxBatch) {
-				j.commit(part)
+		if urgent || closed || len(queue) >= maxBatch {
+			for batch := range slices.Chunk(queue, maxBatch) {
+				j.commitBatch(batch)
 			}
 			return !closed
 		}
@@ -218,123 +218,123 @@ func (j *Journal) takeAll() (goesOn bool) {
 // maxBatch bounds the writes of a transaction.
 const maxBatch = 512
 
-// commit carries out writes, and tells those who wait.
-func (j *Journal) commit(list []*write) {
+// commitBatch carries out writes and notifies those who wait for them.
+func (j *Journal) commitBatch(list []*queuedWrite) {
 	if len(list) == 0 {
 		return
 	}
 	batch := make([]Write, 0, len(list))
-	told := make([]*write, 0, len(list))
+	pending := make([]*queuedWrite, 0, len(list))
 	for _, w := range list {
-		if w.empty {
-			defer j.tell(w, nil)
+		if w.isBarrier {
+			defer j.finishWrite(w, nil)
 			continue
 		}
 		if w.prepare != nil {
 			w.prepare(&w.Write)
-			w.prepare = nil // it is made
+			w.prepare = nil // it is built
 		}
-		batch, told = append(batch, w.Write), append(told, w)
+		batch, pending = append(batch, w.Write), append(pending, w)
 	}
 	if len(batch) == 0 {
 		return
 	}
 	refused, err := j.driver.Write(context.Background(), batch)
-	for i, w := range told {
+	for i, w := range pending {
 		switch {
 		case err != nil:
-			j.tell(w, err)
+			j.finishWrite(w, err)
 		case refused[i]:
-			j.tell(w, ErrTaken)
+			j.finishWrite(w, ErrTaken)
 		default:
-			j.tell(w, nil)
+			j.finishWrite(w, nil)
 		}
 	}
 	if err != nil {
-		j.ails(err)
+		j.reportFailure(err)
 		return
 	}
 	j.mu.Lock()
-	j.ailing = nil
+	j.lastFailure = nil
 	j.mu.Unlock()
 }
 
-func (j *Journal) tell(w *write, err error) {
-	if w.result != nil {
-		w.result <- err
+func (j *Journal) finishWrite(w *queuedWrite, err error) {
+	if w.done != nil {
+		w.done <- err
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !w.must {
-		j.bytes -= w.size
+	if !w.retryable {
+		j.queuedBytes -= w.size
 	} else if err != nil && !errors.Is(err, ErrTaken) {
-		j.missed = append(j.missed, w)
+		j.retries = append(j.retries, w)
 	}
 }
 
-// ails warns of a failure, unless the last write failed too.
-func (j *Journal) ails(err error) {
+// reportFailure warns of a failure, unless the write before failed too.
+func (j *Journal) reportFailure(err error) {
 	j.mu.Lock()
-	known := j.ailing != nil
-	j.ailing, j.failed = err, time.Now()
+	known := j.lastFailure != nil
+	j.lastFailure, j.failedAt = err, time.Now()
 	j.mu.Unlock()
 	if !known {
 		j.o.Warn(err)
 	}
 }
 
-// ailsFor is how long a write that failed counts: where there is room for little, less is written well.
-const ailsFor = 10 * time.Second
+// failureCounts is how long Check reports a failed write: on a full disk, small writes still succeed.
+const failureCounts = 10 * time.Second
 
 // Check reports why the journal cannot be written now, or could not a moment ago; nil: it can.
 func (j *Journal) Check(ctx context.Context) error {
 	j.mu.Lock()
-	ailing, failed := j.ailing, j.failed
+	ailing, failed := j.lastFailure, j.failedAt
 	j.mu.Unlock()
-	if ailing != nil && time.Since(failed) < ailsFor {
+	if ailing != nil && time.Since(failed) < failureCounts {
 		return ailing
 	}
 	return j.driver.Check(ctx)
 }
 
-// late writes how calls ended that could not be written at their time, as soon as it can be.
-func (j *Journal) late(w *write) {
-	own := &write{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
+// retryLater keeps the end of a call that could not be written, to write it as soon as possible.
+func (j *Journal) retryLater(w *queuedWrite) {
+	retry := &queuedWrite{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.missed) < maxMissed {
-		j.missed = append(j.missed, own)
+	if len(j.retries) < maxRetries {
+		j.retries = append(j.retries, retry)
 	}
 }
 
-// catchUp tries again to write what was missed.
-func (j *Journal) catchUp() {
+// retry tries again to write what could not be written.
+func (j *Journal) retry() {
 	j.mu.Lock()
-	list := j.missed
-	j.missed = nil
+	list := j.retries
+	j.retries = nil
 	j.mu.Unlock()
 	for i, w := range list {
 		if w.Segment == nil && w.prepare != nil {
-			own := w.Write
-			w.prepare(&own)
-			w.Segment = own.Segment
+			prepared := w.Write
+			w.prepare(&prepared)
+			w.Segment = prepared.Segment
 		}
 		if _, err := j.driver.Write(context.Background(), []Write{w.Write}); err != nil {
 			j.mu.Lock()
-			j.missed = slices.Concat(list[i+1:], list[i:i+1], j.missed) // one that always fails keeps no other back
+			j.retries = slices.Concat(list[i+1:], list[i:i+1], j.retries) // a write that always fails must not block the others
 			j.mu.Unlock()
 			return
 		}
 	}
 }
 
-// catch writes what waits to be written.
-func (j *Journal) catch() {
-	w := &write{result: make(chan error, 1), empty: true}
-	if j.put(w) == nil {
-		if err := <-w.result; err != nil {
-			j.ails(err)
+// flush writes what is queued.
+func (j *Journal) flush() {
+	w := &queuedWrite{done: make(chan error, 1), isBarrier: true}
+	if j.enqueue(w) == nil {
+		if err := <-w.done; err != nil {
+			j.reportFailure(err)
 		}
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"time"
 )
 
-// LeastKey is the least length of Options.Key, in bytes.
+// LeastKey is the minimum length of Options.Key, in bytes.
 const LeastKey = 32
 
-// keys are what is made of the journal's key: each use has its own.
+// keys are derived from the journal's key, one for each use.
 type keys struct {
-	mac  sync.Pool // of *macer
+	mac  sync.Pool // of *hasher
 	seal cipher.AEAD
 }
 
 func newKeys(secret []byte) (*keys, error) {
 	if len(secret) == 0 {
 		secret = make([]byte, LeastKey)
-		_, _ = rand.Read(secret) // it never fails
+		_, _ = rand.Read(secret) // never fails
 	}
 	if len(secret) < LeastKey {
 		return nil, fmt.Errorf("journal: the key has %d bytes, and needs %d at least", len(secret), LeastKey)
@@ -52,67 +52,67 @@ func newKeys(secret []byte) (*keys, error) {
 	if k.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
-	k.mac.New = func() any { return &macer{hash: hmac.New(sha256.New, macKey)} }
+	k.mac.New = func() any { return &hasher{hash: hmac.New(sha256.New, macKey)} }
 	return k, nil
 }
 
 // macSize is the length of a MAC in bytes.
 const macSize = 16
 
-// MAC is an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It tells texts apart, and tells nobody
-// without the key anything of them.
+// MAC is an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It identifies texts and reveals nothing of them
+// without the key.
 func (j *Journal) MAC(texts ...[]byte) []byte {
-	m := j.keys.mac.Get().(*macer)
+	m := j.keys.mac.Get().(*hasher)
 	defer j.keys.mac.Put(m)
 	m.hash.Reset()
 	for _, text := range texts {
-		m.room = binary.BigEndian.AppendUint64(m.room[:0], uint64(len(text)))
-		m.hash.Write(m.room)
+		m.buf = binary.BigEndian.AppendUint64(m.buf[:0], uint64(len(text)))
+		m.hash.Write(m.buf)
 		m.hash.Write(text)
 	}
-	m.room = m.hash.Sum(m.room[:0])
-	return slices.Clone(m.room[:macSize])
+	m.buf = m.hash.Sum(m.buf[:0])
+	return slices.Clone(m.buf[:macSize])
 }
 
-// macer is a hash, and room for what is written and read of it.
-type macer struct {
+// hasher is a hash with a buffer for its input and output.
+type hasher struct {
 	hash hash.Hash
-	room []byte
+	buf  []byte
 }
 
-// place is what a sealed text is bound to: it opens nowhere else.
-func place(run string, s *Segment, what string) []byte {
+// sealContext is the additional data of an encrypted text, which cannot be decrypted in any other place.
+func sealContext(run string, s *Segment, what string) []byte {
 	return fmt.Appendf(nil, "%s %d %d %s", run, s.Lease, s.First, what)
 }
 
-func (k *keys) close(plain []byte, at []byte) []byte {
+func (k *keys) sealText(plain []byte, at []byte) []byte {
 	if len(plain) == 0 {
 		return nil
 	}
 	return k.seal.Seal(nil, nil, plain, at)
 }
 
-// ErrUnreadable tells that what a run has done cannot be read.
+// ErrUnreadable reports that a run cannot be decrypted or decoded.
 var ErrUnreadable = errors.New("journal: the run cannot be read")
 
-var errSealed = fmt.Errorf("%w: the journal's key is another one, or the journal was changed", ErrUnreadable)
+var errWrongKey = fmt.Errorf("%w: the journal's key is another one, or the journal was changed", ErrUnreadable)
 
-func (k *keys) open(sealed []byte, at []byte) ([]byte, error) {
+func (k *keys) openText(sealed []byte, at []byte) ([]byte, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
 	plain, err := k.seal.Open(nil, nil, sealed, at)
 	if err != nil {
-		return nil, errSealed
+		return nil, errWrongKey
 	}
 	return plain, nil
 }
 
-// IDPrefix is how the id of each run begins.
+// IDPrefix begins the id of each run.
 const IDPrefix = "run_"
 
-// newID is an id that nobody can guess, in lower case: 20 bits of the time in seconds, and 108 random bits. Runs of about the same time are
-// neighbors in an index by id, so that a transaction writes few of its pages.
+// newID returns an id that cannot be guessed, in lower case: 20 bits of the time in seconds and 108 random bits. Runs of about the same
+// time are neighbors in an index by id, so that a transaction writes few pages of it.
 func newID(now time.Time) string {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -123,8 +123,8 @@ func newID(now time.Time) string {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// idempotencyKey names one call of a run to a service. One that was taken back is another when it is made again: the service would answer as it
-// did, and do nothing.
+// idempotencyKey identifies one call of a run to a service. A call that was undone gets another key when it is made again: with the same
+// one the service would repeat its answer and do nothing.
 func (j *Journal) idempotencyKey(run string, m mac, ordinal, undone int) string {
 	var n [8]byte
 	binary.BigEndian.PutUint32(n[:], uint32(undone))

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// maxMemory bounds, in bytes, what Memory keeps: ended runs go first, the oldest of them before the others.
+// maxMemory bounds, in bytes, what Memory stores. The oldest ended runs are removed first.
 const maxMemory = 64 << 20
 
-// Memory is a driver that forgets all at its end, for libraries and tests. The zero value is ready.
+// Memory is a driver that stores runs in memory, for libraries and tests. The zero value is ready to use.
 type Memory struct {
-	mu    sync.Mutex
-	runs  map[string]*memoryRun
-	order []*memoryRun // by when they were added; forgotten ones are nil
-	days  map[dayKey]*Day
-	keys  map[runKey]string // ids, of runs with a key
-	bytes int
-	gone  int // of order
+	mu      sync.Mutex
+	runs    map[string]*memoryRun
+	order   []*memoryRun // by the time of their addition; nil: removed
+	days    map[dayKey]*Day
+	keys    map[runKey]string // ids of runs with a key
+	bytes   int
+	removed int // entries of order
 }
 
 type memoryRun struct {
 	Record
-	held  bool
-	bytes int
-	at    int // in order
+	leased bool
+	bytes  int
+	at     int // index in order
 }
 
 type runKey struct{ caller, key string }
@@ -43,11 +43,11 @@ func (m *Memory) Write(_ context.Context, list []Write) (refused []bool, err err
 		refused[i] = !m.write(&list[i])
 	}
 	for at := 0; m.bytes > maxMemory && at < len(m.order); at++ {
-		if r := m.order[at]; r != nil && !r.held {
-			m.forget(r)
+		if r := m.order[at]; r != nil && !r.leased {
+			m.remove(r)
 		}
 	}
-	m.tidy()
+	m.compact()
 	return refused, nil
 }
 
@@ -66,9 +66,10 @@ func (m *Memory) write(w *Write) bool {
 	}
 	r.Row.Tokens, r.Row.Kept = r.Row.Tokens+w.Tokens, r.Row.Kept+w.Kept
 	if w.Segment != nil {
-		at, _ := slices.BinarySearchFunc(r.Segments, *w.Segment, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })
+		at, _ := slices.BinarySearchFunc(r.Segments, *w.Segment,
+			func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })
 		r.Segments = slices.Insert(r.Segments, at, *w.Segment)
-		m.grow(r, len(w.Segment.Events)+len(w.Segment.Results)+len(w.Segment.Kept))
+		m.grow(r, len(w.Segment.Events)+len(w.Segment.Results)+len(w.Segment.Retained))
 	}
 	if w.DropResults {
 		for i := range r.Segments {
@@ -77,10 +78,10 @@ func (m *Memory) write(w *Write) bool {
 		}
 	}
 	if w.Release && r.Row.Lease == w.Lease {
-		r.held = false
+		r.leased = false
 	}
 	for i := range w.Days {
-		m.sum(&w.Days[i])
+		m.addDay(&w.Days[i])
 	}
 	return true
 }
@@ -91,7 +92,7 @@ func (m *Memory) insert(w *Write) *memoryRun {
 	if m.runs == nil {
 		m.runs, m.days, m.keys = map[string]*memoryRun{}, map[dayKey]*Day{}, map[runKey]string{}
 	}
-	r := &memoryRun{held: true, at: len(m.order)}
+	r := &memoryRun{leased: true, at: len(m.order)}
 	if w.Row.Key != "" {
 		m.keys[runKey{w.Row.Caller, w.Row.Key}] = w.ID
 	}
@@ -106,27 +107,27 @@ func (m *Memory) grow(r *memoryRun, n int) {
 	m.bytes += n
 }
 
-func (m *Memory) forget(r *memoryRun) {
+func (m *Memory) remove(r *memoryRun) {
 	delete(m.runs, r.Row.ID)
 	delete(m.keys, runKey{r.Row.Caller, r.Row.Key})
 	m.order[r.at] = nil
 	m.bytes -= r.bytes
-	m.gone++
+	m.removed++
 }
 
-// tidy closes the gaps in the order.
-func (m *Memory) tidy() {
-	if m.gone < 1000 || m.gone < len(m.order)/2 {
+// compact closes the gaps in order.
+func (m *Memory) compact() {
+	if m.removed < 1000 || m.removed < len(m.order)/2 {
 		return
 	}
 	m.order = slices.DeleteFunc(m.order, func(r *memoryRun) bool { return r == nil })
 	for i, r := range m.order {
 		r.at = i
 	}
-	m.gone = 0
+	m.removed = 0
 }
 
-func (m *Memory) sum(d *Day) {
+func (m *Memory) addDay(d *Day) {
 	key := dayKey{d.Day, d.Caller, d.Chain, d.Function}
 	sum := m.days[key]
 	if sum == nil {
@@ -136,18 +137,18 @@ func (m *Memory) sum(d *Day) {
 	sum.Add(d)
 }
 
-// Take implements Driver.
-func (m *Memory) Take(_ context.Context, id string, caller *string) (*Record, error) {
+// Acquire implements Driver.
+func (m *Memory) Acquire(_ context.Context, id string, caller *string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.runs[id]
 	switch {
 	case r == nil, caller != nil && r.Row.Caller != *caller:
 		return nil, ErrNotFound
-	case r.held:
+	case r.leased:
 		return nil, ErrBusy
 	}
-	r.held = true
+	r.leased = true
 	r.Row.Lease++
 	return r.copy(), nil
 }
@@ -158,7 +159,7 @@ func (r *memoryRun) copy() *Record {
 
 func (r *memoryRun) row() Row {
 	row := r.Row
-	if row.Status == Running && !r.held {
+	if row.Status == Running && !r.leased {
 		row.Status = Interrupted
 	}
 	return row
@@ -197,7 +198,7 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 			continue
 		}
 		row := r.row()
-		if !f.fits(&row) {
+		if !f.matches(&row) {
 			continue
 		}
 		if rows = append(rows, row); len(rows) == f.Limit {
@@ -207,9 +208,11 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 	return rows, nil
 }
 
-func (f *Filter) fits(r *Row) bool {
-	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Status == "" || f.Status == r.Status) && (f.Chain == "" || f.Chain == r.Chain) &&
-		(f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until))
+func (f *Filter) matches(r *Row) bool {
+	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Status == "" || f.Status == r.Status) &&
+		(f.Chain == "" || f.Chain == r.Chain) &&
+		(f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
+		(f.Until.IsZero() || r.Began.Before(f.Until))
 }
 
 // Days implements Driver.
@@ -217,17 +220,18 @@ func (m *Memory) Days(_ context.Context, f *Filter) (days []Day, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range m.days {
-		if f.fitsDay(d) {
-			own := Day{Day: d.Day, Caller: d.Caller, Chain: d.Chain, Function: d.Function}
-			own.Add(d)
-			days = append(days, own)
+		if f.matchesDay(d) {
+			copied := Day{Day: d.Day, Caller: d.Caller, Chain: d.Chain, Function: d.Function}
+			copied.Add(d)
+			days = append(days, copied)
 		}
 	}
 	return days, nil
 }
 
-func (f *Filter) fitsDay(d *Day) bool {
-	return (f.Caller == nil || *f.Caller == d.Caller) && (f.Chain == "" || f.Chain == d.Chain) && (f.Function == "" || f.Function == d.Function) &&
+func (f *Filter) matchesDay(d *Day) bool {
+	return (f.Caller == nil || *f.Caller == d.Caller) && (f.Chain == "" || f.Chain == d.Chain) &&
+		(f.Function == "" || f.Function == d.Function) &&
 		(f.Since.IsZero() || d.Day >= DayOf(f.Since)) && (f.Until.IsZero() || d.Day <= DayOf(f.Until))
 }
 
@@ -236,8 +240,8 @@ func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.runs {
-		if !r.held && r.Row.Expires.Before(at) {
-			m.forget(r)
+		if !r.leased && r.Row.Expires.Before(at) {
+			m.remove(r)
 		}
 	}
 	for key := range m.days {
@@ -245,7 +249,7 @@ func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
 			delete(m.days, key)
 		}
 	}
-	m.tidy()
+	m.compact()
 	return nil
 }
 
@@ -257,7 +261,7 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.runs {
-		r.held = false
+		r.leased = false
 	}
 	return nil
 }

@@ -2,21 +2,21 @@ package journal
 
 import "sync"
 
-// OtherChains stands in the sums of a day for the chains of a caller that has used more than maxNames names that day.
+// OtherChains stands, in the sums of a day, for the chains of a caller that has used more than maxNames names that day.
 const OtherChains = "(others)"
 
-// maxNames bounds the names of chains that the sums of a day have of one caller: chains are named by who sends them.
+// maxNames bounds the names of chains per caller in the sums of a day, since callers choose these names.
 const maxNames = 200
 
-// chainNames knows which names of chains the sums of a day have, as far as this process has written them. The zero value knows none.
+// chainNames has the names of chains in the sums of a day, as far as this process has written them. The zero value has none.
 type chainNames struct {
 	mu       sync.Mutex
 	day      string
 	byCaller map[string]map[string]bool
 }
 
-// bounded is the name under which a chain is summed up.
-func (n *chainNames) bounded(day, caller, chain string) string {
+// nameFor returns the name under which a chain is summed up.
+func (n *chainNames) nameFor(day, caller, chain string) string {
 	if chain == "" {
 		return ""
 	}

@@ -14,52 +14,52 @@ import (
 // Past is what a run has done so far.
 type Past struct {
 	Row    Row
-	Scope  string  // that it began in, see Start; it never changes
-	Chain  []byte  // as it was sent, or made of it, last
-	Events []Event // in the order of their leases and numbers
+	Scope  string  // in which it began; see Start
+	Chain  []byte  // the last one that was sent, after merging
+	Events []Event // ordered by lease and number
 
-	Waiting *Event // that the run waits for approval; nil: it does not
-	Decided int    // how often an approval was used up, or refused
+	Waiting *Event // the Waits event, if the run waits for approval; else nil
+	Decided int    // how often an approval was used or denied
 
-	calls    map[mac][]*PastCall // by ordinal
-	writes   []*PastCall         // of these, those that write, in the order in which they began first
-	approved map[string]bool     // calls that were, and that were not made since
-	known    map[int]*PastCall   // by the number of the event that it began or ended with
-	last     int                 // the highest number
+	calls        map[mac][]*PastCall // by ordinal
+	writes       []*PastCall         // those that write, by their first start
+	approved     map[string]bool     // names of approvals that were not used yet
+	byEvent      map[int]*PastCall   // by the number of the event that it began or ended with
+	highestEvent int                 // the highest number of an event
 }
 
-// PastCall is a call that a run made, with all its attempts.
+// PastCall is a call that a run has made, with all its attempts.
 type PastCall struct {
-	Event // that it began, the last time; of a read, the only one
+	Event // of its last start; for a read, the only event
 
-	Ended   int           // the number of the event that tells so; 0: nobody knows how it ended
-	Outcome fault.Outcome // "" of reads
-	Code    fault.Code    // "": it succeeded
-	Result  []byte        // nil: it has none, or it was not kept
-	Bytes   int
-	Tokens  int
-	Took    int64
-	StoodIn bool // something else stood in for its failure
-	Undo    []byte
-	Undone  bool
-	Unsure  bool // an undo of it was sent, and nobody knows whether it was done
-	Assumed bool // Outcome, or Result, is what a caller said
+	Ended       int           // the number of the event that ended it; 0: unknown
+	Outcome     fault.Outcome // "" for reads
+	Code        fault.Code    // "": it succeeded
+	Result      []byte        // nil: none, or it was not stored
+	Bytes       int
+	Tokens      int
+	Took        int64
+	Defaulted   bool // another value replaced its failure
+	Undo        []byte
+	Undone      bool
+	UndoUnknown bool // an undo of it was sent, and its outcome is not known
+	Assumed     bool // the caller set Outcome or Result
 
-	earlier fault.Outcome // of the attempts before the last
-	undone  int           // how often it was taken back
+	earlierOutcome fault.Outcome // of the attempts before the last
+	timesUndone    int
 }
 
-// Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none. ErrUnreadable: it was written
-// under another key, or was changed.
+// Read returns what a run of a caller has done so far; nil: of any caller. It fails with ErrNotFound, or with ErrUnreadable if the run
+// was written under another key or was tampered with.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.load(ctx, id, caller)
+	rec, err := j.loadRecord(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
-	return j.past(rec)
+	return j.pastOf(rec)
 }
 
-func (j *Journal) load(ctx context.Context, id string, caller *string) (*Record, error) {
+func (j *Journal) loadRecord(ctx context.Context, id string, caller *string) (*Record, error) {
 	rec, err := j.driver.Load(ctx, id)
 	if err == nil && (caller != nil && rec.Row.Caller != *caller || rec.Row.Expires.Before(time.Now())) {
 		return nil, ErrNotFound
@@ -67,69 +67,69 @@ func (j *Journal) load(ctx context.Context, id string, caller *string) (*Record,
 	return rec, err
 }
 
-// Take is Read, and takes the run's lease: Resume goes on with it, or GiveBack gives it back. ErrBusy: the run goes on elsewhere.
-func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.driver.Take(ctx, id, caller)
+// Acquire is Read and takes the run's lease, for Resume or Release. It fails with ErrBusy if the run is running elsewhere.
+func (j *Journal) Acquire(ctx context.Context, id string, caller *string) (*Past, error) {
+	rec, err := j.driver.Acquire(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
-	p, err := j.past(rec)
+	p, err := j.pastOf(rec)
 	if err == nil && rec.Row.Expires.Before(time.Now()) {
 		err = ErrNotFound
 	}
 	if err != nil {
-		j.GiveBack(&Past{Row: rec.Row})
+		j.Release(&Past{Row: rec.Row})
 		return nil, err
 	}
 	return p, nil
 }
 
-// GiveBack gives the lease of a run back that Take gave, and that was not resumed.
-func (j *Journal) GiveBack(p *Past) {
-	w := &write{Write: Write{ID: p.Row.ID, Lease: p.Row.Lease, Release: true}, result: make(chan error, 1)}
-	if j.put(w) == nil && <-w.result != nil {
-		j.late(w) // whoever wants it may have to wait for that
+// Release returns the lease of a run that was acquired and not resumed.
+func (j *Journal) Release(p *Past) {
+	w := &queuedWrite{Write: Write{ID: p.Row.ID, Lease: p.Row.Lease, Release: true}, done: make(chan error, 1)}
+	if j.enqueue(w) == nil && <-w.done != nil {
+		j.retryLater(w) // until then the run stays busy
 	}
 }
 
-// Find is the id of the run of a caller with a key in a scope, unless it has expired.
+// Find returns the id of the run of a caller with a key in a scope, unless it has expired.
 func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id string, err error) {
 	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope), "")
 	if err != nil {
 		return "", err
 	}
-	if _, err := j.load(ctx, id, &caller); errors.Is(err, ErrNotFound) {
-		j.forget() // its key may be used again
+	if _, err := j.loadRecord(ctx, id, &caller); errors.Is(err, ErrNotFound) {
+		j.removeExpired() // so that its key can be used again
 		return "", ErrNotFound
 	}
 	return id, nil
 }
 
 func newPast(row Row) *Past {
-	return &Past{Row: row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}, approved: map[string]bool{}}
+	return &Past{Row: row, calls: map[mac][]*PastCall{}, byEvent: map[int]*PastCall{}, approved: map[string]bool{}}
 }
 
-// copy is what has been done so far, which what is done from now on does not change.
-func (p *Past) copy() *Past {
-	own := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved)}
+// clone returns a copy that later events do not change.
+func (p *Past) clone() *Past {
+	cloned := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved)}
 	for m, list := range p.calls {
 		calls := make([]*PastCall, len(list))
 		for i, c := range list {
 			if c != nil {
-				one := *c
-				calls[i] = &one
+				callCopy := *c
+				calls[i] = &callCopy
 			}
 		}
-		own.calls[m] = calls
+		cloned.calls[m] = calls
 	}
 	for _, c := range p.writes {
-		own.writes = append(own.writes, own.calls[mac(c.MAC)][c.Ordinal])
+		cloned.writes = append(cloned.writes, cloned.calls[mac(c.MAC)][c.Ordinal])
 	}
-	return own
+	return cloned
 }
 
-// past is what a record tells.
-func (j *Journal) past(rec *Record) (*Past, error) {
+// pastOf decodes a record.
+func (j *Journal) pastOf(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	for i := range rec.Segments {
 		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])
@@ -139,15 +139,15 @@ func (j *Journal) past(rec *Record) (*Past, error) {
 		p.Events = append(p.Events, events...)
 	}
 	for i := range p.Events {
-		p.follow(&p.Events[i])
+		p.apply(&p.Events[i])
 	}
 	return p, nil
 }
 
-// follow takes note of an event.
-func (p *Past) follow(e *Event) (c *PastCall) {
-	known := p.known
-	p.last = max(p.last, e.N)
+// apply updates p by an event.
+func (p *Past) apply(e *Event) (c *PastCall) {
+	known := p.byEvent
+	p.highestEvent = max(p.highestEvent, e.N)
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
@@ -156,11 +156,11 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 		if len(e.MAC) != macSize {
 			return nil
 		}
-		c = p.attempt(e)
+		c = p.beginAttempt(e)
 		known[e.N] = c
-		p.takenBack(c)
+		p.applyUndo(c)
 		if e.Kind == Read {
-			c.end(e)
+			c.endAttempt(e)
 		}
 		for _, name := range e.Approvals {
 			delete(p.approved, name)
@@ -176,53 +176,53 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 	case Denied:
 		p.Waiting = nil
 		p.Decided++
-	case Ended, StoodIn, Assumed:
-		p.about(c, e)
+	case Ended, Defaulted, Assumed:
+		p.applyToCall(c, e)
 	}
 	return c
 }
 
-// about takes note of an event about a call.
-func (p *Past) about(c *PastCall, e *Event) {
+// applyToCall updates a call by an event about it.
+func (p *Past) applyToCall(c *PastCall, e *Event) {
 	switch {
 	case c == nil:
 	case e.Kind == Ended:
-		c.end(e)
-		p.known[e.N] = c
-		p.takenBack(c)
-	case e.Kind == StoodIn:
-		c.StoodIn = true
+		c.endAttempt(e)
+		p.byEvent[e.N] = c
+		p.applyUndo(c)
+	case e.Kind == Defaulted:
+		c.Defaulted = true
 	case e.Kind == Assumed:
 		c.Assumed, c.Outcome = true, e.Outcome
 		if e.Result != nil {
 			c.Result, c.Code = e.Result, ""
 		}
-		p.takenBack(c)
+		p.applyUndo(c)
 	}
 }
 
-// takenBack takes note of the call that one has taken back.
-func (p *Past) takenBack(c *PastCall) {
-	undone := p.known[c.Undoes]
+// applyUndo updates the call that c undoes.
+func (p *Past) applyUndo(c *PastCall) {
+	undone := p.byEvent[c.Undoes]
 	if undone == nil {
 		return
 	}
-	if undone.Unsure = c.Outcome == fault.SentUnknown; c.Outcome == fault.Applied {
+	if undone.UndoUnknown = c.Outcome == fault.SentUnknown; c.Outcome == fault.Applied {
 		undone.Undone, undone.Outcome = true, fault.Undone
-		undone.undone++
+		undone.timesUndone++
 	}
 }
 
-// Known is what is known of the call now: its Outcome, or SentUnknown while it may have been taken back.
+// Known is what is known of the call now: SentUnknown while an undo of it is unknown, else its Outcome.
 func (c *PastCall) Known() fault.Outcome {
-	if c.Unsure {
+	if c.UndoUnknown {
 		return fault.SentUnknown
 	}
 	return c.Outcome
 }
 
-// attempt is the call that an event tells the beginning of, anew.
-func (p *Past) attempt(e *Event) *PastCall {
+// beginAttempt returns the call of an event, at its start.
+func (p *Past) beginAttempt(e *Event) *PastCall {
 	m := mac(e.MAC)
 	list := p.calls[m]
 	for len(list) <= e.Ordinal {
@@ -238,19 +238,19 @@ func (p *Past) attempt(e *Event) *PastCall {
 		}
 	}
 	earlier := c.Outcome
-	if earlier == fault.Undone { // it is as if it had never been
+	if earlier == fault.Undone { // as if it had never been made
 		earlier = ""
 	}
-	*c = PastCall{Event: *e, Undo: c.Undo, earlier: earlier, undone: c.undone}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlierOutcome: earlier, timesUndone: c.timesUndone}
 	if e.Effect != "" {
 		c.Outcome = fault.SentUnknown
 	}
 	return c
 }
 
-// end takes note of how the call ended.
-func (c *PastCall) end(e *Event) {
-	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combined(c.earlier, e.Outcome), e.Code, e.Result
+// endAttempt records how the call ended.
+func (c *PastCall) endAttempt(e *Event) {
+	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combined(c.earlierOutcome, e.Outcome), e.Code, e.Result
 	c.Bytes, c.Tokens, c.Took = e.Bytes, e.Tokens, e.Took
 	if e.Undo != nil {
 		c.Undo = e.Undo
@@ -264,7 +264,7 @@ func (p *Past) call(m mac, ordinal int) *PastCall {
 	return nil
 }
 
-// Calls are all calls, in the order in which they began.
+// Calls returns all calls, in the order in which they began.
 func (p *Past) Calls() []*PastCall {
 	var all []*PastCall
 	for _, list := range p.calls {
@@ -278,32 +278,32 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// wroteAfter reports whether a call of this run was applied after another had ended.
+// wroteAfter reports whether a call of this run was applied after c had ended.
 func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
 
-// IsBusy reports whether an error means that a run goes on elsewhere.
+// IsBusy reports whether an error means that a run is running elsewhere.
 func IsBusy(err error) bool { return errors.Is(err, ErrBusy) }
 
-// KeyHolds reports whether the call had an idempotency key by which its service still knows it.
+// KeyHolds reports whether the call has an idempotency key that its service still knows.
 func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
 }
 
-// FindID is the id of the youngest run whose id begins so.
+// FindID returns the id of the newest run whose id begins with begins.
 func (j *Journal) FindID(ctx context.Context, begins string) (id string, err error) {
 	return j.driver.Find(ctx, "", "", begins)
 }
 
-// List is Driver.List, with what is written behind.
+// List is Driver.List after a flush.
 func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
-	j.catch()
+	j.flush()
 	return j.driver.List(ctx, f)
 }
 
-// Days is Driver.Days, with what is written behind.
+// Days is Driver.Days after a flush.
 func (j *Journal) Days(ctx context.Context, f *Filter) ([]Day, error) {
-	j.catch()
+	j.flush()
 	return j.driver.Days(ctx, f)
 }

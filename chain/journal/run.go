@@ -9,143 +9,145 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxPending bounds, in bytes, the results of a run that are held until they are written. A run that may write writes them then; of
-// one that only reads, further results are not kept, and a resume reads them again.
+// maxPending bounds, in bytes, the results that a run holds until they are written. A run that may write writes them then; one that only
+// reads drops further results, and a resume reads them again.
 const maxPending = 1 << 20
 
-// maxStored bounds, in bytes, the results of reads that are kept of one run.
+// maxStored bounds, in bytes, the stored results of a run's reads.
 const maxStored = 64 << 20
 
-// maxEvents bounds the events of a run that are held until they are written.
+// maxEvents bounds the events that a run holds until they are written.
 const maxEvents = 1000
 
-// maxSpare bounds the room for events that a run begins with.
-const maxSpare = 32
+// maxEventCapacity bounds the initial capacity for events.
+const maxEventCapacity = 32
 
 // maxFunctions bounds the names of functions in a row.
 const maxFunctions = 100
 
-// Start is a run that begins, and what it needs to know.
+// Start describes a run that begins or is resumed.
 type Start struct {
-	Caller    string
-	Scope     string        // the environment that the run is of; runs of several may stand in one journal
-	Key       string        // the caller's own name for the run, in its scope; "": none
-	Chain     string        // its name
-	Hash      func() string // of the plan; it is called once, when it is written
-	Text      []byte        // the chain, JSON
-	Steps     int           // of its outermost level
-	Functions []string
-	Writes    bool // it may call functions that write
-	Index     bool // what it does is looked up while it does it: calls that are taken back
-	Recall    bool // its results as well: calls that wait for approval
-	// Canonical is the one spelling of arguments that equal values share; nil: they are compared as they are spelled.
+	Caller      string
+	Scope       string        // the environment of the run, if several share a journal
+	Key         string        // the caller's name for the run, in its scope; "": none
+	Chain       string        // its name
+	Hash        func() string // of the plan; called once, when the row is written
+	Text        []byte        // the chain, JSON
+	Steps       int           // of the outermost chain
+	Functions   []string
+	Writes      bool // it may call functions that write
+	Lookup      bool // calls are looked up while the run goes on, to undo them
+	KeepResults bool // results are looked up as well, for calls that wait for approval
+	// Canonical returns the spelling that equal arguments share; nil: they are compared as they are.
 	Canonical func(args []byte) []byte
 }
 
-// Run is a run under way. Its methods may be called by many goroutines at once, those of one call by one after the other.
+// Run is a run under way. It is safe for concurrent use, but the methods for one call must not be called concurrently.
 type Run struct {
-	j         *Journal
-	canonical func([]byte) []byte
-	writes    bool
-	hash      func() string
-	began     time.Time // this time: a resume begins anew
-	before    time.Duration
-	recalls   bool  // past has results as well
-	past      *Past // what it did, before it was resumed and since; nil: it was not, and nobody looks it up
+	j            *Journal
+	canonical    func([]byte) []byte
+	writes       bool
+	hash         func() string
+	resumedAt    time.Time // when this part of the run began
+	earlierTime  time.Duration
+	keepsResults bool  // past has results as well
+	past         *Past // what it has done, before and since it was resumed; nil: it was not resumed and needs no lookup
 
-	mu        sync.Mutex
-	row       Row
-	functions map[string]*Day // what was called, for the sums
-	events    []Event         // that are not written yet
-	next      int             // the number of the next event
-	pending   int             // bytes of results in events
-	stored    int             // of all reads so far
-	ordinals  map[mac]int
-	taken     map[*PastCall]string   // the calls that the chain has made, or taken as they were made, and where it has them now
-	within    map[string][]*PastCall // of these, the writes of each inline chain, by the beginning of their places
-	matched   int                    // how many of the writes of past, from the first on, are known to be
-	written   bool                   // there is a row of it
-	settled   bool
-	broken    error // why no more can be written
+	mu            sync.Mutex
+	row           Row
+	functions     map[string]*Day // calls by function, for the sums
+	events        []Event         // not written yet
+	nextEvent     int             // its number
+	pendingBytes  int             // of results in events
+	storedBytes   int             // of the results of all reads
+	ordinals      map[mac]int
+	matchedAt     map[*PastCall]string   // calls that the chain contains, with their paths in it
+	writesByChain map[string][]*PastCall // writes of each inline chain, by the beginning of their paths
+	accounted     int                    // how many leading writes of past are accounted for
+	hasRow        bool                   // the run has been written
+	settled       bool
+	failure       error // why nothing more can be written
 }
 
 type mac [macSize]byte
 
-// leaseEvents is how many numbers each lease of a run has for its events, so that none of them is another's.
+// leaseEvents is how many event numbers each lease of a run has, so that numbers are unique.
 const leaseEvents = 10_000_000
 
-// firstOf is the number of the first event under a lease.
+// firstOf returns the number of the first event under a lease.
 func firstOf(lease int64) int { return int(lease-1)*leaseEvents + 1 }
 
-// Begin begins a run. Nothing is written until it has to be.
+// Begin begins a run. Nothing is written before it must be.
 func (j *Journal) Begin(s *Start) *Run {
 	now := time.Now()
 	functions := s.Functions
 	if len(functions) > maxFunctions {
 		functions = functions[:maxFunctions]
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
-		events: make([]Event, 0, min(s.Steps, maxSpare)+1),
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), resumedAt: now, nextEvent: 1,
+		functions: map[string]*Day{},
+		events:    make([]Event, 0, min(s.Steps, maxEventCapacity)+1),
 		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
-	if r.recalls = s.Recall; s.Index || s.Recall {
-		r.past, r.taken = newPast(r.row), map[*PastCall]string{}
+	if r.keepsResults = s.KeepResults; s.Lookup || s.KeepResults {
+		r.past, r.matchedAt = newPast(r.row), map[*PastCall]string{}
 		r.past.Scope = s.Scope
 	}
-	r.add(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope})
+	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope})
 	return r
 }
 
-// Claim has the run written at once, so that it is the only one of its caller with its key. ErrTaken: there is another.
+// Claim writes the run at once, so that it is its caller's only one with its key. It fails with ErrTaken if there is another.
 func (r *Run) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.await(r.segment(false))
+	return r.awaitWrite(r.takeSegment(false))
 }
 
-// Values reports whether arguments and results are kept to be shown.
+// Values reports whether arguments and results are stored to be shown.
 func (r *Run) Values() bool { return r.j.o.Values }
 
-// ID names the run. Nobody can guess it.
+// ID identifies the run. It cannot be guessed.
 func (r *Run) ID() string { return r.row.ID }
 
-// Began is when the run began first, whichever of its resumes this is.
+// Began returns when the run began, before any resume.
 func (r *Run) Began() time.Time { return r.row.Began }
 
-// Past is what the run did before it was resumed, and since; nil: it was not, and Start.Index was not set.
+// Past returns what the run has done before and since it was resumed; nil: it was not resumed, and Start.Lookup is not set.
 func (r *Run) Past() *Past { return r.past }
 
-// add numbers an event, and gives the number.
-func (r *Run) add(e Event) int {
-	if e.N = r.next; e.At == 0 {
-		e.At = r.began.Add(time.Since(r.began)).UnixMicro() // a clock that jumps meanwhile changes nothing
+// appendEvent numbers an event and returns the number.
+func (r *Run) appendEvent(e Event) int {
+	if e.N = r.nextEvent; e.At == 0 {
+		e.At = r.resumedAt.Add(time.Since(r.resumedAt)).UnixMicro() // a clock that jumps does not matter
 	}
-	r.next++
+	r.nextEvent++
 	r.events = append(r.events, e)
-	r.pending += len(e.Result) + len(e.Args)
+	r.pendingBytes += len(e.Result) + len(e.Args)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
-		learned := e
+		event := e
 		if e.Kind == Began || e.Kind == Read {
-			learned.Args = nil // they are kept to be shown, and not looked up
+			event.Args = nil // stored to be shown, not to be looked up
 		}
-		if !r.recalls {
-			learned.Result = nil
+		if !r.keepsResults {
+			event.Result = nil
 		}
-		if c := r.past.follow(&learned); e.Kind == Began {
-			r.take(c, e.Place)
+		if c := r.past.apply(&event); e.Kind == Began {
+			r.match(c, e.StepPath)
 		}
 	}
 	return e.N
 }
 
-// Resume takes a run up again that Take gave, which from then on is the Run's; s is nil where only what it did is taken back.
+// Resume continues a run that Acquire returned. The Run owns past from then on. s is nil if its calls are only undone.
 func (j *Journal) Resume(past *Past, s *Start) *Run {
 	row := past.Row
 	if s == nil {
 		s = &Start{Writes: true, Steps: row.Steps, Hash: func() string { return row.Hash }}
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: row.Took, past: past,
-		next: firstOf(row.Lease), functions: map[string]*Day{}, taken: map[*PastCall]string{}, row: row, written: true}
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, keepsResults: true, hash: sync.OnceValue(s.Hash), resumedAt: time.Now(),
+		earlierTime: row.Took, past: past,
+		nextEvent: firstOf(row.Lease), functions: map[string]*Day{}, matchedAt: map[*PastCall]string{}, row: row, hasRow: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
@@ -153,22 +155,22 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 		}
 	}
 	if s.Text != nil {
-		r.add(Event{Kind: Sent, Chain: s.Text})
+		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
 	}
 	return r
 }
 
 var errRehearsal = errors.New("journal: nothing is written of a rehearsal")
 
-// Tell adds an event, which is written with the next.
-func (r *Run) Tell(e Event) {
+// Append adds an event, which is written with the next write.
+func (r *Run) Append(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(e)
+	r.appendEvent(e)
 }
 
-// count takes note of a call for the sums.
-func (r *Run) count(function string, took time.Duration, failed bool) {
+// countCall adds a call to the sums.
+func (r *Run) countCall(function string, took time.Duration, failed bool) {
 	d := r.functions[function]
 	if d == nil {
 		d = &Day{Function: function, Times: Times{}}
@@ -181,41 +183,42 @@ func (r *Run) count(function string, took time.Duration, failed bool) {
 	}
 }
 
-// await hands a write over, and returns when it is durable. r.mu is held, and given up meanwhile. The order of a run's writes is that in which they are handed over.
-func (r *Run) await(w *write) error {
-	w.result = make(chan error, 1)
-	err := r.j.put(w)
+// awaitWrite enqueues a write and returns when it is durable. r.mu is held, and released meanwhile. A run's writes are carried out in the
+// order of these calls.
+func (r *Run) awaitWrite(w *queuedWrite) error {
+	w.done = make(chan error, 1)
+	err := r.j.enqueue(w)
 	if err == nil {
 		r.mu.Unlock()
-		err = <-w.result
+		err = <-w.done
 		r.mu.Lock()
 	}
-	if err != nil && r.broken == nil { // nothing can be written after a gap
-		r.broken = err
+	if err != nil && r.failure == nil { // nothing can be written after a gap
+		r.failure = err
 	}
-	if err != nil && w.New { // there is no run: nothing of it is written later
-		r.written = false
+	if err != nil && w.New { // there is no run, so nothing of it can be written later
+		r.hasRow = false
 	}
 	return err
 }
 
-// segment makes a write of the events that are not written yet; last: there will be no more.
-func (r *Run) segment(last bool) *write {
+// takeSegment returns a write of the events that are not written yet; last: there will be no more.
+func (r *Run) takeSegment(last bool) *queuedWrite {
 	if !last {
-		r.number()
+		r.numberReads()
 	}
 	events := r.events
-	size := r.pending + 200*len(events)
-	r.events, r.pending = nil, 0
+	size := r.pendingBytes + 200*len(events)
+	r.events, r.pendingBytes = nil, 0
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
-	r.row.Took = r.before + now.Sub(r.began)
+	r.row.Took = r.earlierTime + now.Sub(r.resumedAt)
 	row := r.row
-	w := &write{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.written, Row: &row}}
-	r.written = true
+	w := &queuedWrite{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.hasRow, Row: &row}}
+	r.hasRow = true
 	w.prepare = func(w *Write) {
 		row.Hash = r.hash()
-		r.numberAll(events)
+		r.numberTaken(events)
 		r.j.estimate(events)
 		if len(events) > 0 {
 			w.Segment = r.j.keys.sealEvents(w.ID, w.Lease, events)
@@ -224,30 +227,30 @@ func (r *Run) segment(last bool) *write {
 	return w
 }
 
-// number finds out which of the run's equal calls the reads were that are not handed over yet.
-func (r *Run) number() {
+// numberReads sets the ordinals of reads that are not in a segment yet.
+func (r *Run) numberReads() {
 	for i := range r.events {
-		if e := &r.events[i]; e.sent != nil {
-			r.pending -= len(e.sent)
-			r.numberOne(e)
+		if e := &r.events[i]; e.readArgs != nil {
+			r.pendingBytes -= len(e.readArgs)
+			r.numberRead(e)
 		}
 	}
 }
 
-// numberAll does so for events that were handed over.
-func (r *Run) numberAll(events []Event) {
+// numberTaken sets the ordinals of reads in a segment.
+func (r *Run) numberTaken(events []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range events {
-		if e := &events[i]; e.sent != nil {
-			r.numberOne(e)
+		if e := &events[i]; e.readArgs != nil {
+			r.numberRead(e)
 		}
 	}
 }
 
-func (r *Run) numberOne(e *Event) {
-	e.MAC = r.macOf(e.Function, e.sent)
-	e.Ordinal, e.sent = r.ordinal(mac(e.MAC)), nil
+func (r *Run) numberRead(e *Event) {
+	e.MAC = r.macOf(e.Function, e.readArgs)
+	e.Ordinal, e.readArgs = r.nextOrdinal(mac(e.MAC)), nil
 }
 
 // estimate estimates the tokens of results.
@@ -262,34 +265,34 @@ func (j *Journal) estimate(events []Event) {
 	}
 }
 
-// Settle ends a run that is not ok, durably and before its answer leaves, and gives its lease back: whoever has the answer can
-// go on with it. An error means that nobody can.
+// Settle ends a run that is not ok, durably and before its answer is sent, and releases its lease, so that the caller can resume it.
+// After an error it cannot be resumed.
 func (r *Run) Settle(status Status, code fault.Code) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken != nil || r.settled {
-		return r.broken
+	if r.failure != nil || r.settled {
+		return r.failure
 	}
 	r.row.Status, r.row.Code = status, code
-	w := r.segment(false)
+	w := r.takeSegment(false)
 	w.Release = true
-	err := r.await(w)
+	err := r.awaitWrite(w)
 	r.settled = err == nil
 	return err
 }
 
-// Answered tells what the run's answer cost. It ends a run that was not settled, which is ok; what a resume would need of it
-// goes then, unless its caller may ask for the answer again (Start.Key). Nothing can be told of the run afterwards.
+// Answered records what the run's answer cost. A run that was not settled ends with status ok, and what only a resume would need is
+// dropped, unless the caller may ask for the answer again (Start.Key). No other method may be called afterwards.
 func (r *Run) Answered(tokens, kept int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken != nil && !r.settled {
-		if r.written { // whoever goes on with it need not wait
-			r.j.late(&write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}})
+	if r.failure != nil && !r.settled {
+		if r.hasRow { // a resume need not wait for the lease to end
+			r.j.retryLater(&queuedWrite{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}})
 		}
 		return
 	}
-	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
+	w := &queuedWrite{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
 	if !r.settled {
 		drop := r.row.Key == "" && !r.Values()
 		for i := range r.events {
@@ -298,27 +301,27 @@ func (r *Run) Answered(tokens, kept int) {
 			}
 		}
 		r.row.Status = OK
-		wrote := r.written
-		w = r.segment(true)
-		w.Release, w.DropResults, w.must = true, drop && wrote, wrote
+		wrote := r.hasRow
+		w = r.takeSegment(true)
+		w.Release, w.DropResults, w.retryable = true, drop && wrote, wrote
 	}
 	w.Tokens, w.Kept = tokens, kept
-	segment, took := w.prepare, time.Since(r.began)
+	segment, took := w.prepare, time.Since(r.resumedAt)
 	w.prepare = func(w *Write) {
 		if segment != nil {
 			segment(w)
 		}
-		w.Days = r.days(tokens, kept, took)
+		w.Days = r.daySums(tokens, kept, took)
 	}
-	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for again at once
-		_ = r.await(w)
+	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for at once
+		_ = r.awaitWrite(w)
 		return
 	}
-	r.j.behind(w)
+	r.j.enqueueOrReport(w)
 }
 
-// regained is what a resume adds to the failures that are counted: a run counts once, by how it ended last.
-func (r *Run) regained() int64 {
+// failureChange corrects the number of failures after a resume: a run counts once, by its last end.
+func (r *Run) failureChange() int64 {
 	switch before, now := r.past.Row.Status, r.row.Status; {
 	case before == Failed && now == OK:
 		return -1
@@ -328,20 +331,20 @@ func (r *Run) regained() int64 {
 	return 0
 }
 
-// days are the sums of what was done since the run began or was resumed.
-func (r *Run) days(tokens, kept int, took time.Duration) []Day {
+// daySums returns the sums since the run began or was resumed.
+func (r *Run) daySums(tokens, kept int, took time.Duration) []Day {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	day := DayOf(r.began)
+	day := DayOf(r.resumedAt)
 	whole := Day{Tokens: int64(tokens), Kept: int64(kept)}
-	if r.row.Lease == 1 { // a resume, or an undo, is no other run
+	if r.row.Lease == 1 { // a resume or an undo is not another run
 		whole.Count, whole.Times = 1, Times{}
 		whole.Times.Count(took)
 		if r.row.Status != OK && r.row.Status != Waiting {
 			whole.Failures = 1
 		}
 	} else if r.past != nil {
-		whole.Failures = r.regained()
+		whole.Failures = r.failureChange()
 	}
 	list := make([]Day, 0, len(r.functions)+1)
 	for _, d := range r.functions {
@@ -349,7 +352,7 @@ func (r *Run) days(tokens, kept int, took time.Duration) []Day {
 		list = append(list, *d)
 	}
 	list = append(list, whole)
-	chain := r.j.names.bounded(day, r.row.Caller, r.row.Chain)
+	chain := r.j.names.nameFor(day, r.row.Caller, r.row.Chain)
 	for i := range list {
 		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, chain
 	}

@@ -25,7 +25,7 @@ func opened(t *testing.T, d journal.Driver) *journal.Journal {
 }
 
 func start() *journal.Start {
-	return &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`), Writes: true, Index: true}
+	return &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`), Writes: true, Lookup: true}
 }
 
 // TestValues: arguments and results of a run that ended well are kept if they are to be shown, and not otherwise.
@@ -38,7 +38,7 @@ func TestValues(t *testing.T) {
 		}
 		t.Cleanup(func() { j.Close() })
 		run := j.Begin(start())
-		for i, c := range []*journal.Call{put(), {Place: "1", Function: "get"}} {
+		for i, c := range []*journal.Call{put(), {StepPath: "1", Function: "get"}} {
 			c.Shown = []byte(`"shown"`)
 			begun(t, run, c)
 			if err := c.End(&journal.Event{Result: []byte(`"result"`), Outcome: []fault.Outcome{fault.Applied, ""}[i]}); err != nil {
@@ -64,7 +64,7 @@ func TestValues(t *testing.T) {
 // resumed takes a run up again.
 func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()
-	past, err := j.Take(t.Context(), id, nil)
+	past, err := j.Acquire(t.Context(), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +83,10 @@ func begun(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
 }
 
 // put is a call that writes; undo what took it back.
-func put() *journal.Call { return &journal.Call{Place: "0", Function: "put", Effect: "write"} }
+func put() *journal.Call { return &journal.Call{StepPath: "0", Function: "put", Effect: "write"} }
 
 func undo(ended int) *journal.Call {
-	return &journal.Call{Place: "0", Function: "remove", Effect: "write", Undoes: ended}
+	return &journal.Call{StepPath: "0", Function: "remove", Effect: "write", Undoes: ended}
 }
 
 // ends tells that calls were applied.
@@ -190,7 +190,7 @@ func TestNumbersOfLeases(t *testing.T) {
 		j := opened(t, d)
 		run := j.Begin(start())
 		late := begun(t, run, put())
-		read := begun(t, run, &journal.Call{Place: "1", Function: "get"})
+		read := begun(t, run, &journal.Call{StepPath: "1", Function: "get"})
 		if err := read.End(&journal.Event{Result: []byte("1")}); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestNumbersOfLeases(t *testing.T) {
 		}
 
 		other := resumed(t, opened(t, d), run.ID())
-		ends(t, begun(t, other, &journal.Call{Place: "2", Function: "put2", Effect: "write"}))
+		ends(t, begun(t, other, &journal.Call{StepPath: "2", Function: "put2", Effect: "write"}))
 		if err := other.Settle(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
@@ -243,30 +243,30 @@ func TestMatched(t *testing.T) {
 	j := opened(t, d)
 	run := j.Begin(start())
 	ends(t, begun(t, run, put()))
-	ends(t, begun(t, run, &journal.Call{Place: "1", Function: "put2", Effect: "write"}))
-	begun(t, run, &journal.Call{Place: "2", Function: "put3", Effect: "write"})
+	ends(t, begun(t, run, &journal.Call{StepPath: "1", Function: "put2", Effect: "write"}))
+	begun(t, run, &journal.Call{StepPath: "2", Function: "put3", Effect: "write"})
 	j.Close()
 
 	run = resumed(t, opened(t, d), run.ID())
 	want := func(unmatched int) {
 		t.Helper()
-		if list := run.Unmatched(); len(list) != unmatched || run.Matched() != (unmatched == 0) {
-			t.Errorf("%d calls are unmatched, not %d; all is matched: %t", len(list), unmatched, run.Matched())
+		if list := run.Unmatched(); len(list) != unmatched || run.AllMatched() != (unmatched == 0) {
+			t.Errorf("%d calls are unmatched, not %d; all is matched: %t", len(list), unmatched, run.AllMatched())
 		}
 	}
 	again := func(function string) {
 		c := &journal.Call{Function: function, Effect: "write", Args: []byte(`{}`)}
 		run.Prepare(c)
-		c.Take(true)
+		c.MatchPrevious(true)
 	}
 	want(3)
 	again("put2")
 	want(2)
 	again("put")
 	want(1)
-	run.Tell(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[2].N, Outcome: fault.Applied})
+	run.Append(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[2].N, Outcome: fault.Applied})
 	want(0)
-	ends(t, begun(t, run, &journal.Call{Place: "4", Function: "put4", Effect: "write"}))
+	ends(t, begun(t, run, &journal.Call{StepPath: "4", Function: "put4", Effect: "write"}))
 	want(0)
 }
 
@@ -294,16 +294,16 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 		if err := run.Settle(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
-		record, err := j.Take(t.Context(), run.ID(), nil)
+		record, err := j.Acquire(t.Context(), run.ID(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.GiveBack(record)
-		if _, err := j.Take(t.Context(), run.ID(), nil); !journal.IsBusy(err) {
+		j.Release(record)
+		if _, err := j.Acquire(t.Context(), run.ID(), nil); !journal.IsBusy(err) {
 			t.Errorf("not given back yet: %v", err)
 		}
 		time.Sleep(2 * time.Second)
-		if _, err := j.Take(t.Context(), run.ID(), nil); err != nil {
+		if _, err := j.Acquire(t.Context(), run.ID(), nil); err != nil {
 			t.Error(err)
 		}
 	})

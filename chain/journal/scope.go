@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// scopeMark stands between a key and its scope in a row.
+// scopeMark separates a key and its scope in a row.
 const scopeMark = "\x1f"
 
-// scopedKey is a key as rows have it: the same key means another run in each scope. No two keys and scopes make the same.
+// scopedKey returns a key as rows store it: the same key means a different run in each scope. Different keys and scopes have different
+// results.
 func scopedKey(key, scope string) string {
 	if key == "" || scope == "" && !strings.Contains(key, scopeMark) {
 		return key
@@ -18,7 +19,7 @@ func scopedKey(key, scope string) string {
 	return key + scopeMark + hex.EncodeToString(hash[:8])
 }
 
-// CallersKey is the run's key as its caller sent it; "": it has none.
+// CallersKey returns the run's key as its caller sent it, or "".
 func (r *Row) CallersKey() string {
 	if end := strings.LastIndex(r.Key, scopeMark); end >= 0 {
 		return r.Key[:end]

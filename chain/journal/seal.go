@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// field is what an encrypted text is for.
+// field says what an encrypted text is.
 type field byte
 
 const (
@@ -16,7 +16,7 @@ const (
 	argsField
 )
 
-// sealEvents splits events into a segment: what is plain, results, and what is kept when results go.
+// sealEvents encodes events as a segment: the plain part, the results, and what is retained when the results are dropped.
 func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(events)}
 	var results, kept []byte
@@ -27,8 +27,8 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 		kept = appendSecret(kept, e.N, chainField, e.Chain)
 		kept = appendSecret(kept, e.N, argsField, e.Args)
 	}
-	s.Results = k.close(results, place(run, s, "results"))
-	s.Kept = k.close(kept, place(run, s, "kept"))
+	s.Results = k.sealText(results, sealContext(run, s, "results"))
+	s.Retained = k.sealText(kept, sealContext(run, s, "kept"))
 	return s
 }
 
@@ -41,21 +41,21 @@ func appendSecret(dst []byte, n int, f field, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// openEvents gives the events of a segment, with what is encrypted in it.
+// openEvents decodes the events of a segment, including what is encrypted.
 func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 	events, err := decodeEvents(s.Events)
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
+	for _, section := range []struct {
 		sealed []byte
 		name   string
-	}{{s.Results, "results"}, {s.Kept, "kept"}} {
-		plain, err := k.open(part.sealed, place(run, s, part.name))
+	}{{s.Results, "results"}, {s.Retained, "kept"}} {
+		plain, err := k.openText(section.sealed, sealContext(run, s, section.name))
 		if err != nil {
 			return nil, err
 		}
-		if err := fill(events, plain); err != nil {
+		if err := fillSecrets(events, plain); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 
 var errMalformed = fmt.Errorf("%w: a segment is malformed", ErrUnreadable)
 
-func fill(events []Event, plain []byte) error {
+func fillSecrets(events []Event, plain []byte) error {
 	for len(plain) > 0 && len(events) > 0 {
 		n, size := binary.Uvarint(plain)
 		if size <= 0 || len(plain) == size {

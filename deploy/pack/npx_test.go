@@ -1,4 +1,4 @@
-//go:build gocommand
+//go:build e2e
 
 package main
 

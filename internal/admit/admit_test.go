@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestCallersShareSlots: another caller waits for one piece of work of a greedy one, not for all that it asks for.
+// TestCallersShareSlots: a caller waits for one piece of work of a greedy caller, not for all of it.
 func TestCallersShareSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestCallersShareSlots(t *testing.T) {
 	})
 }
 
-// TestOneCallerLeavesAProcessor: one caller works on all processors but one, and all together on all.
+// TestOneCallerLeavesAProcessor: one caller uses all processors but one, and all callers together use all.
 func TestOneCallerLeavesAProcessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOneCallerLeavesAProcessor(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsLost: work that gives up waiting takes no slot, not even one that is free in that moment.
+// TestNoSlotIsLost: work that gives up waiting takes no slot, not even one that becomes free at that moment.
 func TestNoSlotIsLost(t *testing.T) {
 	t.Parallel()
 	l := admit.New(1, 1)
@@ -95,12 +95,12 @@ func TestNoSlotIsLost(t *testing.T) {
 	acquire(t, l, "a")()
 }
 
-// TestSlot: a piece of work acquires one slot, however often it asks, and gives it back once.
+// TestSlot: work acquires one slot, however often it calls Acquire, and releases it once.
 func TestSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := admit.New(1, 1)
-		ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "a", Slots: l}))
+		ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "a", Slots: l}))
 		var slot, other admit.Slot
 		for range 2 {
 			if err := slot.Acquire(ctx); err != nil {
@@ -124,28 +124,28 @@ func TestSlot(t *testing.T) {
 	})
 }
 
-// TestMany: of many pieces of light work each needs a slot, request by request.
-func TestMany(t *testing.T) {
+// TestNeedsSlot: each request has some free pieces of light work; further ones need a slot.
+func TestNeedsSlot(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		ctx := admit.With(t.Context(), &admit.Request{Slots: admit.New(1, 1)})
+		ctx := admit.WithRequest(t.Context(), &admit.Request{Slots: admit.New(1, 1)})
 		free := 0
-		for !admit.Many(ctx) {
+		for !admit.NeedsSlot(ctx) {
 			free++
 		}
-		if free != 16 || !admit.Many(ctx) {
+		if free != 16 || !admit.NeedsSlot(ctx) {
 			t.Errorf("%d pieces are free", free)
 		}
 	}
 }
 
-// TestUnbound: work that belongs to no request is not bounded.
-func TestUnbound(t *testing.T) {
+// TestNoRequest: work without a request has no limit.
+func TestNoRequest(t *testing.T) {
 	t.Parallel()
-	for _, ctx := range []context.Context{t.Context(), admit.With(t.Context(), &admit.Request{})} {
+	for _, ctx := range []context.Context{t.Context(), admit.WithRequest(t.Context(), &admit.Request{})} {
 		for range 100 {
 			var slot admit.Slot
-			if err := slot.Acquire(ctx); err != nil || admit.Many(ctx) || admit.Hold(ctx, 1<<60) != nil {
+			if err := slot.Acquire(ctx); err != nil || admit.NeedsSlot(ctx) || admit.Hold(ctx, 1<<60) != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,7 +167,7 @@ func acquire(t *testing.T, l *admit.Limiter, caller string) (release func()) {
 	return release
 }
 
-// ending admits, and ends the context that it was asked in.
+// ending admits, and cancels the context of the Acquire.
 type ending struct {
 	*admit.Limiter
 	end context.CancelFunc
@@ -179,13 +179,13 @@ func (e ending) Acquire(ctx context.Context, caller string) (release func(), err
 	return release, err
 }
 
-// TestSlotOfEndedContext: whoever is told that the context has ended has no slot, also if it ended as the slot was given.
+// TestSlotOfEndedContext: no slot is held after an error, even if the context ended as the slot was granted.
 func TestSlotOfEndedContext(t *testing.T) {
 	t.Parallel()
 	l := admit.New(1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var slot admit.Slot
-	if err := slot.Acquire(admit.With(ctx, &admit.Request{Caller: "a", Slots: ending{l, cancel}})); !errors.Is(err, context.Canceled) {
+	if err := slot.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: "a", Slots: ending{l, cancel}})); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	soon, stop := context.WithTimeout(t.Context(), time.Second)

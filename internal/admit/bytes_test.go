@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestBytes: what callers hold against a model: never more than the bound in all, never more of one than is left for others,
-// and never less than that.
+// TestBytes compares the bytes of callers with a model: never more than the limit in total, and for each caller exactly as much as is
+// left for others.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,7 +43,7 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// TestUnboundBytes: without a bound everything is held.
+// TestUnboundBytes: without a limit all bytes are granted.
 func TestUnboundBytes(t *testing.T) {
 	t.Parallel()
 	var b admit.Bytes

@@ -7,15 +7,15 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Server bounds how many calls are under way at once at a server that callers share. However much one of them asks for, at most
-// n of its calls are ahead of another's. A nil Server has no bound.
+// Server limits the concurrent calls of a server that callers share. At most n calls of one caller are ahead of another caller's. A nil
+// Server has no limit.
 type Server struct {
 	name  string
 	n     int
 	slots *slots
 }
 
-// NewServer allows n calls at once at the server with that name. It is nil if n is 0 or less.
+// NewServer allows n concurrent calls of a server. It returns nil if n is 0 or less.
 func NewServer(name string, n int) *Server {
 	if n <= 0 {
 		return nil
@@ -23,8 +23,8 @@ func NewServer(name string, n int) *Server {
 	return &Server{name, n, newSlots(n, n)}
 }
 
-// Acquire waits until the context's caller (Request) may call the server, and returns what ends the call. Contexts without a
-// request count as one caller. Errors, of calls that never left: timeout, cancelled, and the fault that the context was ended with.
+// Acquire waits until the context's caller (Request) may call the server. release ends the call. Contexts without a request count as one
+// caller. Errors are for calls that were never sent: timeout, cancelled, or the fault that the context was cancelled with.
 func (s *Server) Acquire(ctx context.Context) (release func(), f *fault.Error) {
 	if s == nil {
 		return func() {}, nil
@@ -37,11 +37,12 @@ func (s *Server) Acquire(ctx context.Context) (release func(), f *fault.Error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		code, why = fault.Timeout, "the time of the call was over"
 	}
-	f = fault.New(code, "%s is called %d times at once at most (concurrency), and this call was still waiting for its turn when %s", s.name, s.n, why)
+	f = fault.New(code, "%s is called %d times at once at most (concurrency), and this call was still waiting for its turn when %s",
+		s.name, s.n, why)
 	f.Err = fault.ErrWaiting
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
-		told := *given
-		f = &told
+		copied := *given
+		f = &copied
 	}
 	f.Outcome = fault.NotSent
 	return nil, f

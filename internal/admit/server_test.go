@@ -13,15 +13,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestPlacesAtAServer: a caller waits for no more calls of another than the server takes at once, and who goes away takes no slot.
-func TestPlacesAtAServer(t *testing.T) {
+// TestServerSlots: a caller waits for at most the server's limit of another's calls, and a canceled call takes no slot.
+func TestServerSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := admit.NewServer("disk", 2)
 		var mu sync.Mutex
 		var order []string
 		call := func(ctx context.Context, id string) *fault.Error {
-			release, f := p.Acquire(admit.With(ctx, &admit.Request{Caller: id}))
+			release, f := p.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: id}))
 			if f != nil {
 				return f
 			}
@@ -77,8 +77,8 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestServerWithoutABound: nobody waits.
-func TestServerWithoutABound(t *testing.T) {
+// TestServerWithoutLimit: without a limit nobody waits.
+func TestServerWithoutLimit(t *testing.T) {
 	t.Parallel()
 	p := admit.NewServer("disk", 0)
 	for range 100 {

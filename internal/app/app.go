@@ -27,43 +27,42 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// App is what one configuration says, put together from its packages.
+// App is one configuration, assembled from its packages.
 type App struct {
 	Catalog         *steps.Catalog
 	Counter         budget.Counter
 	Engine          *chain.Engine
-	Journal         *journal.Journal // nil: nothing is remembered
+	Journal         *journal.Journal // nil: runs are not recorded
 	MaxRequestBytes int64
 
 	process    *process
-	generation int // of the configurations that were served, this one included
+	generation int // counts the configurations served so far, including this one
 	config     *config.File
-	files      fileState // that the configuration was read from, if it is served
+	files      fileState // the files the configuration was read from; only when serving
 
 	settings          *steps.Settings
 	scrubber          *secret.Scrubber
-	sources           map[string]*sharedSource     // those that stay open through a reload, by name
-	servers           map[string]*mcpsource.Source // those of mcpServers that were opened
-	services          []*openapi.Source            // whose documents stand at a URL
-	unusableDocuments map[string]bool              // of openapi, by name
-	chains            *savedChains                 // nil: there are none
+	sources           map[string]*sharedSource     // sources that stay open through a reload, by name
+	servers           map[string]*mcpsource.Source // the opened servers of mcpServers, by source name
+	services          []*openapi.Source            // OpenAPI services with a document at a URL
+	unusableDocuments map[string]bool              // OpenAPI sources without a usable document, by name
+	chains            *savedChains                 // nil: none
 	cache             *cache.Cache
 	dispatch          *groups.Dispatch
-	ladder            *ladder.Ladder    // nil: calls come in any order
-	shapes            *shape.Store      // nil: turned off
-	identities        map[string]string // by source: what the shapes of its results belong to
-	callers           *auth.Table       // over HTTP, by their tokens; nil: nobody has one
-	cassette          *replay.Cassette  // nil: functions are called
+	ladder            *ladder.Ladder    // nil: off
+	shapes            *shape.Store      // nil: off
+	identities        map[string]string // by source name: the identity that its result shapes are stored under
+	callers           *auth.Table       // HTTP callers by token; nil: no tokens are configured
+	cassette          *replay.Cassette  // nil: functions are really called
 	store             budget.Driver
-	storeBytes        int64 // the bound of store, when the app is served
+	storeBytes        int64 // the byte limit of store when this app is served
 	results           *budget.Results
-	maxTotalTokens    int // of an answer; 0: none
+	maxTotalTokens    int // of one answer; 0: unlimited
 
 	closers []io.Closer
 }
 
-// Open puts together what the configuration says, for a command. The caller closes the app. A configuration that cannot be used
-// is a *config.Error.
+// Open assembles an app for a command. The caller closes the app. It returns a *config.Error if the configuration is invalid.
 func Open(ctx context.Context, o *Options) (*App, error) {
 	p := newProcess(o, serving{})
 	a, err := p.open(nil)
@@ -78,32 +77,32 @@ func Open(ctx context.Context, o *Options) (*App, error) {
 	return a, nil
 }
 
-// Close closes the app of a command, the recording last. Rungs that name no function are reported then, when most is known: a
-// list of the functions reports them by itself.
+// Close closes the app of a command, the recording last. It first warns of rungs that name no function, because most functions are known
+// by then. Listing functions reports such rungs on its own.
 func (a *App) Close() error {
 	if !a.process.List {
 		for _, f := range a.brokenRungs() {
 			a.warn(f)
 		}
 		if a.process.Calls {
-			a.warnOfIdleGuards()
+			a.warnUnmatchedGuards()
 		}
 	}
 	return errors.Join(a.close(), a.process.close())
 }
 
-// open puts together what the configuration says now. before is the app that it replaces, which goes on meanwhile; nil: there
-// is none. The caller closes the app. With an error the app is closed already, and tells only what was read.
+// open assembles an app from the current configuration. before is the app that it replaces, or nil; before keeps working meanwhile. The
+// caller closes the app. On error the app is already closed, and only its configuration can be used.
 func (p *process) open(before *App) (*App, error) {
 	a := &App{process: p, unusableDocuments: map[string]bool{}}
 	if before != nil {
 		a.generation = before.generation + 1
 	}
 	cfg, faults := a.load()
-	if cfg.Unread { // other faults would be those of an empty configuration
-		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
+	if cfg.Unreadable { // further faults would be about an empty configuration
+		return a, errors.Join(cfg.Refused(cfg.MergeFaults(faults, len(faults))), a.close())
 	}
-	if before != nil { // no variable can have come: a source that works is not given up for a slip
+	if before != nil { // a variable cannot appear while the process runs, so a working source is not dropped for a typo
 		for pointer, f := range cfg.Unset {
 			if before.config.Unset[pointer] == nil {
 				faults = append(faults, f)
@@ -117,7 +116,7 @@ func (p *process) open(before *App) (*App, error) {
 	switch {
 	case p.Surface != "":
 		cfg.Surface = &p.Surface
-	case before != nil && !p.anySurface: // the one client has its tools since it connected
+	case before != nil && !p.anySurface: // the only client listed its tools when it connected
 		cfg.Surface = new(surfaceOf(&before.config.Config).String())
 	}
 	if err := a.assemble(before, faults); err != nil {
@@ -126,13 +125,13 @@ func (p *process) open(before *App) (*App, error) {
 	return a, nil
 }
 
-// load reads the configuration. If it is served its files are looked at before they are read: so no change is missed.
+// load reads the configuration. When serving it records the state of the files before reading them, so that no change is missed.
 func (a *App) load() (*config.File, []*fault.Error) {
 	if a.process.serve {
 		path, f := config.Find(a.process.Config)
 		a.files = fileState{}
 		a.files.add("", path)
-		if f != nil { // of which one is to go
+		if f != nil { // both files exist, and one has to go
 			a.files.add("", config.Beside(path))
 		}
 	}
@@ -149,7 +148,7 @@ func (a *App) load() (*config.File, []*fault.Error) {
 	return cfg, faults
 }
 
-// assemble opens the parts of the app, those last that start programs: only if nothing is wrong with the others.
+// assemble opens everything the app consists of. Programs are started last, and only if there are no other faults.
 func (a *App) assemble(before *App, faults []*fault.Error) error {
 	cfg, read := a.config, len(faults)
 	if err := a.openRecordings(); err != nil {
@@ -162,20 +161,20 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 	if a.Counter, err = budget.NewCounter(config.Or(cfg.Tokens.Encoding, ""), config.Or(cfg.Tokens.Factor, 0)); err != nil {
 		o.faults = append(o.faults, cfg.Under("/tokens", err))
 	}
-	o.faults = append(o.faults, a.surface(cfg, before)...)
+	o.faults = append(o.faults, a.openSurface(cfg, before)...)
 	if len(o.faults) > 0 {
-		return cfg.Refused(cfg.Settled(o.faults, read))
+		return cfg.Refused(cfg.MergeFaults(o.faults, read))
 	}
-	if err = a.start(cfg, a.process.serve); err != nil {
+	if err = a.startEngine(cfg, a.process.serve); err != nil {
 		return err
 	}
 	if o.startServers(); len(o.faults) > 0 {
-		return cfg.Refused(cfg.Settled(o.faults, read))
+		return cfg.Refused(cfg.MergeFaults(o.faults, read))
 	}
 	return nil
 }
 
-// openRecordings opens the recording that calls are written to, once in a process, or the one that they are answered from.
+// openRecordings opens the recording that calls are written to, once in a process, or the one that calls are answered from.
 func (a *App) openRecordings() (err error) {
 	p := a.process
 	switch {
@@ -193,30 +192,31 @@ func (a *App) openRecordings() (err error) {
 	return err
 }
 
-// servedTokens is the token budget of an answer to an MCP client where the configuration says none.
-const servedTokens = 10_000
+// defaultServedTokens is the token budget of an answer to an MCP client unless the configuration sets one.
+const defaultServedTokens = 10_000
 
-// start makes the engine. What it serves has a token budget, and keeps results in memory, where nothing else is said.
-func (a *App) start(c *config.File, serve bool) error {
+// startEngine creates the engine. By default a server has a token budget and keeps results in memory, and a command has no budget and keeps
+// results on disk.
+func (a *App) startEngine(c *config.File, serve bool) error {
 	tokens, store, hint := 0, "disk", "onecall tools lists the functions"
 	if serve {
-		tokens, store, hint = servedTokens, "memory", "the tool search finds functions"
+		tokens, store, hint = defaultServedTokens, "memory", "the tool search finds functions"
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	if err := a.openResults(&c.Results, store); err != nil {
 		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
-	remembers, err := a.openJournal(&c.Config)
+	runs, err := a.openJournal(&c.Config)
 	if err != nil {
 		return c.Refused([]*fault.Error{c.Under("/journal", err)})
 	}
-	a.Journal = remembers
+	a.Journal = runs
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.Engine, err = chain.New(&chain.Options{
 		Functions:       a.Catalog,
 		Counter:         a.Counter,
 		Results:         a.results,
-		Journal:         remembers,
+		Journal:         runs,
 		Scope:           a.scope(),
 		Approve:         config.Or(c.Approve, ""),
 		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
@@ -246,21 +246,22 @@ func (a *App) start(c *config.File, serve bool) error {
 	return nil
 }
 
-// serveDuration is how long a chain may run over MCP: clients put a call of two minutes aside, and may lose its answer.
-const serveDuration = 110 * time.Second
+// defaultServedDuration is how long a chain may run over MCP. Clients move calls of two minutes to the background and may lose the
+// answer.
+const defaultServedDuration = 110 * time.Second
 
-// maxDuration is how long a chain may run; -1: any time, as on the command line.
+// maxDuration is how long a chain may run; -1: unlimited, the default of commands.
 func (a *App) maxDuration() time.Duration {
 	switch ms := a.config.Budget.MaxDurationMs; {
 	case ms != nil:
 		return time.Duration(*ms) * time.Millisecond
 	case a.process.serve:
-		return serveDuration
+		return defaultServedDuration
 	}
 	return -1
 }
 
-// Run runs one request. Each run has its own place in the recordings.
+// Run runs one request. Each run has its own position in the recordings.
 func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
 	if within := a.requestContext(); within != nil {
 		ctx = within(ctx, request)
@@ -268,7 +269,7 @@ func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *ch
 	return a.Engine.Run(ctx, request, caller)
 }
 
-// requestContext makes the contexts of requests; nil: there is nothing to be added to them.
+// requestContext returns a function that prepares the context of a request; nil: contexts need no preparation.
 func (a *App) requestContext() func(ctx context.Context, request []byte) context.Context {
 	if a.process.recording == nil && a.cassette == nil && (a.ladder == nil || a.process.session == nil) {
 		return nil
@@ -276,8 +277,7 @@ func (a *App) requestContext() func(ctx context.Context, request []byte) context
 	return a.context
 }
 
-// context is that of a request, with its own place in the recordings, and with its client's session if calls are kept to
-// a ladder.
+// context adds to ctx the request's position in the recordings and, for a ladder, the client's session.
 func (a *App) context(ctx context.Context, request []byte) context.Context {
 	if a.ladder != nil && a.process.session != nil && steps.SessionOf(ctx) == nil {
 		ctx = steps.WithSession(ctx, a.process.session)
@@ -293,10 +293,10 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
-// Scrubber takes the configuration's secrets out of what is shown.
+// Scrubber returns what removes the configuration's secrets from output.
 func (a *App) Scrubber() *secret.Scrubber { return a.scrubber }
 
-// chainName returns the name that a chain has, "" if it has none.
+// chainName returns the name of the chain in request, or "".
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {
 		return ""
@@ -308,7 +308,7 @@ func chainName(request []byte) string {
 	return name.Str
 }
 
-// close closes what belongs to the app, and ends its use of what belongs to the process.
+// close closes what the app owns and releases what it shares.
 func (a *App) close() error {
 	var errs []error
 	for _, closer := range slices.Backward(a.closers) {
@@ -321,7 +321,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn reports each warning once, and none that the app before has reported.
+// warn reports each warning once. It skips warnings that the previous app reported.
 func (a *App) warn(f *fault.Error) {
 	if a.process.firstWarning(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

@@ -7,13 +7,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// access makes the table of callers with tokens, and returns all that is wrong with it. Only a server needs it. before is as in
+// openAccess creates the table of HTTP callers and returns the faults of access. It does nothing for commands. before is as in
 // process.open.
-func (a *App) access(c *config.File, before *App) (faults []*fault.Error) {
+func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
 	if !a.process.serve {
 		return nil
 	}
-	if f := a.unguarded(&c.Access, before); f != nil && !c.AccessUnsure {
+	if f := a.exposure(&c.Access, before); f != nil && !c.AccessUnknown {
 		faults = append(faults, c.Under("/access", f))
 	}
 	if !c.Access.ByToken() {
@@ -25,14 +25,14 @@ func (a *App) access(c *config.File, before *App) (faults []*fault.Error) {
 	return faults
 }
 
-// openCallers makes the table of callers. The issuer's keys stay open through a reload that does not change where they are.
+// openCallers creates the table of callers. The issuer's keys stay open through a reload that does not change their location.
 func (a *App) openCallers(c *config.Access) (wrong []*fault.Error) {
 	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
 	if c.JWT != nil {
 		o.JWT = acceptedTokens(c.JWT)
 		where := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
 		keys, release, err := acquire(&a.process.pool, where, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
-		if err == nil { // else New says what is wrong, with all else that is
+		if err == nil { // otherwise auth.New reports the fault, along with all others
 			o.Keys = keys
 			a.closers = append(a.closers, closer(release))
 		}
@@ -41,28 +41,29 @@ func (a *App) openCallers(c *config.Access) (wrong []*fault.Error) {
 	return wrong
 }
 
-// unguarded reports why the configuration would let in whom it should not; nil: it does not. At is relative to
-// /access.
-func (a *App) unguarded(c *config.Access, before *App) *fault.Error {
-	switch f := c.UnfitForRemote(); {
+// exposure reports why the configuration would admit unintended callers; nil: it does not. At is relative to /access.
+func (a *App) exposure(c *config.Access, before *App) *fault.Error {
+	switch f := c.RemoteFault(); {
 	case a.process.remote && f != nil:
 		return f
-	case !a.process.anySurface || c.ByToken(): // over HTTP, everybody who reaches the server may come in
+	case !a.process.anySurface || c.ByToken(): // over HTTP without tokens, everyone who reaches the server is admitted
 		return nil
 	}
-	if at := c.RemotePlace(); at != "" {
-		return fault.New(fault.BadRequest, "clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
-			"makes one) or access.jwt, or leave it out").Under(at)
+	if at := c.RemoteSetting(); at != "" {
+		return fault.New(fault.BadRequest,
+			"clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
+				"makes one) or access.jwt, or leave it out").Under(at)
 	}
 	if before != nil && before.callers != nil && c.HTTP == nil {
-		return fault.New(fault.BadRequest, "clients have needed tokens so far, and by this none would: where all may come in who reach the server, "+
-			"write access.http with the tier that they have")
+		return fault.New(fault.BadRequest,
+			"clients have needed tokens so far, and by this none would: where all may come in who reach the server, "+
+				"write access.http with the tier that they have")
 	}
 	return nil
 }
 
-// unusedAllowed is as UnusedSettings, for the lists of tokens.
-func (a *App) unusedAllowed() []*fault.Error {
+// unusedTokenFunctions is unusedAllowed for the current sources.
+func (a *App) unusedTokenFunctions() []*fault.Error {
 	var names, absent []string
 	for _, info := range a.Catalog.Sources() {
 		if info.State != steps.StateReady && info.State != steps.StateIdle {
@@ -77,7 +78,7 @@ func (a *App) unusedAllowed() []*fault.Error {
 	return unusedAllowed(a.config, names, absent)
 }
 
-// unusedAllowed returns the functions in the lists of tokens that do not exist, and could not exist in an absent source.
+// unusedAllowed returns the functions in the lists of tokens that do not exist and that no absent source could offer.
 func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, token := range tokenTable(&c.Access) {

@@ -16,11 +16,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// chainsFolder is the name of the folder of saved chains.
 const chainsFolder = "chains"
 
-// ChainsFolder is where the saved chains of a configuration are: the folder chains beside it, or in the working directory if there
-// is none.
+// ChainsFolder returns the folder of saved chains: chains beside the configuration file, or in the working directory if there is no file.
 func ChainsFolder(configPath string) string {
 	return filepath.Join(filepath.Dir(configPath), chainsFolder)
 }
@@ -28,15 +26,15 @@ func ChainsFolder(configPath string) string {
 // savedChains is the source of the saved chains in a folder.
 type savedChains struct {
 	functions []steps.Function
-	files     map[string]string // of the chains that were read, by the names of their functions
+	files     map[string]string // of the valid chains, by function name
 
 	mu       sync.Mutex
-	unread   map[string]*fault.Error // by file: what is wrong with it
-	unlinked map[string]*fault.Error // by function: why the registry has to leave it out
+	unread   map[string]*fault.Error // by file: why it is invalid
+	unlinked map[string]*fault.Error // by function: why the registry left it out
 }
 
-// openChains reads the folder of saved chains, and adds them to the catalogue, if there are any.
-func (o *opener) openChains() {
+// openChains reads the folder of saved chains and adds them to the catalog as a source, if there are any.
+func (o *sourceOpener) openChains() {
 	folder := ChainsFolder(o.config.Path)
 	list, err := chainfile.List(folder)
 	if err != nil {
@@ -60,7 +58,7 @@ func (o *opener) openChains() {
 		}
 		if f != nil {
 			s.unread[file.Path] = f
-			o.warn(placedIn(file.Path, f))
+			o.warn(withFile(file.Path, f))
 			continue
 		}
 		s.files[name] = file.Path
@@ -70,7 +68,7 @@ func (o *opener) openChains() {
 	o.add(steps.ChainSource, "", s, nil)
 }
 
-// ReadChain makes the function that the file of a saved chain is.
+// ReadChain reads a saved chain and returns it as a function.
 func (a *App) ReadChain(file chainfile.Saved) (*steps.Function, []*fault.Error) {
 	if f := chainfile.CheckName(file.Name); f != nil {
 		return nil, []*fault.Error{f}
@@ -87,15 +85,15 @@ func (a *App) ReadChain(file chainfile.Saved) (*steps.Function, []*fault.Error) 
 	return fn, faults
 }
 
-// placedIn is a fault of a file, with its line.
-func placedIn(path string, f *fault.Error) *fault.Error {
-	own := f.Under("")
-	own.At, own.Line, own.Column = "", 0, 0
-	own.Message = path + ": " + own.Message
+// withFile returns a copy of a fault with its file and line in the message.
+func withFile(path string, f *fault.Error) *fault.Error {
+	located := f.Under("")
+	located.At, located.Line, located.Column = "", 0, 0
+	located.Message = path + ": " + located.Message
 	if f.Line > 0 && !strings.HasPrefix(f.Message, "line ") {
-		own.Message = fmt.Sprintf("%s, line %d, column %d: %s", path, f.Line, f.Column, f.Message)
+		located.Message = fmt.Sprintf("%s, line %d, column %d: %s", path, f.Line, f.Column, f.Message)
 	}
-	return own
+	return located
 }
 
 // Functions implements steps.Source.
@@ -104,7 +102,7 @@ func (s *savedChains) Functions() []steps.Function { return s.functions }
 // Close implements steps.Source.
 func (s *savedChains) Close() error { return nil }
 
-// Watch implements steps.Live: a change of the folder makes another source.
+// Watch implements steps.Live. It does nothing: a change of the folder reloads the configuration.
 func (s *savedChains) Watch(func()) {}
 
 // Status implements steps.Live.
@@ -121,7 +119,7 @@ func (s *savedChains) Status() steps.Status {
 	return status
 }
 
-// broken are the files that cannot be used, and why.
+// broken returns the invalid files, each with its fault.
 func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	if s == nil {
 		return nil, nil
@@ -130,10 +128,10 @@ func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	defer s.mu.Unlock()
 	byFile := map[string]*fault.Error{}
 	for path, f := range s.unread {
-		byFile[path] = placedIn(path, f)
+		byFile[path] = withFile(path, f)
 	}
 	for name, f := range s.unlinked {
-		byFile[s.files[name]] = placedIn(cmp.Or(s.files[name], name), f)
+		byFile[s.files[name]] = withFile(cmp.Or(s.files[name], name), f)
 	}
 	for _, path := range slices.Sorted(maps.Keys(byFile)) {
 		files, list = append(files, filepath.Base(path)), append(list, byFile[path])
@@ -141,8 +139,8 @@ func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	return files, list
 }
 
-// unlink takes note of the chains that the registry has to leave out.
-func (a *App) unlink(why map[string]*fault.Error) {
+// setUnlinked records the chains that the registry left out.
+func (a *App) setUnlinked(why map[string]*fault.Error) {
 	if a.chains == nil {
 		return
 	}
@@ -151,34 +149,35 @@ func (a *App) unlink(why map[string]*fault.Error) {
 	a.chains.unlinked = why
 }
 
-// BrokenChains tells of the saved chains that cannot be used, and why.
+// BrokenChains returns the faults of the saved chains that cannot be used.
 func (a *App) BrokenChains() []*fault.Error {
 	_, list := a.chains.broken()
 	return list
 }
 
-// OddChains tells of the saved chains that were read, and that cannot be used or whose short names mean other functions.
-func (a *App) OddChains() (list []*fault.Error) {
+// SuspectChains returns the faults of chains that were read but cannot be linked, and of those whose short name means another function.
+func (a *App) SuspectChains() (list []*fault.Error) {
 	if a.chains == nil {
 		return nil
 	}
 	registry := a.Catalog.Registry()
 	a.chains.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(a.chains.unlinked)) {
-		list = append(list, placedIn(cmp.Or(a.chains.files[name], name), a.chains.unlinked[name]))
+		list = append(list, withFile(cmp.Or(a.chains.files[name], name), a.chains.unlinked[name]))
 	}
 	a.chains.mu.Unlock()
 	for _, fn := range a.chains.functions {
 		short := strings.TrimPrefix(fn.Name, steps.ChainSource+".")
 		if entry, err := registry.Resolve(short); err == nil && entry.Spec().Saved == nil {
-			f := fault.New(fault.BadRequest, "%s is the name of %s too, which %s alone means: write %s for the chain", short, entry.Spec().Name, short, fn.Name)
-			list = append(list, placedIn(a.chains.files[fn.Name], f))
+			f := fault.New(fault.BadRequest, "%s is the name of %s too, which %s alone means: write %s for the chain", short, entry.Spec().Name,
+				short, fn.Name)
+			list = append(list, withFile(a.chains.files[fn.Name], f))
 		}
 	}
 	return list
 }
 
-// ChainFile is the file of a saved chain, by the name of its function; "": there is no such chain.
+// ChainFile returns the file of a saved chain by its function's name; "": there is none.
 func (a *App) ChainFile(function string) string {
 	if a.chains == nil {
 		return ""
@@ -186,15 +185,15 @@ func (a *App) ChainFile(function string) string {
 	return a.chains.files[function]
 }
 
-// watchChains has a change of the saved chains noticed as one of the configuration is.
+// watchChains adds the saved chains to the watched files, so that a change of them reloads the configuration.
 func (a *App) watchChains() {
 	folder := ChainsFolder(a.config.Path)
-	a.files.add(chainsAt, folder)
+	a.files.add(chainsPointer, folder)
 	list, _ := chainfile.List(folder)
 	for _, file := range list {
-		a.files.add(chainsAt, file.Path)
+		a.files.add(chainsPointer, file.Path)
 	}
 }
 
-// chainsAt stands for the saved chains where the places of a configuration are told.
-const chainsAt = "/" + chainsFolder
+// chainsPointer is the JSON Pointer that stands for the saved chains among the configuration's files.
+const chainsPointer = "/" + chainsFolder

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestSavedChainsOfFolder: the chains of the folder beside the configuration are functions under its settings; broken ones are told
-// of, and hide no other.
+// TestSavedChainsOfFolder: the chains in the folder beside the configuration are functions with its settings. Broken ones are reported
+// and do not affect others.
 func TestSavedChainsOfFolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -20,13 +20,16 @@ func TestSavedChainsOfFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"good.chain.json": `{"steps":[{"expr":"1"}]}`, "closed.chain.yaml": "steps: [{expr: '2'}]", "hidden.chain.jsonc": `{"steps":[{"expr":"3"}]} // none`,
-		"good.chain.yaml": "steps: [{expr: '1'}]", "round.chain.json": `{"steps":[{"fn":"chain.round"}]}`, "a b.chain.json": `{"steps":[{"expr":"4"}]}`,
+		"good.chain.json": `{"steps":[{"expr":"1"}]}`, "closed.chain.yaml": "steps: [{expr: '2'}]",
+		"hidden.chain.jsonc": `{"steps":[{"expr":"3"}]} // none`,
+		"good.chain.yaml":    "steps: [{expr: '1'}]", "round.chain.json": `{"steps":[{"fn":"chain.round"}]}`,
+		"a b.chain.json":  `{"steps":[{"expr":"4"}]}`,
 		"find.chain.json": `{"steps":[{"expr":"5"}]}`, "plain.json": `{"steps":[]}`, "empty.chain.yaml": "",
 	} {
 		write(t, chains, name, text)
 	}
-	path := write(t, folder, "onecall.yaml", "journal: {store: off}\nfunctions: {chain.closed: {tier: admin, effect: destroy}, chain.hidden: {hide: true}}")
+	path := write(t, folder, "onecall.yaml",
+		"journal: {store: off}\nfunctions: {chain.closed: {tier: admin, effect: destroy}, chain.hidden: {hide: true}}")
 	a, err := Open(t.Context(), &Options{Config: path, Reporter: silent{}, Redactor: &Redactor{}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,17 +48,20 @@ func TestSavedChainsOfFolder(t *testing.T) {
 	for _, f := range a.BrokenChains() {
 		broken = append(broken, strings.TrimPrefix(f.Message, chains+string(filepath.Separator)))
 	}
-	for i, want := range []string{"a b.chain.json: ", "empty.chain.yaml: line 1, column 1: the file is empty", "good.chain.yaml: good.chain.json holds a chain of this name", "round.chain.json: saved chains call each other in a cycle"} {
+	for i, want := range []string{"a b.chain.json: ", "empty.chain.yaml: line 1, column 1: the file is empty",
+		"good.chain.yaml: good.chain.json holds a chain of this name", "round.chain.json: saved chains call each other in a cycle"} {
 		if i >= len(broken) || !strings.HasPrefix(broken[i], want) {
 			t.Errorf("%d: %q", i, broken)
 		}
 	}
-	odd := a.OddChains()
+	odd := a.SuspectChains()
 	if len(odd) != 2 || !strings.Contains(odd[1].Message, "find is the name of fs.find too") {
 		t.Errorf("%v", odd)
 	}
 	for _, source := range a.Catalog.Sources() {
-		if source.Name == steps.ChainSource && (source.State != steps.StateReady || source.Error == nil || !strings.HasPrefix(source.Error.Message, "a b.chain.json, empty.chain.yaml, good.chain.yaml, round.chain.json are broken; ")) {
+		if source.Name == steps.ChainSource &&
+			(source.State != steps.StateReady || source.Error == nil ||
+				!strings.HasPrefix(source.Error.Message, "a b.chain.json, empty.chain.yaml, good.chain.yaml, round.chain.json are broken; ")) {
 			t.Errorf("%+v", source.Status)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// TestNeedsRestart: what is not carried out is told of for as long as it is so, compared with what the server was started with.
+// TestNeedsRestart: settings that need a restart are reported as long as they differ from those that the server was started with.
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
 	remote, stdio := serving{serve: true, anySurface: true}, serving{serve: true}
@@ -28,13 +28,13 @@ func TestNeedsRestart(t *testing.T) {
 		{remote, "{}", "{}", "surface: flat", nil},
 	} {
 		began := appOf(t, c.began, c.use).config.Settings
-		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).later; !slices.Equal(got, c.want) {
+		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).needRestart; !slices.Equal(got, c.want) {
 			t.Errorf("%q, then %q, then %q: %q needs a restart, want %q", c.began, c.before, c.now, got, c.want)
 		}
 	}
 }
 
-// TestKeptResults: what was kept is there where it lies.
+// TestKeptResults: results are found again if the store is the same.
 func TestKeptResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -50,13 +50,14 @@ func TestKeptResults(t *testing.T) {
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
 	} {
-		if got := storePlace(&appOf(t, c.after, serving{}).config.Results) == storePlace(&appOf(t, c.before, serving{}).config.Results); got != c.want {
+		if got := storeIdentity(&appOf(t, c.after, serving{}).config.Results) == storeIdentity(&appOf(t, c.before,
+			serving{}).config.Results); got != c.want {
 			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
 		}
 	}
 }
 
-// TestLoadable: a configuration that is empty, or is not there, is not loaded in the place of another.
+// TestLoadable: an empty or missing configuration does not replace the served one.
 func TestLoadable(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -68,17 +69,17 @@ func TestLoadable(t *testing.T) {
 		"more than most": {strings.Repeat(" ", config.MaxBytes+1), ""}, // which is told when it is read
 	} {
 		path, got := write(t, folder, name, c.text), ""
-		if err := loadable(path); err != nil {
+		if err := checkLoadable(path); err != nil {
 			got = fault.Message(err)
 		}
 		if want := c.want; want != "" && got != path+want || want == "" && got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := fault.Message(loadable(folder)); got != folder+" is no regular file, and cannot be read again" {
+	if got := fault.Message(checkLoadable(folder)); got != folder+" is no regular file, and cannot be read again" {
 		t.Errorf("a folder: %q", got)
 	}
-	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(loadable(none)), none+" cannot be read (") {
-		t.Errorf("nothing: %v", loadable(none))
+	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(checkLoadable(none)), none+" cannot be read (") {
+		t.Errorf("nothing: %v", checkLoadable(none))
 	}
 }

@@ -17,91 +17,90 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// Finding is what an examination has found out about one thing.
+// Finding is the result of one check.
 type Finding struct {
 	Check   Check  `json:"check"`
-	Subject string `json:"subject,omitempty"` // which of them: a source, a client, a place; "": there is one
+	Subject string `json:"subject,omitempty"` // the source, client or file that was checked; "": there is only one
 	Status  Status `json:"status"`
 	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitempty"` // a command, or what to change; "": none is needed, or the message says it
+	Remedy  string `json:"remedy,omitempty"` // a command or a change to make; "": none is needed, or the message has it
 }
 
-// Check is what kind of thing a finding is about.
+// Check is the kind of thing that was checked.
 type Check string
 
 // The checks.
 const (
 	CheckConfiguration Check = "configuration"
 	CheckSource        Check = "source"
-	CheckCommand       Check = "command" // of a server over stdio
+	CheckCommand       Check = "command" // of a stdio server
 	CheckLogin         Check = "login"
-	CheckTools         Check = "tools" // as clients list them
+	CheckTools         Check = "tools" // as listed to clients
 	CheckJournal       Check = "journal"
-	CheckResults       Check = "results" // the store
+	CheckResults       Check = "results" // the store of results
 	CheckClient        Check = "client"
 )
 
-// Status says how bad a finding is.
+// Status is the severity of a finding.
 type Status string
 
 // The statuses.
 const (
 	StatusOK   Status = "ok"
-	StatusWarn Status = "warn" // it works, and not as well as it could
+	StatusWarn Status = "warn" // works, but not as well as it could
 	StatusFail Status = "fail"
 )
 
-// Examine looks at a configuration and at all that it needs: it starts the sources, and waits for each within its own deadline. What
-// is wrong is in the findings, without secrets. Of a configuration with faults it looks at what can be looked at without starting
-// anything.
+// Examine checks a configuration and everything that it needs. It starts the sources and waits for each within the source's own deadline.
+// Findings contain no secrets. If the configuration has faults, only checks that start nothing are run.
 func Examine(ctx context.Context, o *Options) []Finding {
-	warnings := &collector{Reporter: o.Reporter}
-	own := *o
-	own.Reporter, own.List = warnings, true
-	p := newProcess(&own, serving{})
+	warnings := &warningCollector{Reporter: o.Reporter}
+	options := *o
+	options.Reporter, options.List = warnings, true
+	p := newProcess(&options, serving{})
 	a, err := p.open(nil)
 	e := &examination{App: a, refused: map[string]bool{}}
 	e.configuration(err)
 	e.commands(err == nil)
 	if err == nil {
-		e.running(ctx)
+		e.checkRunning(ctx)
 	}
 	e.logins(ctx)
-	for _, f := range warnings.taken() {
-		e.warned(f)
+	for _, f := range warnings.warnings() {
+		e.addWarning(f)
 	}
-	_ = errors.Join(a.close(), p.close()) // what was opened was only looked at
+	_ = errors.Join(a.close(), p.close()) // only opened for the checks
 	return e.findings
 }
 
-// collector keeps the warnings that a configuration gives.
-type collector struct {
+// warningCollector keeps the warnings of a configuration.
+type warningCollector struct {
 	Reporter
 	mu   sync.Mutex
 	list []*fault.Error
 }
 
 // Warn implements Reporter.
-func (c *collector) Warn(f *fault.Error) {
+func (c *warningCollector) Warn(f *fault.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, f)
 }
 
-func (c *collector) taken() []*fault.Error {
+func (c *warningCollector) warnings() []*fault.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.list)
 }
 
-// maxMessage bounds a finding's message in bytes: a server's last words may be many.
+// maxMessage is the maximum length of a finding's message in bytes: the last output of a server may be long.
 const maxMessage = 500
 
-// examination gathers findings about an app, of which only the configuration is there if that has faults.
+// examination collects findings about an app. If the configuration has faults, the app consists of only its configuration.
 type examination struct {
 	*App
 	findings []Finding
-	refused  map[string]bool // sources that did not let onecall in
+	refused  map[string]bool // sources that denied access
 }
 
 func (e *examination) add(check Check, subject string, status Status, message, remedy string) {
@@ -115,7 +114,7 @@ func (e *examination) configuration(err error) {
 	switch path := e.config.Path; {
 	case errors.As(err, &refused):
 		for _, f := range refused.Faults {
-			e.faulty(StatusFail, f, "correct it there")
+			e.addFault(StatusFail, f, "correct it there")
 		}
 	case err != nil:
 		e.add(CheckConfiguration, path, StatusFail, fault.Message(err), "")
@@ -126,8 +125,8 @@ func (e *examination) configuration(err error) {
 	}
 }
 
-// faulty adds a fault of the configuration, or a warning, with its place in the file.
-func (e *examination) faulty(status Status, f *fault.Error, remedy string) {
+// addFault adds a fault or a warning of the configuration with its position in the file.
+func (e *examination) addFault(status Status, f *fault.Error, remedy string) {
 	subject := e.config.Path
 	if f.Line > 0 {
 		subject += fmt.Sprintf(":%d:%d", f.Line, f.Column)
@@ -138,17 +137,17 @@ func (e *examination) faulty(status Status, f *fault.Error, remedy string) {
 	e.add(CheckConfiguration, subject, status, strings.TrimSpace(f.Message), remedy)
 }
 
-func (e *examination) warned(f *fault.Error) { e.faulty(StatusWarn, f, "") }
+func (e *examination) addWarning(f *fault.Error) { e.addFault(StatusWarn, f, "") }
 
-// running looks at what works only while it is open.
-func (e *examination) running(ctx context.Context) {
+// checkRunning checks what must be open for that.
+func (e *examination) checkRunning(ctx context.Context) {
 	began := time.Now()
 	steps.Await(ctx, e.Catalog, nil)
 	for _, info := range e.Catalog.Sources() {
 		e.source(&info, time.Since(began))
 	}
 	for _, f := range e.UnusedSettings() {
-		e.warned(f)
+		e.addWarning(f)
 	}
 	e.tools()
 	e.stores(ctx)
@@ -169,20 +168,20 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 			return
 		}
 		e.add(CheckSource, info.Name, StatusOK, offers, "")
-	case info.State == steps.StateStarting: // the examination was ended before the deadline
+	case info.State == steps.StateStarting: // ctx ended before the deadline
 		e.add(CheckSource, info.Name, StatusFail, fmt.Sprintf("it has not started in %.1fs", waited.Seconds()), more)
 	case info.Error == nil:
 		e.add(CheckSource, info.Name, StatusFail, string(info.State), more)
 	case info.Error.Code == fault.Unavailable:
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, more)
-	default: // the message says what to do
+	default: // the message contains the remedy
 		e.refused[info.Name] = info.Error.Code == fault.Denied
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, "")
 	}
 }
 
-// commands looks for the programs of the servers, as a client that was started from a desktop would have them found. started: the servers are
-// started as well, which tells of a program that is found nowhere.
+// commands looks up the programs of the stdio servers with the PATH of this shell and with that of a desktop client. If started is set,
+// the servers are started as well, which reports programs that do not exist at all.
 func (e *examination) commands(started bool) {
 	for i := range e.config.MCPServers {
 		entry := &e.config.MCPServers[i]
@@ -211,11 +210,11 @@ func (e *examination) command(source string, o *mcpsource.Options, started bool)
 	}
 }
 
-// logins looks at the logins to servers behind HTTP: that there is none is only wrong if its server asks for one.
+// logins checks the logins to HTTP servers. A missing login is wrong only if the server requires one.
 func (e *examination) logins(ctx context.Context) {
 	accounts, err := accountsOf(e.config, "")
 	if err != nil {
-		return // a fault of the configuration, which is reported
+		return // already reported as a fault of the configuration
 	}
 	for i := range accounts {
 		state, err := accounts[i].State(ctx)
@@ -251,9 +250,9 @@ func (e *examination) login(source string, state *login.State, err error) {
 	}
 }
 
-// stores looks at what onecall writes to.
+// stores checks what onecall writes to.
 func (e *examination) stores(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 5*lookTime)
+	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout)
 	defer cancel()
 	switch err := e.checkJournal(ctx); {
 	case e.Journal == nil:

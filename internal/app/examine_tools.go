@@ -8,13 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// What clients take of a list of tools. Names and descriptions are within what they take, whatever sources and the configuration say.
+// Limits of clients on a list of tools. The lengths of names and descriptions are limited elsewhere, for any configuration.
 const (
 	maxListedTools  = 128    // VS Code, in one request
-	maxListedTokens = 10_000 // which a model reads at each turn
+	maxListedTokens = 10_000 // read by a model at each turn
 )
 
-// tools looks at the list of tools that a client over stdio gets.
+// tools checks the list of tools of a stdio client.
 func (e *examination) tools() {
 	surface := surfaceOf(&e.config.Config)
 	list, err := e.Listing(surface)

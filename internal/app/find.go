@@ -8,17 +8,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps/search"
 )
 
-// Match is a function that a query finds.
+// Match is a function that matches a query.
 type Match struct {
 	Entry  *steps.Entry
 	Source string
 }
 
-// Find returns the functions that a query finds, best first: by words of what they do, or by the name of a source; "" finds all.
-// named reports that the query is the name of the one function. It waits until every source has started or failed.
-func (a *App) Find(ctx context.Context, query string) (matches []Match, named bool) {
+// Find returns the functions that match a query, best first: by words about what they do, or by the name of a source. "" matches all.
+// exact reports whether query is the full name of the only match. Find waits until every source has started or failed.
+func (a *App) Find(ctx context.Context, query string) (matches []Match, exact bool) {
 	functions := steps.Await(ctx, a.Catalog, nil)
-	source := map[string]string{} // by function
+	source := map[string]string{} // by function name
 	for _, info := range a.Catalog.Sources() {
 		for name := range info.Functions {
 			source[name] = info.Name
@@ -34,7 +34,7 @@ func (a *App) Find(ctx context.Context, query string) (matches []Match, named bo
 	return matches, false
 }
 
-// matching are the functions that a query finds. source is that of each function, by its name.
+// matching returns the functions that match a query. source has the source of each function by name.
 func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
 	if query == "" {
 		return functions.All()
@@ -49,7 +49,7 @@ func matching(functions *steps.Registry, query string, source map[string]string)
 	return entries
 }
 
-// Nearest returns names of functions that are spelled like a query that finds none.
+// Nearest returns the names of functions that are spelled like a query.
 func (a *App) Nearest(query string) []string {
 	var names []string
 	for _, entry := range a.Catalog.Registry().All() {

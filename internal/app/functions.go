@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// functionSettings are what the configuration says of functions: under functions, and in the entries of the sources.
+// functionSettings returns the settings of functions, from functions and from the entries of sources.
 func functionSettings(c *config.File) (*steps.Settings, []*fault.Error) {
 	list := settingList(c)
 	given := make([]steps.Setting, len(list))
@@ -24,17 +24,17 @@ func functionSettings(c *config.File) (*steps.Settings, []*fault.Error) {
 	}
 	settings, faults := steps.NewSettings(given)
 	for i, f := range faults {
-		_, faults[i] = placed(c, list, f)
+		_, faults[i] = locate(c, list, f)
 	}
 	return settings, faults
 }
 
-// sameNames are the faults of those that rename two functions to one name, or one to the name of an embedded function or
-// into the source of embedded ones; taken are the names of the embedded functions.
-func sameNames(c *config.File, taken []string) (faults []*fault.Error) {
-	renamed, own := map[string]string{}, map[string]bool{}
-	for _, name := range taken {
-		own[steps.FoldName(name)] = true
+// renameConflicts returns the faults of renames whose new name is taken by another rename or by an embedded function, or begins with the
+// prefix of an embedded source. embedded are the names of the embedded functions.
+func renameConflicts(c *config.File, embedded []string) (faults []*fault.Error) {
+	renamed, isEmbedded := map[string]string{}, map[string]bool{}
+	for _, name := range embedded {
+		isEmbedded[steps.FoldName(name)] = true
 	}
 	for i := range c.Functions {
 		pattern, rename := c.Functions[i].Name, c.Functions[i].Config.Rename
@@ -47,46 +47,51 @@ func sameNames(c *config.File, taken []string) (faults []*fault.Error) {
 		other, twice := renamed[folded]
 		switch {
 		case twice:
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two", fault.Clip(other, 60))))
-		case own[folded]:
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name", fault.Clip(*rename, 60))))
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two",
+				fault.Clip(other, 60))))
+		case isEmbedded[folded]:
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name",
+				fault.Clip(*rename, 60))))
 		case dotted && source != from && slices.Contains(config.Embedded, strings.ToLower(source)):
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "names that begin with %s. are those of embedded functions: choose another", source)))
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest,
+				"names that begin with %s. are those of embedded functions: choose another", source)))
 		}
 		renamed[folded] = pattern
 	}
 	return faults
 }
 
-// unusedSettings tells of the patterns under functions that fit no function, and of the entries of includeTools and
-// excludeTools that fit no tool, with the nearest of names; toolsOf gives those of a server. What may fit a source that is
-// absent is not told of.
-func unusedSettings(c *config.File, settings *steps.Settings, names []string, toolsOf func(source string) []string, absent []string) []*fault.Error {
+// unusedSettings returns faults for patterns under functions that match no function, and for entries of includeTools and excludeTools
+// that match no tool, with the nearest names. toolsOf returns the tools of a server. Patterns that could match a function of an absent
+// source are skipped.
+func unusedSettings(c *config.File, settings *steps.Settings, names []string, toolsOf func(source string) []string,
+	absent []string) []*fault.Error {
 	list := settingList(c)
-	spellings := map[string]int{} // of the entry at a place
-	for _, one := range list {
-		spellings[one.at]++
+	unusedAt := map[string]int{} // number of unused patterns by pointer
+	for _, setting := range list {
+		unusedAt[setting.pointer]++
 	}
 	var unused []*fault.Error
 	for _, f := range settings.Unused(names) {
-		one, f := placed(c, list, f)
-		spellings[one.at]--
+		setting, f := locate(c, list, f)
+		unusedAt[setting.pointer]--
 		switch {
-		case one.tool == "" && !strings.HasPrefix(f.At, "/functions/"), spellings[one.at] > 0, // no pattern of the user's, or it is used in another spelling
-			slices.ContainsFunc(absent, func(source string) bool { return mayFit(one.Pattern, source) }):
-		case one.tool == "":
+		// not a pattern of the user, or another pattern of the same entry matches
+		case setting.tool == "" && !strings.HasPrefix(f.At, "/functions/"), unusedAt[setting.pointer] > 0,
+			slices.ContainsFunc(absent, func(source string) bool { return mayMatch(setting.Pattern, source) }):
+		case setting.tool == "":
 			unused = append(unused, f)
 		default:
-			f.Message = fmt.Sprintf("%q fits no tool of %s", fault.Clip(one.tool, 60), one.source)
-			f.Nearest = fault.Nearest(one.tool, toolsOf(one.source), 3)
+			f.Message = fmt.Sprintf("%q fits no tool of %s", fault.Clip(setting.tool, 60), setting.source)
+			f.Nearest = fault.Nearest(setting.tool, toolsOf(setting.source), 3)
 			unused = append(unused, f)
 		}
 	}
 	return config.InOrder(unused)
 }
 
-// mayFit reports whether a pattern may fit a function of a source.
-func mayFit(pattern, source string) bool {
+// mayMatch reports whether a pattern could match some function of a source.
+func mayMatch(pattern, source string) bool {
 	prefix := source + "."
 	if wild := strings.IndexAny(pattern, "*?"); wild >= 0 && wild < len(prefix) {
 		return strings.HasPrefix(prefix, pattern[:wild])
@@ -94,8 +99,8 @@ func mayFit(pattern, source string) bool {
 	return strings.HasPrefix(pattern, prefix)
 }
 
-// placed turns the position in the list of settings, with which a fault's At begins, into a place in the configuration.
-func placed(c *config.File, list []placedSetting, f *fault.Error) (placedSetting, *fault.Error) {
+// locate replaces the index into the list of settings, with which a fault's At begins, by the setting's JSON Pointer.
+func locate(c *config.File, list []locatedSetting, f *fault.Error) (locatedSetting, *fault.Error) {
 	position, rest, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
 	moved := *f
 	moved.At = ""
@@ -104,32 +109,32 @@ func placed(c *config.File, list []placedSetting, f *fault.Error) (placedSetting
 	}
 	i, err := strconv.Atoi(position)
 	if err != nil || i >= len(list) {
-		return placedSetting{}, &moved
+		return locatedSetting{}, &moved
 	}
-	return list[i], c.Under(list[i].at, &moved)
+	return list[i], c.Under(list[i].pointer, &moved)
 }
 
-// placedSetting is a setting with its place in the configuration.
-type placedSetting struct {
+// locatedSetting is a setting with its JSON Pointer in the configuration.
+type locatedSetting struct {
 	steps.Setting
-	at           string
-	source, tool string // the tool as includeTools or excludeTools has it; "": it is another setting
+	pointer      string
+	source, tool string // the tool as written in includeTools or excludeTools; "": another kind of setting
 }
 
-// settingList are all settings.
-func settingList(c *config.File) []placedSetting {
-	var list []placedSetting
+// settingList returns all settings.
+func settingList(c *config.File) []locatedSetting {
+	var list []locatedSetting
 	if len(c.Aliases) > 0 {
-		list = append(list, placedSetting{Setting: steps.Setting{Pattern: "*", CommonAliases: c.Aliases}, at: "/aliases"})
+		list = append(list, locatedSetting{Setting: steps.Setting{Pattern: "*", CommonAliases: c.Aliases}, pointer: "/aliases"})
 	}
 	for i := range c.Functions {
 		one := &c.Functions[i]
-		list = append(list, placedSetting{Setting: settingOf(one.Name, &one.Config), at: fault.Key("/functions", one.Name)})
+		list = append(list, locatedSetting{Setting: settingOf(one.Name, &one.Config), pointer: fault.Key("/functions", one.Name)})
 	}
 	return append(list, sourceSettings(c)...)
 }
 
-// settingOf turns an entry under functions into a setting. Its words are checked when it is read.
+// settingOf converts an entry under functions into a setting. Effect and tier were validated when the entry was decoded.
 func settingOf(pattern string, c *config.Function) steps.Setting {
 	s := steps.Setting{Pattern: pattern, Hide: c.Hide, Rename: c.Rename, Heavy: c.Heavy, Description: c.Description,
 		CacheTTL: c.CacheTTL, Approve: c.Approve, Defaults: c.Defaults, Aliases: c.Aliases}
@@ -156,14 +161,15 @@ func settingOf(pattern string, c *config.Function) steps.Setting {
 	return s
 }
 
-// sourceSettings are what the entries of MCP servers say of their tools.
-func sourceSettings(c *config.File) []placedSetting {
-	var list []placedSetting
+// sourceSettings returns the settings in the entries of MCP servers.
+func sourceSettings(c *config.File) []locatedSetting {
+	var list []locatedSetting
 	hide, show := true, false
 	tools := func(source, at string, names []string, hidden *bool) {
 		for i, tool := range names {
 			for _, pattern := range toolPatterns(source, tool) {
-				list = append(list, placedSetting{Setting: steps.Setting{Pattern: pattern, Hide: hidden}, at: fault.Index(at, i), source: source, tool: tool})
+				list = append(list, locatedSetting{Setting: steps.Setting{Pattern: pattern, Hide: hidden}, pointer: fault.Index(at, i),
+					source: source, tool: tool})
 			}
 		}
 	}
@@ -171,47 +177,47 @@ func sourceSettings(c *config.File) []placedSetting {
 		source, at, server := c.MCPServers[i].Source(), fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
 		tools(source, at+"/excludeTools", server.ExcludeTools, &hide)
 		tools(source, at+"/includeTools", server.IncludeTools, &show)
-		if len(server.IncludeTools) > 0 { // after the tools: one of them may be *
-			list = append(list, placedSetting{Setting: steps.Setting{Pattern: source + ".*", Hide: &hide}, at: at})
+		if len(server.IncludeTools) > 0 { // last: a tool may be *
+			list = append(list, locatedSetting{Setting: steps.Setting{Pattern: source + ".*", Hide: &hide}, pointer: at})
 		}
 	}
 	return list
 }
 
-// toolPatterns are the names that the function of a tool may have, as package mcpsource gives them: the tool's own where
-// a function can have it; else with other characters, and with digits of the name's hash. A name with slashes alone
-// has the digits only where its plain form is another tool's.
+// toolPatterns returns the patterns of the function names that package mcpsource may give a tool. A valid tool name is kept. Otherwise
+// invalid characters are replaced, and digits of the name's hash are appended. If only slashes are invalid, the digits are appended only
+// to resolve a conflict with another tool.
 func toolPatterns(source, tool string) []string {
-	fit := fitToolName(tool)
-	if fit == tool {
-		return []string{source + "." + fit}
+	function := toolFunctionName(tool)
+	if function == tool {
+		return []string{source + "." + function}
 	}
 	digits := "????????"
 	if !strings.ContainsAny(tool, "*?") {
 		hash := sha256.Sum256([]byte(tool))
 		digits = hex.EncodeToString(hash[:4])
 	}
-	hashed := source + "." + fit + "_" + digits
-	if strings.ReplaceAll(tool, "/", ".") == fit {
-		return []string{source + "." + fit, hashed}
+	hashed := source + "." + function + "_" + digits
+	if strings.ReplaceAll(tool, "/", ".") == function {
+		return []string{source + "." + function, hashed}
 	}
 	return []string{hashed}
 }
 
-var unfitForTool = regexp.MustCompile(`[^A-Za-z0-9_.*?-]`)
+var invalidToolBytes = regexp.MustCompile(`[^A-Za-z0-9_.*?-]`)
 
-// maxToolName is where mcpsource cuts a tool's name, in bytes.
+// maxToolName is the length in bytes at which mcpsource cuts a tool's name.
 const maxToolName = 180
 
-func fitToolName(tool string) string {
-	fit := unfitForTool.ReplaceAllString(strings.ReplaceAll(prefixBytes(tool, maxToolName), "/", "."), "_")
-	parts := strings.Split(fit, ".")
-	for i, part := range parts {
-		if part == "" {
-			parts[i] = "_"
+func toolFunctionName(tool string) string {
+	name := invalidToolBytes.ReplaceAllString(strings.ReplaceAll(prefixBytes(tool, maxToolName), "/", "."), "_")
+	segments := strings.Split(name, ".")
+	for i, segment := range segments {
+		if segment == "" {
+			segments[i] = "_"
 		}
 	}
-	return strings.Join(parts, ".")
+	return strings.Join(segments, ".")
 }
 
 func prefixBytes(text string, n int) string { return text[:min(len(text), n)] }

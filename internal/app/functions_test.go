@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// openWith opens onecall with a configuration, in which SERVER is the URL of an MCP server with these tools, and gives
-// the functions once they are there.
+// openWith opens a configuration, in which SERVER is the URL of an MCP server with these tools, and returns the functions once the server
+// has started.
 func openWith(t *testing.T, text string, tools ...string) (*App, []string) {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
@@ -52,8 +52,8 @@ func openWith(t *testing.T, text string, tools ...string) (*App, []string) {
 	return a, names
 }
 
-// TestToolNames: includeTools and excludeTools take the names that the server gives its tools, and an entry that fits
-// none is told of with the nearest.
+// TestToolNames: includeTools and excludeTools take the server's own names of tools. An entry that matches none is reported with the
+// nearest.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
 	tools := []string{"wipe_all", "odd name!", "odd", "a/b", "über", "list"}
@@ -66,9 +66,11 @@ func TestToolNames(t *testing.T) {
 		{"none", "", all, nil},
 		{"a typing error", "excludeTools: [wipe_al]", all, []string{"/mcpServers/s/excludeTools/0 wipe_all"}},
 		{"true names", `excludeTools: ["odd name!", a/b]`, []string{all[0], "list", "odd", "wipe_all"}, nil},
-		{"patterns", `excludeTools: ["odd n*", "?xb*", "w?pe*"]`, []string{all[0], "a.b", "list", "odd"}, []string{"/mcpServers/s/excludeTools/1 "}},
+		{"patterns", `excludeTools: ["odd n*", "?xb*", "w?pe*"]`, []string{all[0], "a.b", "list", "odd"},
+			[]string{"/mcpServers/s/excludeTools/1 "}},
 		{"any first letter", `excludeTools: ["ü*", "*!"]`, []string{"a.b", "list", "odd", "wipe_all"}, nil},
-		{"include", `includeTools: ["odd name!", wipe_al, ` + long + `]`, []string{"odd_name__ddabd191"}, []string{"/mcpServers/s/includeTools/1 wipe_all", "/mcpServers/s/includeTools/2 "}},
+		{"include", `includeTools: ["odd name!", wipe_al, ` + long + `]`, []string{"odd_name__ddabd191"},
+			[]string{"/mcpServers/s/includeTools/1 wipe_all", "/mcpServers/s/includeTools/2 "}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -91,7 +93,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// TestUnusedBesideAbsent: a source that is not there silences the patterns that may fit it, and no others.
+// TestUnusedBesideAbsent: an absent source silences only the patterns that may match its functions.
 func TestUnusedBesideAbsent(t *testing.T) {
 	t.Parallel()
 	a, _ := openWith(t, `
@@ -114,12 +116,13 @@ functions:
 	for _, f := range a.UnusedSettings() {
 		got = append(got, f.At)
 	}
-	if want := []string{"/mcpServers/s/excludeTools/0", "/functions/fs.gerp", "/functions/s.lisst", "/functions/s.x*", "/functions/f*.nothing", "/functions/offer.x"}; !slices.Equal(got, want) {
+	if want := []string{"/mcpServers/s/excludeTools/0", "/functions/fs.gerp", "/functions/s.lisst", "/functions/s.x*",
+		"/functions/f*.nothing", "/functions/offer.x"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// faultsOf are the faults of a configuration as a command reports them.
+// faultsOf returns the faults of a configuration as a command reports them.
 func faultsOf(t *testing.T, text string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "onecall.yaml")
@@ -137,20 +140,25 @@ func faultsOf(t *testing.T, text string) []string {
 	return faultPlaces(refused.Faults)
 }
 
-// TestFaultsOnce: all faults come at once, in order, each once and in its place, whichever package finds them.
+// TestFaultsOnce: all faults are reported together, in order, once, and with their position, whichever package finds them.
 func TestFaultsOnce(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"functions:\n  a.b: {cacheTtl: -1s, heavy: x, defaults: [1]}\nfs: {rot: x}\n": {
-			"2:19 bad_request /functions/a.b/cacheTtl", "2:31 bad_request /functions/a.b/heavy", "2:44 bad_request /functions/a.b/defaults", "3:6 unknown_field /fs/rot"},
+			"2:19 bad_request /functions/a.b/cacheTtl", "2:31 bad_request /functions/a.b/heavy", "2:44 bad_request /functions/a.b/defaults",
+			"3:6 unknown_field /fs/rot"},
 		"mcpServers:\n  a: {command: x}\n  b: {command: x, concurrency: -5}\n": {"3:32 bad_request /mcpServers/b/concurrency"},
 		"http:\n  allow: ['ftp://x']\n  endpoints:\n    e: {url: 'http://h/{', method: get}\n    f: {}\n": {
-			"2:11 bad_request /http/allow/0", "4:14 bad_request /http/endpoints/e/url", "4:36 bad_request /http/endpoints/e/method", "5:5 bad_request /http/endpoints/f"},
-		"functions:\n  a.b: {rename: 'x y'}\nfs: {root: /no/such/folder}\nopenapi:\n  o: {spec: x, auth: {}, include: ['[']}\nhttp: {allow: ['${NO_SUCH_VARIABLE}']}\n": {
+			"2:11 bad_request /http/allow/0", "4:14 bad_request /http/endpoints/e/url", "4:36 bad_request /http/endpoints/e/method",
+			"5:5 bad_request /http/endpoints/f"},
+		"functions:\n  a.b: {rename: 'x y'}\nfs: {root: /no/such/folder}\nopenapi:\n  o: {spec: x, auth: {}, include: ['[']}\nhttp: " +
+			"{allow: ['${NO_SUCH_VARIABLE}']}\n": {
 			"2:17 bad_request /functions/a.b/rename", "3:12 bad_request /fs/root", "6:16 bad_request /http/allow/0"},
 		"tokens: {factor: 0}\n": {"1:18 bad_request /tokens/factor"},
-		"functions:\n  a.b: {rename: x.y}\n  a.c: {rename: X_y}\n  a.d: {rename: fs.grep}\n  a.e: {rename: HTTP.get}\n  a.f: {rename: text.other}\n  expr.eval: {rename: expr.other}\n  fs.grep: {rename: fs.list}\n  a.g: {rename: a.g}\n": {
-			"3:17 bad_request /functions/a.c/rename", "4:17 bad_request /functions/a.d/rename", "5:17 bad_request /functions/a.e/rename", "6:17 bad_request /functions/a.f/rename",
+		"functions:\n  a.b: {rename: x.y}\n  a.c: {rename: X_y}\n  a.d: {rename: fs.grep}\n  a.e: {rename: HTTP.get}\n  a.f: {rename: " +
+			"text.other}\n  expr.eval: {rename: expr.other}\n  fs.grep: {rename: fs.list}\n  a.g: {rename: a.g}\n": {
+			"3:17 bad_request /functions/a.c/rename", "4:17 bad_request /functions/a.d/rename", "5:17 bad_request /functions/a.e/rename",
+			"6:17 bad_request /functions/a.f/rename",
 			"8:21 bad_request /functions/fs.grep/rename"},
 	} {
 		if got := faultsOf(t, text); !slices.Equal(got, want) {
@@ -183,13 +191,15 @@ functions:
 	apply := func(name string) (steps.Function, bool) {
 		return settings.Apply(steps.Function{Spec: steps.Spec{Name: name}})
 	}
-	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true, "a_b.hidden": false, "every.x": false, "o.list": false} {
+	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true,
+		"a_b.hidden": false, "every.x": false, "o.list": false} {
 		if _, got := apply(name); got != hidden {
 			t.Errorf("%s: hidden is %v", name, got)
 		}
 	}
 	fn, _ := apply("o.get")
-	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond || fn.CacheTTL != 0 ||
+	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond ||
+		fn.CacheTTL != 0 ||
 		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
 		t.Errorf("o.get: %+v", fn)
 	}
@@ -199,7 +209,8 @@ functions:
 		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
 	}
 	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
-	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
+	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 ||
+		!slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
 		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
 	}
 
@@ -207,7 +218,8 @@ functions:
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if _, faults = functionSettings(c); !slices.Equal(faultPlaces(faults), []string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
+	if _, faults = functionSettings(c); !slices.Equal(faultPlaces(faults),
+		[]string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
 		t.Errorf("faults %q", faultPlaces(faults))
 	}
 }

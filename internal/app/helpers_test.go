@@ -10,23 +10,23 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// tooLong is longer than anything takes that ends.
+// tooLong is longer than anything that ends takes.
 const tooLong = 2 * time.Minute
 
-// silent reports nothing.
+// silent is a Reporter that reports nothing.
 type silent struct{}
 
 func (silent) Note(string, ...any)                   {}
 func (silent) Warn(*fault.Error)                     {}
 func (silent) Faults(string, []byte, []*fault.Error) {}
 
-// processOf is a process that reports nothing.
+// processOf returns a process that reports nothing.
 func processOf(o Options, s serving) *process {
 	o.Reporter, o.Redactor = silent{}, &Redactor{}
 	return newProcess(&o, s)
 }
 
-// appOf is an app as far as it is known by its configuration.
+// appOf returns an app that has only its configuration.
 func appOf(t *testing.T, text string, s serving) *App {
 	t.Helper()
 	c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
@@ -36,7 +36,7 @@ func appOf(t *testing.T, text string, s serving) *App {
 	return &App{config: c, process: processOf(Options{}, s)}
 }
 
-// write writes a file and gives its path.
+// write writes a file and returns its path.
 func write(t *testing.T, folder, name, text string) string {
 	t.Helper()
 	path := filepath.Join(folder, name)

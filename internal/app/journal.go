@@ -17,21 +17,21 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same journal share it. What
-// is replayed is remembered for as long as the replay lasts. nil: nothing is remembered.
+// openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same settings share one
+// journal. A replay keeps its journal in memory. nil: the journal is off.
 func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
-	where := config.Or(c.Journal.Store, "sqlite")
+	store := config.Or(c.Journal.Store, "sqlite")
 	if a.cassette != nil {
-		where = "memory"
+		store = "memory"
 	}
-	if where == "off" {
+	if store == "off" {
 		return nil, nil
 	}
 	keep := config.Or(c.Journal.Keep, journal.DefaultKeep)
 	values := config.Or(c.Journal.Values, false)
-	id := fmt.Sprint("journal ", where, " ", keep, " ", values, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
+	id := fmt.Sprint("journal ", store, " ", keep, " ", values, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
 	j, release, err := acquire(&a.process.pool, id, func() (*journal.Journal, error) {
-		driver, key, err := openDriver(where, []byte(config.Or(c.Journal.Key, "")))
+		driver, key, err := openJournalDriver(store, []byte(config.Or(c.Journal.Key, "")))
 		if err != nil {
 			return nil, err
 		}
@@ -43,8 +43,8 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	return j, err
 }
 
-// scope is the configuration file that runs of this app are told apart by: all configurations of a user share one journal. It is "" without
-// a file, and on a server's journal, which is that of one environment, and whose replicas may have their files anywhere.
+// scope returns the path that separates the runs of this configuration from others in the journal, which all configurations of a user
+// share. It is "" without a configuration file, and for a journal on a server: replicas may have their files anywhere.
 func (a *App) scope() string {
 	if where := config.Or(a.config.Journal.Store, "sqlite"); a.config.Path == "" || where != "sqlite" && where != "memory" {
 		return ""
@@ -53,7 +53,7 @@ func (a *App) scope() string {
 	if err != nil {
 		return a.config.Path
 	}
-	// A file that is itself a link may lead elsewhere when its content changes, as that of a ConfigMap does.
+	// Only the folder is resolved: the target of a linked file, as in a ConfigMap, changes with its content.
 	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(folder, filepath.Base(path))
 	}
@@ -63,43 +63,44 @@ func (a *App) scope() string {
 // ShowsValues reports whether arguments and results of runs may be shown.
 func (a *App) ShowsValues() bool { return config.Or(a.config.Journal.Values, false) }
 
-// maxEstimated bounds the bytes of a result that its tokens are estimated of.
+// maxEstimated is how many bytes of a result are counted to estimate its tokens.
 const maxEstimated = 4 << 10
 
-// estimate estimates the tokens of a result by its beginning.
+// estimate estimates the tokens of a result from its beginning.
 func (a *App) estimate(result []byte) int {
-	part := result[:min(len(result), maxEstimated)]
-	return a.Counter.Count(part, -1) * len(result) / max(len(part), 1)
+	prefix := result[:min(len(result), maxEstimated)]
+	return a.Counter.Count(prefix, -1) * len(result) / max(len(prefix), 1)
 }
 
-// warnJournal reports that the journal fails.
+// warnJournal reports a failure of the journal.
 func (p *process) warnJournal(err error) {
 	f, ok := fault.As(err)
 	if !ok {
 		f = fault.New(fault.Unavailable, "%v", err)
 	}
-	own := *f
-	own.Message = "the journal cannot be written, and calls that write are refused until it can: " + f.Message
-	p.warnRedacted(&own)
+	warning := *f
+	warning.Message = "the journal cannot be written, and calls that write are refused until it can: " + f.Message
+	p.warnRedacted(&warning)
 }
 
-// openDriver opens what keeps a journal, and gives the journal's key; nil: any.
-func openDriver(where string, key []byte) (journal.Driver, []byte, error) {
+// openJournalDriver opens the storage of a journal and returns the journal's key; nil: any key will do.
+func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error) {
 	switch where {
 	case "memory":
 		return &journal.Memory{}, nil, nil
 	case "sqlite":
 		folder := stateFolder()
 		if folder == "" {
-			return &unusable{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil, nil
+			return &brokenDriver{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil, nil
 		}
 		folder = filepath.Join(folder, "onecall")
-		key, err := fileKey(filepath.Join(folder, "journal.key"))
+		key, err := readOrCreateKey(filepath.Join(folder, "journal.key"))
 		if err != nil {
 			if _, coded := fault.As(err); !coded {
-				err = fault.New(fault.Unavailable, "the folder %s cannot be used (%v): see to it, set XDG_STATE_HOME, or journal: {store: memory}", folder, textfile.Cause(err))
+				err = fault.New(fault.Unavailable, "the folder %s cannot be used (%v): see to it, set XDG_STATE_HOME, or journal: {store: memory}",
+					folder, textfile.Cause(err))
 			}
-			return &unusable{err}, nil, nil //nolint:nilerr // a chain that only reads runs all the same, and what writes is told it
+			return &brokenDriver{err}, nil, nil //nolint:nilerr // chains that only read still run; calls that write report the error
 		}
 		driver, err := sqljournal.OpenSQLite(filepath.Join(folder, "journal.db"), nil)
 		return driver, key, err
@@ -108,12 +109,13 @@ func openDriver(where string, key []byte) (journal.Driver, []byte, error) {
 	return driver, key, err
 }
 
-// fileKey reads the key of a journal on this machine, which is made at first use.
-func fileKey(path string) ([]byte, error) {
+// readOrCreateKey returns the key of this machine's journal, creating it at first use.
+func readOrCreateKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil && len(key) < journal.LeastKey {
-			err = fault.New(fault.Unavailable, "%s is no key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
+			err = fault.New(fault.Unavailable,
+				"%s is no key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
 		}
 		return key, err
 	}
@@ -131,38 +133,46 @@ func fileKey(path string) ([]byte, error) {
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // whoever is first has made it
+	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // if another process was first, its key counts
 		return nil, err
 	}
 	return os.ReadFile(path)
 }
 
-// unusable is a driver that cannot be opened.
-type unusable struct{ err error }
+// brokenDriver is a driver that cannot be opened; every operation fails with err.
+type brokenDriver struct{ err error }
 
 // Write implements journal.Driver.
-func (u *unusable) Write(context.Context, []journal.Write) ([]bool, error) { return nil, u.err }
+func (u *brokenDriver) Write(context.Context, []journal.Write) ([]bool, error) { return nil, u.err }
 
-// Take implements journal.Driver.
-func (u *unusable) Take(context.Context, string, *string) (*journal.Record, error) { return nil, u.err }
+// Acquire implements journal.Driver.
+func (u *brokenDriver) Acquire(context.Context, string, *string) (*journal.Record, error) {
+	return nil, u.err
+}
 
 // Load implements journal.Driver.
-func (u *unusable) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
+func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
 
 // Find implements journal.Driver.
-func (u *unusable) Find(context.Context, string, string, string) (string, error) { return "", u.err }
+func (u *brokenDriver) Find(context.Context, string, string, string) (string, error) {
+	return "", u.err
+}
 
 // List implements journal.Driver.
-func (u *unusable) List(context.Context, *journal.Filter) ([]journal.Row, error) { return nil, u.err }
+func (u *brokenDriver) List(context.Context, *journal.Filter) ([]journal.Row, error) {
+	return nil, u.err
+}
 
 // Days implements journal.Driver.
-func (u *unusable) Days(context.Context, *journal.Filter) ([]journal.Day, error) { return nil, u.err }
+func (u *brokenDriver) Days(context.Context, *journal.Filter) ([]journal.Day, error) {
+	return nil, u.err
+}
 
 // Expire implements journal.Driver.
-func (u *unusable) Expire(context.Context, time.Time, time.Time) error { return u.err }
+func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { return u.err }
 
 // Check implements journal.Driver.
-func (u *unusable) Check(context.Context) error { return u.err }
+func (u *brokenDriver) Check(context.Context) error { return u.err }
 
 // Close implements journal.Driver.
-func (u *unusable) Close() error { return nil }
+func (u *brokenDriver) Close() error { return nil }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestScope: runs are told apart by the configuration file, by whichever way it is reached, and not by what a link in its place leads
-// to; on a server's journal they are not.
+// TestScope: the scope of runs is the path of the configuration file, however it is reached, and not the target of a link. On a server's
+// journal there is none.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())

@@ -12,10 +12,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/ladder"
 )
 
-// newLadder makes the ladder of a command; nil if it is off.
+// newLadder creates the ladder; nil: it is off.
 func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 	mode, err := ladder.ParseMode(config.Or(c.Ladder.Mode, ladder.Off.String()))
-	if err != nil { // its word is told of when it is read; the rest is checked as for a ladder that is on
+	if err != nil { // the mode's fault is reported by config; the rest is checked as for enforce
 		mode = ladder.Enforce
 	}
 	made, faults := ladder.New(&ladder.Options{
@@ -27,7 +27,7 @@ func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 	return made, faults
 }
 
-// rung places functions on the ladder for the engine; nil: there is none.
+// rung returns the engine's lookup of a function's rung; nil: there is no ladder.
 func (a *App) rung() func(*steps.Entry) int {
 	if a.ladder == nil {
 		return nil
@@ -35,66 +35,70 @@ func (a *App) rung() func(*steps.Entry) int {
 	return (*steps.Entry).Rung
 }
 
-// awaitLadder waits for the functions of a ladder that is enforced, and checks it.
+// awaitLadder waits for the functions of an enforced ladder and checks it.
 func (a *App) awaitLadder(ctx context.Context) error {
-	if enforced(a.config) {
+	if ladderEnforced(a.config) {
 		steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool {
-			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.Catalog, rungName(a.config, f)) })
+			return !slices.ContainsFunc(a.ladder.Unresolved(now),
+				func(f *fault.Error) bool { return steps.Pending(a.Catalog, rungName(a.config, f)) })
 		})
 	}
 	return a.checkLadder()
 }
 
-func enforced(c *config.File) bool { return config.Or(c.Ladder.Mode, "") == ladder.Enforce.String() }
+func ladderEnforced(c *config.File) bool {
+	return config.Or(c.Ladder.Mode, "") == ladder.Enforce.String()
+}
 
-// rungName is the name of the rung that a fault of the ladder is about.
+// rungName returns the name of the rung that a fault of the ladder is about.
 func rungName(c *config.File, f *fault.Error) string {
 	i, _ := strconv.Atoi(strings.TrimPrefix(f.At, "/rungs/"))
 	return c.Ladder.Rungs[i]
 }
 
-// checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function, or judges nothing.
+// checkLadder refuses the configuration if its ladder is enforced and broken.
 func (a *App) checkLadder() error {
-	if faults := a.brokenRungs(); len(faults) > 0 && enforced(a.config) {
+	if faults := a.brokenRungs(); len(faults) > 0 && ladderEnforced(a.config) {
 		return a.config.Refused(faults)
 	}
 	return nil
 }
 
-// brokenRungs reports the rungs that name no function, unless a source that is not available now may have it, and a subject by which
-// no call can be judged. In a replay only functions that were called are known.
+// brokenRungs returns faults for rungs that name no function, unless an unavailable source may have it, and for a subject that applies to
+// no call. In a replay nothing is reported, as only the functions that were called are known.
 func (a *App) brokenRungs() (broken []*fault.Error) {
 	if a.process.NoSources || a.cassette != nil {
 		return nil
 	}
-	absent := len(steps.Absent(a.Catalog)) > 0
+	absent := len(steps.AbsentSources(a.Catalog)) > 0
 	for _, f := range a.ladder.Unresolved(a.Catalog.Registry()) {
 		name := rungName(a.config, f)
-		if steps.Qualified(a.Catalog, name) && steps.Down(a.Catalog, name) == nil || !absent {
+		if steps.Qualified(a.Catalog, name) && steps.Unavailable(a.Catalog, name) == nil || !absent {
 			broken = append(broken, a.config.Under("/ladder", f))
 		}
 	}
 	if unjudged := a.ladder.Unjudged(a.Catalog.Registry()); len(unjudged) > 0 && len(unjudged) == len(a.config.Ladder.Rungs)-1 {
-		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged", config.Or(a.config.Ladder.Subject, ""))
+		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged",
+			config.Or(a.config.Ladder.Subject, ""))
 		f.Nearest = unjudged[0].Nearest
 		broken = append(broken, a.config.Under("/ladder", f.Under("/subject")))
 	}
 	return broken
 }
 
-// oddRungs reports the rungs that name no function, or whose calls cannot be judged.
-func (a *App) oddRungs(registry *steps.Registry) []*fault.Error {
-	odd := a.ladder.Unresolved(registry)
-	for _, f := range odd {
-		if enforced(a.config) {
+// suspectRungs returns faults for rungs that name no function or whose calls cannot be judged.
+func (a *App) suspectRungs(registry *steps.Registry) []*fault.Error {
+	faults := a.ladder.Unresolved(registry)
+	for _, f := range faults {
+		if ladderEnforced(a.config) {
 			f.Message += ": calls that may skip it are refused"
 		} else {
 			f.Message += ": the ladder is without this rung"
 		}
 	}
-	odd = append(odd, a.ladder.Unjudged(registry)...)
-	for i, f := range odd {
-		odd[i] = f.Under("/ladder")
+	faults = append(faults, a.ladder.Unjudged(registry)...)
+	for i, f := range faults {
+		faults[i] = f.Under("/ladder")
 	}
-	return odd
+	return faults
 }

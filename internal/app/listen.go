@@ -20,13 +20,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// listener is where clients come in.
+// listener accepts clients and serves them.
 type listener interface {
 	serve(ctx context.Context, s *server, server *mcp.Server, a *App) error
 	io.Closer
 }
 
-// listen opens what the options say.
+// listen opens the listener that the options ask for.
 func (s *server) listen(ctx context.Context) (listener, error) {
 	if s.o.HTTP != "" {
 		return s.listenHTTP(ctx)
@@ -34,16 +34,16 @@ func (s *server) listen(ctx context.Context) (listener, error) {
 	return stdio{s.o.In, s.o.Out}, nil
 }
 
-// stdio is for the one client that has started the command.
+// stdio serves the one client that started the command.
 type stdio struct {
 	in  io.ReadCloser
 	out io.WriteCloser
 }
 
 func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
-	// The client is the user of this machine, to whom the command line's results are bound as well.
+	// The client is this machine's user, who also owns the results of the command line.
 	caller := &steps.Caller{Rights: a.stdioRights()}
-	close(s.open)
+	close(s.accepting)
 	if err := server.ServeStdio(ctx, l.in, l.out, caller); err != nil {
 		return Failure{err}
 	}
@@ -56,11 +56,11 @@ func (a *App) stdioRights() steps.Rights {
 
 func (stdio) Close() error { return nil }
 
-// httpListener is for any number of clients.
+// httpListener serves any number of clients.
 type httpListener struct{ net.Listener }
 
-// listenHTTP opens the address for clients. That other machines reach it is checked first, since whoever comes from there must
-// have a token.
+// listenHTTP opens the address for clients. It first checks access if other machines reach the address, as their clients must have
+// tokens.
 func (s *server) listenHTTP(ctx context.Context) (listener, error) {
 	host, port, err := splitAddress("--http", s.o.HTTP)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *server) listenHTTP(ctx context.Context) (listener, error) {
 	}
 	if s.process.remote = !loopback.Is(host); s.process.remote {
 		config, faults := config.Load(s.process.Config)
-		if f := config.Access.UnfitForRemote(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
+		if f := config.Access.RemoteFault(); f != nil && len(faults) == 0 { // open reports the other faults
 			return nil, fault.New(fault.Unavailable, "--http is %s: %s", s.o.HTTP, f.Message)
 		}
 	}
@@ -79,7 +79,7 @@ func (s *server) listenHTTP(ctx context.Context) (listener, error) {
 	return &httpListener{listener}, nil
 }
 
-// splitAddress gives host and port of an address; without a host it is this machine's own.
+// splitAddress returns the host and port of an address. The default host is 127.0.0.1.
 func splitAddress(flag, address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err != nil {
@@ -96,7 +96,7 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	address := net.JoinHostPort(host, port)
 	listener, err := config.Listen(ctx, "tcp", address)
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE): // which may pass, as when another process is about to end
+	case errors.Is(err, syscall.EADDRINUSE): // may be temporary, such as a process that is about to end
 		return nil, Failure{fmt.Errorf("%s: %s cannot be listened on: %w", flag, address, cause(err))}
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, "%s: %s cannot be listened on: %v", flag, address, cause(err))
@@ -104,7 +104,7 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	return listener, nil
 }
 
-// cause is the cause in an error of the network, without the address that the message around it names.
+// cause returns the cause of a network error without the address, which the message already has.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -113,7 +113,7 @@ func cause(err error) error {
 	return err
 }
 
-// access says who is served over HTTP, and what of the configuration clients are told; nil: nobody is served that way.
+// access returns who is served over HTTP, and what clients may know of the configuration; nil: stdio.
 func (s *server) access(a *App) *transport.Access {
 	if !a.process.anySurface {
 		return nil
@@ -126,7 +126,7 @@ func (s *server) access(a *App) *transport.Access {
 	if a.callers == nil {
 		return d
 	}
-	d.Callers = transport.Keyed(a.callers)
+	d.Callers = transport.RevocableCallers(a.callers)
 	if access.JWT != nil {
 		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
 	}
@@ -136,16 +136,17 @@ func (s *server) access(a *App) *transport.Access {
 func (d *httpListener) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
 	s.process.Reporter.Note("listening on http://%s%s", d.Addr(), transport.Path)
 	if s.process.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
-		s.process.Reporter.Warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
+		s.process.Reporter.Warn(fault.New(fault.BadRequest,
+			"%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
-	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.open) })}
+	listener := &drainListener{Listener: d.Listener, onAccept: sync.OnceFunc(func() { close(s.accepting) })}
 	if err := server.ServeHTTP(ctx, listener, s.access(a)); err != nil {
 		return Failure{err}
 	}
 	return nil
 }
 
-// Close closes the listener, which may be closed already.
+// Close closes the listener. Closing it again is no error.
 func (d *httpListener) Close() error {
 	if err := d.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err

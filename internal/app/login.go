@@ -15,42 +15,42 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Account is a server of the configuration that may ask for a login.
+// Account is a configured server that may require a login.
 type Account struct {
-	Name string // in the configuration
+	Name string // as in the configuration
 
 	options  *login.Options
 	scrubber *secret.Scrubber
 }
 
-// Accounts returns the servers behind HTTP in the configuration at path, or the one that is named. The redactor learns the
-// configuration's secrets. Errors: a *config.Error, and bad_request when there is no such server.
-func Accounts(path string, redactor *Redactor, named string) ([]Account, error) {
+// Accounts returns the HTTP servers of the configuration at path, or only the one called name. The redactor learns the configuration's
+// secrets. It returns a *config.Error for an invalid configuration and bad_request if there is no such server.
+func Accounts(path string, redactor *Redactor, name string) ([]Account, error) {
 	config, faults := config.Load(path)
 	if len(faults) > 0 {
 		return nil, config.Refused(faults)
 	}
 	redactor.learn(config.Secrets)
-	return accountsOf(config, named)
+	return accountsOf(config, name)
 }
 
-// accountsOf returns those of a configuration that was read.
-func accountsOf(config *config.File, named string) ([]Account, error) {
+// accountsOf is Accounts for a loaded configuration.
+func accountsOf(config *config.File, name string) ([]Account, error) {
 	var all []Account
 	var names []string
 	for i := range config.MCPServers {
 		entry := &config.MCPServers[i]
-		is := named != "" && (entry.Name == named || entry.Source() == named)
+		matches := name != "" && (entry.Name == name || entry.Source() == name)
 		switch {
-		case entry.Config.URL == nil && is:
-			return nil, fault.New(fault.BadRequest, "%s has a command: such a server is given its credentials under env", named)
-		case entry.Config.Off() && is:
-			return nil, fault.New(fault.BadRequest, "%s is disabled in the configuration", named)
+		case entry.Config.URL == nil && matches:
+			return nil, fault.New(fault.BadRequest, "%s has a command: such a server is given its credentials under env", name)
+		case entry.Config.Off() && matches:
+			return nil, fault.New(fault.BadRequest, "%s is disabled in the configuration", name)
 		case entry.Config.URL == nil || entry.Config.Off():
 			continue
 		}
 		names = append(names, entry.Name)
-		if named != "" && !is {
+		if name != "" && !matches {
 			continue
 		}
 		options, err := loginOptions(entry.Source(), &entry.Config)
@@ -59,38 +59,38 @@ func accountsOf(config *config.File, named string) ([]Account, error) {
 		}
 		all = append(all, Account{entry.Name, options, secret.New(config.Secrets)})
 	}
-	if named != "" && len(all) == 0 {
-		return nil, unknownAccount(named, config.Path, names)
+	if name != "" && len(all) == 0 {
+		return nil, unknownAccount(name, config.Path, names)
 	}
 	return all, nil
 }
 
-func unknownAccount(named, path string, names []string) error {
+func unknownAccount(name, path string, names []string) error {
 	if path == "" {
-		return fault.New(fault.BadRequest, "no server %s: there is no configuration; onecall init writes one", named)
+		return fault.New(fault.BadRequest, "no server %s: there is no configuration; onecall init writes one", name)
 	}
-	near := fault.Nearest(named, names, 3)
+	near := fault.Nearest(name, names, 3)
 	switch {
 	case len(near) > 0:
-		return fault.New(fault.BadRequest, "no server %s with a url in %s: did you mean %s?", named, path, strings.Join(near, ", "))
+		return fault.New(fault.BadRequest, "no server %s with a url in %s: did you mean %s?", name, path, strings.Join(near, ", "))
 	case len(names) == 0:
-		return fault.New(fault.BadRequest, "no server %s: none in %s has a url", named, path)
+		return fault.New(fault.BadRequest, "no server %s: none in %s has a url", name, path)
 	}
-	return fault.New(fault.BadRequest, "no server %s with a url in %s: there are %s", named, path, strings.Join(names, ", "))
+	return fault.New(fault.BadRequest, "no server %s with a url in %s: there are %s", name, path, strings.Join(names, ", "))
 }
 
-// Login logs in with a person, as login.Login does, and returns where the login is kept. No secret is in an error.
-func (a *Account) Login(ctx context.Context, ui login.UI) (kept string, err error) {
+// Login logs in interactively, as login.Login does, and returns the kind of store that holds the login. Errors contain no secrets.
+func (a *Account) Login(ctx context.Context, ui login.UI) (storedIn string, err error) {
 	err = login.Login(ctx, a.options, ui)
 	return a.options.Store.Kind(), a.scrubbed(err)
 }
 
-// Logout revokes and deletes the login, as login.Logout does. No secret is in an error.
+// Logout revokes and deletes the login, as login.Logout does. Errors contain no secrets.
 func (a *Account) Logout(ctx context.Context) error {
 	return a.scrubbed(login.Logout(ctx, a.options))
 }
 
-// State returns what is known of the login, as login.Status does. No secret is in an error.
+// State returns the state of the login, as login.Status does. Errors contain no secrets.
 func (a *Account) State(ctx context.Context) (login.State, error) {
 	state, err := login.Status(ctx, a.options)
 	return state, a.scrubbed(err)
@@ -103,7 +103,7 @@ func (a *Account) scrubbed(err error) error {
 	return err
 }
 
-// loginFolder is where logins are kept, or what says where they are.
+// loginFolder returns the folder of logins stored in files.
 func loginFolder() (string, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
@@ -112,8 +112,8 @@ func loginFolder() (string, error) {
 	return filepath.Join(folder, "onecall", "logins"), nil
 }
 
-// loginOptions are those of a login to a server that has a URL. The client that they hold reaches the hosts that the
-// entry names, and public ones.
+// loginOptions returns the options of a login to a server with a URL. Their HTTP client reaches public hosts and the hosts that the entry
+// names.
 func loginOptions(source string, s *config.MCPServer) (*login.Options, error) {
 	folder, err := loginFolder()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNotifierIsAlone: what the process starts does not speak to its service manager.
+// TestNotifierIsAlone: child processes do not report to the service manager.
 func TestNotifierIsAlone(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/nonexistent/socket")
 	notifier()("READY=1")

@@ -9,69 +9,69 @@ import (
 	"sync"
 )
 
-// pool shares between apps what should stay open through a reload, by a hash of its settings: servers, documents, an issuer's
+// pool shares resources between apps that should stay open through a reload, by a hash of their settings: servers, documents, an issuer's
 // keys, stores of results. The zero value is empty.
 type pool struct {
 	mu   sync.Mutex
-	open map[string]*pooled
+	open map[string]*poolEntry
 }
 
-// pooled is closed by its last user.
-type pooled struct {
+// poolEntry is closed by its last user.
+type poolEntry struct {
 	value io.Closer
 	users int
 }
 
-// acquire returns the value under key, opened by open if nobody uses one yet. release may be called more than once. The values
-// are acquired by one goroutine at a time.
+// acquire returns the value under key. It calls open if the value is not in use. release may be called more than once. Only one goroutine
+// may acquire at a time.
 func acquire[T io.Closer](p *pool, key string, open func() (T, error)) (value T, release func() error, err error) {
 	p.mu.Lock()
-	one := p.open[key]
-	if one != nil {
-		one.users++
+	entry := p.open[key]
+	if entry != nil {
+		entry.users++
 	}
 	p.mu.Unlock()
-	if one == nil {
+	if entry == nil {
 		if value, err = open(); err != nil {
 			return value, nil, err
 		}
-		one = &pooled{value, 1}
+		entry = &poolEntry{value, 1}
 		p.mu.Lock()
 		if p.open == nil {
-			p.open = map[string]*pooled{}
+			p.open = map[string]*poolEntry{}
 		}
-		p.open[key] = one
+		p.open[key] = entry
 		p.mu.Unlock()
 	}
-	value = one.value.(T) //nolint:forcetypeassert // a key begins with the kind of the value
-	return value, sync.OnceValue(func() error { return p.release(key, one) }), nil
+	value = entry.value.(T) //nolint:forcetypeassert // a key begins with the kind of the value
+	return value, sync.OnceValue(func() error { return p.release(key, entry) }), nil
 }
 
-func (p *pool) release(key string, one *pooled) error {
+func (p *pool) release(key string, entry *poolEntry) error {
 	p.mu.Lock()
-	one.users--
-	last := one.users == 0
-	if last && p.open[key] == one {
+	entry.users--
+	last := entry.users == 0
+	if last && p.open[key] == entry {
 		delete(p.open, key)
 	}
 	p.mu.Unlock()
 	if !last {
 		return nil
 	}
-	return one.value.Close()
+	return entry.value.Close()
 }
 
-// forget removes key. Current users keep their value; the next one opens another.
+// forget removes key. Current users keep their value; the next acquire opens another.
 func (p *pool) forget(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, key)
 }
 
-// fingerprint is a hash of settings, which shows none of them.
+// fingerprint returns a hash of settings that reveals none of them.
 func fingerprint(settings ...any) string {
 	text, err := json.Marshal(settings)
-	if err != nil { // such as a number that is none, which is a fault of the configuration: nothing is shared
+	if err != nil { // such as NaN, which is a fault of the configuration: share nothing
 		return rand.Text()
 	}
 	sum := sha256.Sum256(text)

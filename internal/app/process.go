@@ -17,47 +17,47 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// Options say what a command does.
+// Options describe the command that opens an app.
 type Options struct {
 	Reporter Reporter
-	Redactor *Redactor // of all that is logged
-	Config   string    // the path of the configuration; "": the one that is found
+	Redactor *Redactor // applied to all logs
+	Config   string    // path of the configuration; "": the default one
 	Version  string    // of onecall
-	Verbose  bool      // what servers log is reported
+	Verbose  bool      // show what servers log
 
-	Record, Replay string // files that calls are recorded to, or answered from; at most one of the two
-	Calls          bool   // it calls functions: a ladder that is enforced must be whole
-	NoSources      bool   // it calls none, and no source needs to start
-	List           bool   // it shows the functions, and what their sources lack
-	Surface        string // in the place of the configuration's; "": that one
+	Record, Replay string // files to record calls to or to answer calls from; at most one is set
+	Calls          bool   // the command calls functions, so an enforced ladder must be complete
+	NoSources      bool   // the command calls no functions, so no source is started
+	List           bool   // the command shows the functions and the faults of their sources
+	Surface        string // overrides the configuration; "": does not
 
-	// Observe is told of each call that was made, as steps.Registry.Observe says; nil: nobody is.
+	// Observe is called after each call, as with steps.Registry.Observe; nil: no observer.
 	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
 }
 
-// Reporter shows a person what happens.
+// Reporter shows messages to a person.
 type Reporter interface {
-	Note(format string, args ...any)                        // a line, or several
-	Warn(f *fault.Error)                                    // what is odd but stops nothing
+	Note(format string, args ...any)                        // one or more lines
+	Warn(f *fault.Error)                                    // a problem that stops nothing
 	Faults(file string, text []byte, faults []*fault.Error) // what is wrong with a configuration
 }
 
-// serving is what the apps of a server know of it. The zero value is for a command that does not serve.
+// serving describes the server that an app belongs to. The zero value is a command that does not serve.
 type serving struct {
-	serve      bool // it serves the functions to clients
+	serve      bool // functions are served to clients
 	anySurface bool // over HTTP: each client may choose its surface
-	remote     bool // other machines reach it
+	remote     bool // other machines reach the server
 	log        *slog.Logger
 	telemetry  *telemetry.Telemetry
 }
 
-// process owns what outlives a configuration. An app is made of one configuration; a reload opens another app in the same
-// process, and closes the old one when its calls have ended.
+// process owns what outlives a configuration. An app belongs to one configuration. A reload opens another app in the same process and
+// closes the old one when its calls have ended.
 type process struct {
 	*Options
 	serving
 	admission *admit.Limiter // of all callers
-	session   *steps.Session // of the only client; nil: clients have sessions of their own
+	session   *steps.Session // of the only client; nil: each client has its own
 	pool      pool
 	caches    caches
 
@@ -65,12 +65,12 @@ type process struct {
 	recording *recording
 	shapes    *shape.Store
 
-	client *httpsource.Client // whose known answers outlive a configuration
+	client *httpsource.Client // shared, so that its HTTP cache outlives a configuration
 
-	said sync.Map // by source: the last line on its stderr; of commands only, where somebody may wait for it
+	lastLines sync.Map // by source: its last line on stderr; only for commands, where a person may wait for the source
 
 	mu     sync.Mutex
-	warned map[string]int // the generation of the app that gave a warning last
+	warned map[string]int // generation of the app that last gave the warning
 }
 
 func newProcess(o *Options, s serving) *process {
@@ -82,15 +82,15 @@ func newProcess(o *Options, s serving) *process {
 	return p
 }
 
-// Failure is an error that is not the user's, such as an answer or a recording that could not be written.
+// Failure is an error that is not the user's fault, such as an answer or a recording that could not be written.
 type Failure struct{ Err error }
 
 func (f Failure) Error() string { return f.Err.Error() }
 
-// Unwrap returns the error inside.
+// Unwrap returns the wrapped error.
 func (f Failure) Unwrap() error { return f.Err }
 
-// close ends what the process owns. Every app is closed before.
+// close closes what the process owns. All apps must be closed before.
 func (p *process) close() error {
 	var errs []error
 	if p.shapes != nil {
@@ -105,17 +105,17 @@ func (p *process) close() error {
 	return nil
 }
 
-// firstWarning reports whether a warning of an app is new: neither it nor the app that it replaces has given it.
+// firstWarning reports whether neither this app nor the one that it replaces has given a warning.
 func (p *process) firstWarning(generation int, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, given := p.warned[text]
-	maps.DeleteFunc(p.warned, func(_ string, given int) bool { return given < generation-1 }) // they count no more
+	maps.DeleteFunc(p.warned, func(_ string, given int) bool { return given < generation-1 }) // forget warnings that no longer count
 	p.warned[text] = generation
 	return !given || last < generation-1
 }
 
-// caches are the call caches of all apps: a write through one may change what another holds.
+// caches are the call caches of all apps. A write through one app may invalidate what another app cached.
 type caches struct {
 	mu  sync.Mutex
 	all []*cache.Cache
@@ -133,7 +133,7 @@ func (c *caches) remove(one *cache.Cache) {
 	c.all = slices.DeleteFunc(c.all, func(other *cache.Cache) bool { return other == one })
 }
 
-// flush drops what all caches but one hold of a source.
+// flush drops the answers of a source from all caches except one.
 func (c *caches) flush(except *cache.Cache, source string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,16 +144,16 @@ func (c *caches) flush(except *cache.Cache, source string) {
 	}
 }
 
-// wrap puts a cache in front of functions, whose writes empty the other caches too.
-func (c *caches) wrap(own *cache.Cache, r *steps.Registry) *steps.Registry {
-	return own.Wrap(r.Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
+// wrap puts a cache in front of functions. Their writes also flush the other caches.
+func (c *caches) wrap(local *cache.Cache, r *steps.Registry) *steps.Registry {
+	return local.Wrap(r.Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
 		if spec.Effect == steps.Read {
 			return next
 		}
 		source := spec.Source()
 		return func(ctx context.Context, args []byte) ([]byte, error) {
-			c.flush(own, source)
-			defer c.flush(own, source) // also of what was read meanwhile
+			c.flush(local, source)
+			defer c.flush(local, source) // answers that were read during the call, too
 			return next(ctx, args)
 		}
 	}))

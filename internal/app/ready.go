@@ -12,48 +12,48 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// looked is what was found when it was last looked whether the server is ready.
-type looked struct {
-	mu   sync.Mutex
-	at   time.Time
-	what error
+// readiness is the cached result of the last readiness check.
+type readiness struct {
+	mu        sync.Mutex
+	checkedAt time.Time
+	err       error
 }
 
-// Whoever asks makes the server look once in lookAgain, and for lookTime at most.
+// Readiness is checked once in recheckAfter at most, and a check takes checkTimeout at most.
 const (
-	lookAgain = time.Second
-	lookTime  = 2 * time.Second
+	recheckAfter = time.Second
+	checkTimeout = 2 * time.Second
 )
 
-// ready reports whether all is there that calls need: unavailable with what is not, in one line without secrets. Sources that
-// have started once, or failed to, are enough: what others offer goes on. A server that shuts down is not ready.
+// ready reports why the server cannot serve calls, as unavailable in one line without secrets; nil: it is ready. Every source must have
+// started or failed once. A server that is shutting down is not ready.
 func (s *server) ready(ctx context.Context) error {
-	if server := s.server.Load(); server != nil && server.Stats().Ending {
+	if server := s.server.Load(); server != nil && server.Stats().Closing {
 		return fault.New(fault.Unavailable, "not ready: the server is shutting down")
 	}
-	l := &s.looked
+	l := &s.readiness
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.at) >= lookAgain {
-		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime) // the answer is for others too
+	if time.Since(l.checkedAt) >= recheckAfter {
+		checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout) // the result is shared with other requests
 		defer cancel()
-		l.what = s.look(looking)
-		l.at = time.Now()
+		l.err = s.checkReady(checkCtx)
+		l.checkedAt = time.Now()
 	}
-	return l.what
+	return l.err
 }
 
-// lookAtStores asks each store of a configuration once, so that what is wrong with one is in the log before somebody needs it:
-// telemetry tells. Nobody waits for that, as a store may come later.
-func (s *server) lookAtStores(ctx context.Context, a *App) {
-	ctx, cancel := context.WithTimeout(ctx, 5*lookTime) // past the store's own, which says more
+// probeStores makes one request to the store of a configuration, so that telemetry logs a broken store before a call needs it. Nothing
+// waits for the probe, as the store may become available later.
+func (s *server) probeStores(ctx context.Context, a *App) {
+	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout) // longer than the store's own timeout, which says more
 	defer cancel()
 	if a.results != nil {
 		_, _, _ = a.results.Value(ctx, "", noResult)
 	}
 }
 
-func (s *server) look(ctx context.Context) error {
+func (s *server) checkReady(ctx context.Context) error {
 	a := s.current.Load()
 	if a == nil || s.server.Load() == nil {
 		return fault.New(fault.Unavailable, "not ready: the server is starting")
@@ -84,7 +84,7 @@ func (s *server) look(ctx context.Context) error {
 	return nil
 }
 
-// checkResults reports why the store of results cannot be used now.
+// checkResults reports why the store of results cannot be used.
 func (a *App) checkResults(ctx context.Context) error {
 	if a.results == nil {
 		return nil
@@ -96,7 +96,7 @@ func (a *App) checkResults(ctx context.Context) error {
 	return err
 }
 
-// checkJournal reports why the journal cannot be written now.
+// checkJournal reports why the journal cannot be written.
 func (a *App) checkJournal(ctx context.Context) error {
 	if a.Journal == nil {
 		return nil
@@ -104,5 +104,5 @@ func (a *App) checkJournal(ctx context.Context) error {
 	return a.Journal.Check(ctx)
 }
 
-// noResult is the token of nothing, by which a store reports whether it answers.
+// noResult is a token of no result. A store that works reports it as expired.
 const noResult = budget.TokenPrefix + "ready"

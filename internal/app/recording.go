@@ -18,7 +18,7 @@ type recording struct {
 	served   bool
 }
 
-// openRecording opens the file to append to. A server logs at once when it cannot be written, and goes on.
+// openRecording opens the file for appending. A server logs write errors at once and continues.
 func (p *process) openRecording() (*recording, error) {
 	path := p.Record
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -42,7 +42,7 @@ func (p *process) openRecording() (*recording, error) {
 	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, &o), served: p.serve}, nil
 }
 
-// endLine ends the last line of a file that was cut off, so that the next one stands for itself.
+// endLine terminates the last line of a truncated file, so that the next line stands alone.
 func endLine(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -56,7 +56,7 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// Close ends the recording. Codes: unavailable if it is not whole; a server has logged that.
+// Close ends the recording. It returns unavailable if calls are missing; a server has logged that already.
 func (r *recording) Close() error {
 	r.recorder.End()
 	err := r.recorder.Err()
@@ -69,9 +69,9 @@ func (r *recording) Close() error {
 	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
 }
 
-// recorded gives a function of which only a recording is known the arguments that the settings give it: calls are recorded as they
-// were made, after aliases and defaults.
-func (a *App) recorded(fn steps.Function) steps.Function {
+// withSettings adds the configured aliases and defaults to a function that is known only from a recording, because calls are recorded
+// with those applied.
+func (a *App) withSettings(fn steps.Function) steps.Function {
 	known := fn
 	known.Name = a.settings.Original(fn.Name)
 	known, _ = a.settings.Apply(known)

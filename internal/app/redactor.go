@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Redactor removes secrets from what is logged and warned of: those of every configuration that was read, as a secret that
-// was replaced may still be one. The zero value knows none.
+// Redactor removes secrets from logs and warnings. It knows the secrets of every configuration that was read, since a replaced secret may
+// still be valid. The zero value knows none.
 type Redactor struct {
 	scrubber atomic.Pointer[secret.Scrubber]
 
@@ -19,10 +19,10 @@ type Redactor struct {
 	secrets []string
 }
 
-// Text is a text without the secrets.
+// Text returns text without secrets.
 func (r *Redactor) Text(text string) string { return r.scrubber.Load().Text(text) }
 
-// redacted is a fault without the secrets.
+// redacted returns a fault without secrets.
 func (r *Redactor) redacted(f *fault.Error) *fault.Error {
 	return steps.ScrubFault(r.scrubber.Load(), f)
 }

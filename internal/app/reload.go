@@ -13,33 +13,34 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// lookEvery is how often the files of a configuration are looked at.
-const lookEvery = time.Second
+// pollInterval is how often the configuration's files are checked for changes.
+const pollInterval = time.Second
 
-// reloader loads the configuration again when it has changed and when it is told to. It serves it whole or not at all. Its methods
-// but stop and close are called by one goroutine.
+// reloader loads the configuration again when it has changed and on request. A configuration is served completely or not at all. All
+// methods except stop and close are called by one goroutine.
 type reloader struct {
 	*server
-	app     *App              // that is served
-	began   map[string]string // the settings that the server was started with
-	unwarn  func()            // ends the looking for settings that fit nothing
-	refused *fileState        // the files of the last configuration, if it could not be served
-	seen    fileState         // what was loaded last, or refused
-	last    fileState         // what was seen at the last look
+	app           *App              // the app that is served
+	startSettings map[string]string // the settings that the server was started with
+	stopChecks    func()            // ends the background checks of app
+	refusedFiles  *fileState        // files of the last configuration if it was refused
+	loadedFiles   fileState         // files of the last configuration that was loaded or refused
+	polledFiles   fileState         // files at the last poll
 
 	cancel   func()
 	running  sync.WaitGroup
-	retiring sync.WaitGroup // apps that are not served any more
-	done     chan struct{}  // closed when nothing is served any more
+	retiring sync.WaitGroup // waits for apps that are being replaced
+	done     chan struct{}  // closed when no calls are served any more
 }
 
-// reloading loads the configuration again when there is a reason to, from now on and until stop.
-func (s *server) reloading(ctx context.Context, a *App) *reloader {
+// startReloader reloads the configuration from now on, until stop.
+func (s *server) startReloader(ctx context.Context, a *App) *reloader {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reloader{server: s, app: a, began: a.config.Settings, unwarn: s.warnOfUnused(ctx, a), seen: a.files, last: a.files, cancel: cancel, done: make(chan struct{})}
+	r := &reloader{server: s, app: a, startSettings: a.config.Settings, stopChecks: s.startChecks(ctx, a), loadedFiles: a.files,
+		polledFiles: a.files, cancel: cancel, done: make(chan struct{})}
 	r.running.Go(func() {
 		select {
-		case <-s.open: // by what the server was started with; what is loaded takes its place
+		case <-s.accepting: // clients are let in with the first configuration; later ones replace it
 			r.run(ctx)
 		case <-ctx.Done():
 		}
@@ -47,28 +48,28 @@ func (s *server) reloading(ctx context.Context, a *App) *reloader {
 	r.notify("READY=1")
 	r.running.Go(func() {
 		<-ctx.Done()
-		r.notify("STOPPING=1") // while the calls that run are given time to end
+		r.notify("STOPPING=1") // running calls still get time to end
 	})
 	return r
 }
 
-// stop ends the loading.
+// stop ends reloading.
 func (r *reloader) stop() {
 	r.cancel()
 	r.running.Wait()
-	r.unwarn()
+	r.stopChecks()
 }
 
-// close closes all apps, whose calls have ended, after stop.
+// close closes all apps after stop. Their calls must have ended.
 func (r *reloader) close() error {
 	close(r.done)
 	r.retiring.Wait()
 	return r.app.close()
 }
 
-// run waits for reasons to load the configuration. Those that come while it is loaded are one.
+// run waits for reasons to reload. Reasons that arrive during a reload count as one.
 func (r *reloader) run(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	for {
 		select {
@@ -79,7 +80,7 @@ func (r *reloader) run(ctx context.Context) {
 				continue
 			}
 			r.notify("RELOADING=1")
-			r.server.server.Load().LookAgain() // even if the configuration is what it was, or refused
+			r.server.server.Load().RecheckCallers() // even if the configuration is unchanged or refused
 			for _, service := range r.app.services {
 				service.Refresh()
 			}
@@ -93,33 +94,32 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// changed reports whether files have changed since they were loaded, and not since the last look: whoever writes them is given
-// time to end.
+// changed reports whether files changed since they were loaded, but not since the last poll: writers get time to finish.
 func (r *reloader) changed() bool {
-	now := r.seen.look()
-	quiet := now.untouched(r.last)
-	r.last = now
-	return quiet && !now.untouched(r.seen)
+	now := r.loadedFiles.restat()
+	quiet := now.sameStat(r.polledFiles)
+	r.polledFiles = now
+	return quiet && !now.sameStat(r.loadedFiles)
 }
 
-// say notes something for a person, if the log is not for programs.
-func (r *reloader) say(format string, args ...any) {
+// note shows a message to the operator unless the log is for programs.
+func (r *reloader) note(format string, args ...any) {
 	if !r.o.JSON {
 		r.process.Reporter.Note("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
 	}
 }
 
-// reload loads the configuration, and serves it if nothing is wrong with it.
-func (r *reloader) reload(ctx context.Context, asked bool) {
+// reload loads the configuration and serves it if it is valid. requested is set for an explicit request.
+func (r *reloader) reload(ctx context.Context, requested bool) {
 	began := time.Now()
 	if path := r.app.config.Path; path != "" {
-		if err := loadable(path); err != nil {
+		if err := checkLoadable(path); err != nil {
 			var files fileState
 			files.add("", path)
 			r.refuse(err, path, files)
 			return
 		}
-		if !asked && r.known(path) { // who asks may have mended what no file here says: a folder, a key, a server
+		if !requested && r.handled(path) { // a request also covers what no file shows: a folder, a key, a server
 			return
 		}
 	}
@@ -138,33 +138,33 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.swap(ctx, next, drained, began)
 }
 
-// known reports whether the files are those that are served or were refused. It logs that if it is news.
-func (r *reloader) known(path string) bool {
-	if r.refused != nil && r.refused.equal(r.refused.again()) {
-		r.seen = r.seen.look()
+// handled reports whether the configuration in the files is already served or refused. It logs a return to the served one.
+func (r *reloader) handled(path string) bool {
+	if r.refusedFiles != nil && r.refusedFiles.sameContent(r.refusedFiles.reread()) {
+		r.loadedFiles = r.loadedFiles.restat()
 		return true
 	}
-	now := r.app.files.again()
-	if !now.equal(r.app.files) {
+	now := r.app.files.reread()
+	if !now.sameContent(r.app.files) {
 		return false
 	}
-	r.seen = now
-	if r.refused != nil {
-		r.refused = nil
+	r.loadedFiles = now
+	if r.refusedFiles != nil {
+		r.refusedFiles = nil
 		r.telemetry.Reloaded(nil)
 		r.log.Info("the served configuration stands", "file", path)
-		r.say("%s is again what is served", path)
+		r.note("%s is again what is served", path)
 	}
 	return true
 }
 
-// swap takes note that next is served from now on, and closes the app before when its calls have ended.
+// swap makes next the served app and closes the former one when its calls have ended.
 func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{}, began time.Time) {
 	before := r.app
-	_ = next.store.SetMaxBytes(next.storeBytes) // which is in range
+	_ = next.store.SetMaxBytes(next.storeBytes) // it was checked when the store was opened
 	r.current.Store(next)
 	r.telemetry.Reloaded(nil)
-	r.app, r.refused, r.seen = next, nil, next.files
+	r.app, r.refusedFiles, r.loadedFiles = next, nil, next.files
 	r.retiring.Go(func() {
 		select {
 		case <-drained:
@@ -174,23 +174,23 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 			r.log.Warn("a former configuration was not closed cleanly", "error", r.process.Redactor.Text(fault.Message(err)))
 		}
 	})
-	r.warnOfIdle(next)
-	r.unwarn()
-	r.unwarn = r.warnOfUnused(ctx, next)
-	r.report(compare(r.began, before, next), time.Since(began))
-	r.warnOfLost(before)
+	r.warnIneffective(next)
+	r.stopChecks()
+	r.stopChecks = r.startChecks(ctx, next)
+	r.report(compare(r.startSettings, before, next), time.Since(began))
+	r.warnLost(before)
 }
 
-// refuse reports what is wrong with a configuration, once. files are what it was read from.
+// refuse reports once what is wrong with a configuration that was read from files.
 func (r *reloader) refuse(err error, path string, files fileState) {
 	r.telemetry.Reloaded(err)
-	r.refused, r.seen = &files, files
+	r.refusedFiles, r.loadedFiles = &files, files
 	log := r.log
 	var wrong *config.Error
 	if !errors.As(err, &wrong) {
 		why := r.process.Redactor.Text(fault.Message(err))
 		log.Error("configuration refused", "file", path, "error", why)
-		r.say("%s is refused, and what was served before goes on: %s", path, why)
+		r.note("%s is refused, and what was served before goes on: %s", path, why)
 		return
 	}
 	if r.o.JSON {
@@ -202,7 +202,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 	r.process.Reporter.Faults(wrong.File, wrong.Text, wrong.Faults)
 }
 
-// faultLines are faults with their places, one line each.
+// faultLines returns each fault with its position on one line.
 func faultLines(faults []*fault.Error) []string {
 	lines := make([]string, len(faults))
 	for i, f := range faults {
@@ -214,7 +214,7 @@ func faultLines(faults []*fault.Error) []string {
 	return lines
 }
 
-// LogRefused logs each fault of a configuration by itself, for programs that read the log.
+// LogRefused logs each fault of a configuration as a record of its own, for programs that read the log.
 func LogRefused(log *slog.Logger, refused *config.Error) {
 	for _, f := range refused.Faults {
 		attributes := []any{"file", refused.File, "code", string(f.Code), "at", f.At}

@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// counted is a thing that knows how often it was closed.
+// counted is a resource that counts how often it was closed.
 type counted struct{ closed int }
 
 func (c *counted) Close() error {
@@ -27,15 +27,14 @@ func (c *counted) Close() error {
 	return nil
 }
 
-// use is a use of a pooled value.
+// pooledUse is one use of a pooled value.
 type pooledUse struct {
 	key     string
 	value   *counted
 	release func() error
 }
 
-// TestPool compares a pool with a model of it: what is acquired under a key is one value for as long as somebody uses it, and is
-// closed once, by the last.
+// TestPool compares a pool with a model: a key has one value as long as it is used, and its last user closes it once.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	none := errors.New("it cannot be opened")
@@ -100,14 +99,15 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestFingerprint: what has one setting apart has another fingerprint, which shows no setting.
+// TestFingerprint: each setting changes the fingerprint, which shows none.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
 	seen := map[string]int{}
 	for i, c := range []config.MCPServer{
 		{}, {Command: text("a")}, {URL: text("a")}, {Args: []string{"a", "b"}}, {Args: []string{`a" "b`}}, {Args: []string{}},
-		{Env: map[string]string{"A": "secret-word"}}, {Env: map[string]string{"A": "other-word"}}, {Headers: map[string]string{"A": "secret-word"}},
+		{Env: map[string]string{"A": "secret-word"}}, {Env: map[string]string{"A": "other-word"}},
+		{Headers: map[string]string{"A": "secret-word"}},
 		{Command: text("a"), OAuth: &config.OAuth{}}, {OAuth: &config.OAuth{ClientID: text("a")}},
 	} {
 		key := fingerprint(&c)
@@ -124,12 +124,12 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestChangedDocument: a document that has changed is told of by the place that names it.
+// TestChangedDocument: a changed document is reported by the pointer that names it.
 func TestChangedDocument(t *testing.T) {
 	t.Parallel()
 	of := func(digest string) *App {
 		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serving{})
-		a.files = fileState{{at: "/openapi/a/spec", path: "a.yaml", digest: digest}}
+		a.files = fileState{{pointer: "/openapi/a/spec", path: "a.yaml", digest: digest}}
 		return a
 	}
 	if d := compare(nil, of("1"), of("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
@@ -137,7 +137,7 @@ func TestChangedDocument(t *testing.T) {
 	}
 }
 
-// TestFileState: what is at a path is another file when it was written, however it came there, and has another content then.
+// TestFileState: writing a file changes its stat, however it is written, and its content changes with it.
 func TestFileState(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -151,7 +151,7 @@ func TestFileState(t *testing.T) {
 	age(path)
 	var first fileState
 	first.add("", path)
-	if now := first.look(); !now.untouched(first) || !now.equal(first) {
+	if now := first.restat(); !now.sameStat(first) || !now.sameContent(first) {
 		t.Error("a file that nobody touched has changed")
 	}
 	for name, do := range map[string]func(){
@@ -172,30 +172,32 @@ func TestFileState(t *testing.T) {
 		},
 		"gone": func() { _ = os.Remove(path) },
 	} {
-		before := first.again()
+		before := first.reread()
 		do()
-		if before.look().untouched(before) || before.again().equal(before) {
+		if before.restat().sameStat(before) || before.reread().sameContent(before) {
 			t.Errorf("%s: it is the same", name)
 		}
 		write(t, folder, "g", "one")
 		_ = os.Rename(filepath.Join(folder, "g"), path)
 		age(path)
-		if !first.again().equal(first) {
+		if !first.reread().sameContent(first) {
 			t.Errorf("after %s it does not hold what it held", name)
 		}
 	}
 	var odd fileState
 	odd.add("", folder, filepath.Join(folder, "none"), "")
-	if len(odd) != 2 || odd.content("") != "  " || !odd.look().untouched(odd) {
+	if len(odd) != 2 || odd.digests("") != "  " || !odd.restat().sameStat(odd) {
 		t.Errorf("what is no file: %v", odd)
 	}
 }
 
-// TestDocumentFiles: what a document refers to in its folder is found, through other files, and nothing else.
+// TestDocumentFiles: the files in its folder that a document refers to are found, also through other files, and no others.
 func TestDocumentFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	spec := write(t, folder, "api.yaml", "a: {$ref: 'b.yaml#/x'}\nb:\n  $ref: \"#/y\"\nc: {\"$ref\": \"c.json\"}\nd: {$ref: 'https://example.com/d.yaml'}\ne: {$ref: '../e.yaml'}\nf: {$ref: /etc/passwd}\n")
+	spec := write(t, folder, "api.yaml",
+		"a: {$ref: 'b.yaml#/x'}\nb:\n  $ref: \"#/y\"\nc: {\"$ref\": \"c.json\"}\nd: {$ref: 'https://example.com/d.yaml'}\ne: {$ref: "+
+			"'../e.yaml'}\nf: {$ref: /etc/passwd}\n")
 	write(t, folder, "b.yaml", "x: {$ref: api.yaml#/z}\n")
 	write(t, folder, "c.json", `{"x":{"$ref":"gone.json#/a"}}`)
 	var want []string
@@ -211,7 +213,7 @@ func TestDocumentFiles(t *testing.T) {
 	}
 }
 
-// TestCachesHearOfWrites: a write through the functions of one configuration drops what another one's cache holds of the source.
+// TestCachesHearOfWrites: a write through one configuration's functions flushes the source from the other's cache.
 func TestCachesHearOfWrites(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -264,7 +266,7 @@ func TestCachesHearOfWrites(t *testing.T) {
 	}
 }
 
-// TestRedactorForgetsNothing: the secrets of every configuration that was read are removed.
+// TestRedactorForgetsNothing: the secrets of all configurations that were read are removed.
 func TestRedactorForgetsNothing(t *testing.T) {
 	t.Parallel()
 	r := &Redactor{}
@@ -279,7 +281,7 @@ func TestRedactorForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestWarnings: a warning is given again if the app before did not give it.
+// TestWarnings: a warning is given again if the previous app did not give it.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	p := processOf(Options{}, serving{})

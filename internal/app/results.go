@@ -14,18 +14,17 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// openResults opens the store of large results: on disk, in the user's cache folder, where later commands can fetch them, in
-// memory, or on a server. store is where the results of a configuration are that does not say it. Apps with results in the same
-// place share the store, so what was kept stays.
-func (a *App) openResults(c *config.Results, store string) error {
+// openResults opens the store of large results: on disk in the user's cache folder, in memory, or on a server. defaultStore is used if
+// the configuration names none. Apps with the same store share it, so that results survive a reload.
+func (a *App) openResults(c *config.Results, defaultStore string) error {
 	maxBytes := int64(config.Or(c.MaxBytes, 0))
-	where := config.Or(c.Store, store)
+	where := config.Or(c.Store, defaultStore)
 	driver, release, err := acquire(&a.process.pool, "results "+where, func() (budget.Driver, error) { return openStore(where, maxBytes) })
 	if err != nil {
 		return err
 	}
 	a.store, a.storeBytes = driver, maxBytes
-	a.results, err = budget.NewResults(&storeUse{a.process.watched(driver), release}, &budget.ResultsOptions{
+	a.results, err = budget.NewResults(&storeUse{a.process.countedStore(driver), release}, &budget.ResultsOptions{
 		TTL:      config.Or(c.TTL, 0),
 		MaxTTL:   maxTTL(c),
 		MaxBytes: maxBytes,
@@ -36,7 +35,7 @@ func (a *App) openResults(c *config.Results, store string) error {
 	return err
 }
 
-// storeUse is one app's use of a store. The last use closes it.
+// storeUse is one app's use of a store. The last use closes the store.
 type storeUse struct {
 	budget.Driver
 	release func() error
@@ -45,12 +44,12 @@ type storeUse struct {
 // Close implements budget.Driver.
 func (u *storeUse) Close() error { return u.release() }
 
-// maxTTL is the configured one, and never below a ttl that was raised alone.
+// maxTTL returns the configured maximum, or the ttl if that is larger.
 func maxTTL(c *config.Results) time.Duration {
 	return max(config.Or(c.MaxTTL, budget.DefaultMaxTTL), config.Or(c.TTL, 0))
 }
 
-// openStore opens the store in a place. A server is not asked before it is needed, and a folder not made.
+// openStore opens a store. It neither connects to a server nor creates a folder before that is needed.
 func openStore(where string, maxBytes int64) (budget.Driver, error) {
 	switch where {
 	case "disk":
@@ -63,10 +62,9 @@ func openStore(where string, maxBytes int64) (budget.Driver, error) {
 	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
 }
 
-// lazyDisk is a store on disk that is opened when it is needed: a command that keeps no result and fetches none needs no cache
-// folder.
+// lazyDisk is a store on disk that is opened at first use: a command that neither keeps nor fetches results needs no cache folder.
 type lazyDisk struct {
-	open func() (budget.Driver, error) // once
+	open func() (budget.Driver, error) // runs once
 
 	mu       sync.Mutex
 	maxBytes int64
@@ -124,7 +122,7 @@ func (l *lazyDisk) Delete(ctx context.Context, key string) error {
 	return d.Delete(ctx, key)
 }
 
-// SetMaxBytes implements budget.Driver. The bound of a store that is not open yet is checked when it is opened.
+// SetMaxBytes implements budget.Driver. A store that is not open yet checks the limit when it is opened.
 func (l *lazyDisk) SetMaxBytes(maxBytes int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

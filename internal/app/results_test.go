@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// TestSharedStore: apps with results in one place have one store, which is closed by the last of them.
+// TestSharedStore: apps with the same store share it, and the last one closes it.
 func TestSharedStore(t *testing.T) {
 	t.Parallel()
 	p := processOf(Options{}, serving{})
@@ -47,7 +47,7 @@ func TestSharedStore(t *testing.T) {
 	_ = other.close()
 }
 
-// TestLazyDisk: a store on disk makes no folder before it is used, and has the bound that was set before.
+// TestLazyDisk: a store on disk creates no folder before it is used, and has the limit that was set before.
 func TestLazyDisk(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", folder)

@@ -18,51 +18,51 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ServeOptions say how the functions are served.
+// ServeOptions describe how functions are served.
 type ServeOptions struct {
-	// HTTP is the address at which clients connect; "": there is one client, over In and Out.
+	// HTTP is the address for clients; "": there is one client, over In and Out.
 	HTTP string
 	In   io.ReadCloser
 	Out  io.WriteCloser
 
-	Metrics   string        // the address for operators; "": none
-	Stateless bool          // no client over HTTP has a session
-	Replica   string        // begins the ids of sessions
+	Metrics   string        // address for operators; "": none
+	Stateless bool          // HTTP clients have no sessions
+	Replica   string        // prefix of session ids
 	KeepAlive time.Duration // between pings over In and Out; 0: never
 
 	Log     slog.Handler
-	JSON    bool       // the log is for programs: changes of the configuration are not noted in words too
-	Dropped func() int // lines of the log that were given up
+	JSON    bool       // the log is for programs: notes about reloads are not shown
+	Dropped func() int // returns how many log lines were dropped
 
-	Reload   <-chan os.Signal // each loads the configuration again
-	Orphaned func() bool      // reports whether such a signal says that the terminal is gone, and the server ends
+	Reload   <-chan os.Signal // each signal reloads the configuration
+	Orphaned func() bool      // reports whether the signal means that the terminal is gone; the server then ends
 }
 
-// server is what serves while apps come and go.
+// server serves clients while apps replace each other.
 type server struct {
 	o         *ServeOptions
 	process   *process
-	log       *slog.Logger // with the chain and the step that a context is of
+	log       *slog.Logger // adds the chain and step of the context
 	telemetry *telemetry.Telemetry
-	open      chan struct{}      // closed when clients are let in
-	notify    func(state string) // tells the service manager
+	accepting chan struct{}      // closed when clients can connect
+	notify    func(state string) // reports the state to the service manager
 
-	current atomic.Pointer[App] // that is served
-	server  atomic.Pointer[mcp.Server]
-	looked  looked
+	current   atomic.Pointer[App] // the app that is served
+	server    atomic.Pointer[mcp.Server]
+	readiness readiness
 }
 
-// Serve serves what the configuration says, until the client has gone or ctx ends. It loads the configuration again when it has
-// changed. A configuration that cannot be used is a *config.Error.
+// Serve serves the configuration until the client disconnects or ctx ends. It reloads the configuration when it changes. It returns a
+// *config.Error if the configuration is invalid.
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
-	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), open: make(chan struct{}), notify: notifier()}
+	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier()}
 	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log})
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	stop, err := s.observe(ctx)
+	stop, err := s.startTelemetry(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,26 +78,26 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	return s.run(ctx, in, a)
 }
 
-// run serves apps, a first. It closes them.
+// run serves a and the apps that replace it, and closes them.
 func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
 	s.current.Store(a)
-	s.warnOfIdle(a)
+	s.warnIneffective(a)
 	server, err := mcp.New(s.options(a))
 	if err != nil {
 		return errors.Join(err, a.close())
 	}
 	s.server.Store(server)
-	r := s.reloading(ctx, a)
+	r := s.startReloader(ctx, a)
 	defer func() {
 		r.stop()
 		server.Close()
 		err = errors.Join(err, r.close())
 	}()
-	defer s.tellOfEnding(ctx)()
+	defer s.noteSlowShutdown(ctx)()
 	return in.serve(ctx, s, server, a)
 }
 
-// options are the options of the server, as the flags and a configuration say.
+// options returns the MCP server's options, from the flags and the configuration of a.
 func (s *server) options(a *App) *mcp.Options {
 	c := a.config
 	return &mcp.Options{
@@ -117,7 +117,7 @@ func (s *server) options(a *App) *mcp.Options {
 		Lite:           config.Or(c.Lite, false),
 		MaxTotalTokens: a.maxTotalTokens,
 		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
-		Processed:      processed(&c.Config),
+		Processed:      boundsFlatTools(&c.Config),
 		Passthrough:    a.passthrough(),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
@@ -137,38 +137,38 @@ func (s *server) options(a *App) *mcp.Options {
 	}
 }
 
-// warnOfIdle warns of settings that do nothing here.
-func (s *server) warnOfIdle(a *App) {
-	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.anySurface {
+// warnIneffective warns of settings that have no effect on this server.
+func (s *server) warnIneffective(a *App) {
+	if f := ineffectiveGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.anySurface {
 		a.warn(f)
 	}
-	if f := idleSession(a.config, s.o.Stateless); f != nil {
+	if f := ineffectiveSession(a.config, s.o.Stateless); f != nil {
 		a.warn(f)
 	}
 }
 
-// warnOfUnused tells of settings, groups and allowed functions that fit nothing, and of very many tools, once the sources are
-// there, and of stores that cannot be used. The function that it returns ends the waiting.
-func (s *server) warnOfUnused(ctx context.Context, a *App) (stop func()) {
+// startChecks starts the background checks of an app. They log changes of its sources, probe its store, and warn of settings that match
+// nothing and of too many tools once the sources have started. stop ends them.
+func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() { s.logSources(ctx, a) })
-	waiting.Go(func() { s.lookAtStores(ctx, a) })
+	waiting.Go(func() { s.probeStores(ctx, a) })
 	waiting.Go(func() {
 		steps.Await(ctx, a.Catalog, nil)
 		if a.Catalog.Starting() != nil {
-			return // the end came first
+			return // ctx ended first
 		}
 		for _, f := range a.UnusedSettings() {
 			a.warn(f)
 		}
-		for _, f := range a.unusedAllowed() {
+		for _, f := range a.unusedTokenFunctions() {
 			a.warn(f)
 		}
-		if f := a.manyFlatTools(a.config.Access.Highest(a.process.anySurface)); f != nil {
+		if f := a.manyFlatTools(a.config.Access.MaxTier(a.process.anySurface)); f != nil {
 			a.warn(f)
 		}
-		for changed := a.Catalog.Changed(); ; changed = a.Catalog.Changed() { // a source may come, or go, at any time
+		for changed := a.Catalog.Changed(); ; changed = a.Catalog.Changed() { // sources come and go at any time
 			if f := a.hiddenFunctions(); f != nil {
 				a.warn(f)
 			}
@@ -185,11 +185,11 @@ func (s *server) warnOfUnused(ctx context.Context, a *App) (stop func()) {
 	}
 }
 
-// noticeable is how long a server may take to end before it says what it waits for.
-const noticeable = 300 * time.Millisecond
+// shutdownNoteAfter is how long shutting down may take before a note says what it waits for.
+const shutdownNoteAfter = 300 * time.Millisecond
 
-// tellOfEnding says, after an interrupt, that calls are still running. The function that it returns is called when none does.
-func (s *server) tellOfEnding(ctx context.Context) (ended func()) {
+// noteSlowShutdown starts to wait for an interrupt, after which it notes that calls are still running. ended is called when none is.
+func (s *server) noteSlowShutdown(ctx context.Context) (ended func()) {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -199,7 +199,7 @@ func (s *server) tellOfEnding(ctx context.Context) (ended func()) {
 			return
 		}
 		select {
-		case <-time.After(noticeable):
+		case <-time.After(shutdownNoteAfter):
 			s.process.Reporter.Note("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}

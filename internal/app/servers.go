@@ -18,25 +18,25 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// plannedServer is an MCP server that is started when nothing is wrong with the configuration.
+// plannedServer is an MCP server that will be started if the configuration has no faults.
 type plannedServer struct {
 	name, pointer string
 	key           string             // in the pool
-	options       *mcpsource.Options // nil: it is disabled
+	options       *mcpsource.Options // nil: disabled
 }
 
-// planServers looks at the MCP servers.
-func (o *opener) planServers() {
+// planServers prepares the MCP servers for startServers.
+func (o *sourceOpener) planServers() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
 		p := plannedServer{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name)}
-		if down := o.unset(p.pointer); down != nil {
+		if down := o.unsetSource(p.pointer); down != nil {
 			o.add(p.name, p.pointer, down, nil)
 			continue
 		}
 		if !entry.Config.Off() {
 			var err error
-			if p.options, err = o.server(p.name, &entry.Config); err != nil {
+			if p.options, err = o.serverOptions(p.name, &entry.Config); err != nil {
 				o.add(p.name, p.pointer, nil, err)
 			}
 			p.key = o.serverKey(p.name, &entry.Config)
@@ -45,18 +45,18 @@ func (o *opener) planServers() {
 	}
 }
 
-// serverKey is the key of a server in the pool. What the entry says of its functions does not belong to the server.
-func (o *opener) serverKey(name string, c *config.MCPServer) string {
+// serverKey returns the key of a server in the pool. Settings of the server's functions are not part of it.
+func (o *sourceOpener) serverKey(name string, c *config.MCPServer) string {
 	settings := *c
 	settings.IncludeTools, settings.ExcludeTools, settings.Disabled, settings.Enabled = nil, nil, nil, nil
 	return "server " + name + " " + fingerprint(&settings, o.config.Limits.MaxResultBytes, o.passesThrough())
 }
 
-// startServers starts the MCP servers, which go on starting side by side. Those that run already stay.
-func (o *opener) startServers() {
+// startServers starts the MCP servers concurrently, without waiting for them. Servers that already run with the same settings are kept.
+func (o *sourceOpener) startServers() {
 	for _, p := range o.servers {
 		if p.options == nil {
-			o.add(p.name, p.pointer, absent{steps.Status{State: steps.StateDisabled}}, nil)
+			o.add(p.name, p.pointer, absentSource{steps.Status{State: steps.StateDisabled}}, nil)
 			continue
 		}
 		source, err := o.acquireSource(p.name, p.key, func() (steps.Live, error) { return mcpsource.New(p.options) })
@@ -67,10 +67,10 @@ func (o *opener) startServers() {
 	}
 }
 
-// installTimeout is how long a command that may have to install its server first has to start it.
+// installTimeout is the start timeout of commands that may have to install the server first.
 const installTimeout = 2 * time.Minute
 
-// startTimeout is how long a server has to start; 0: as the source says.
+// startTimeout returns how long a server may take to start; 0: the default of the source.
 func startTimeout(c *config.MCPServer) time.Duration {
 	if c.StartTimeoutMs != nil {
 		return time.Duration(*c.StartTimeoutMs) * time.Millisecond
@@ -82,8 +82,8 @@ func startTimeout(c *config.MCPServer) time.Duration {
 	return 0
 }
 
-// server is an entry of mcpServers as the source takes it.
-func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, error) {
+// serverOptions converts an entry of mcpServers.
+func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsource.Options, error) {
 	options := &mcpsource.Options{
 		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
 		URL: config.Or(c.URL, ""), Headers: c.Headers, SSE: config.Or(c.Type, "") == "sse",
@@ -101,7 +101,7 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 	case p.Verbose:
 		options.Log = func(line string) { p.Reporter.Note("%s: %s", name, textfile.Printable(p.Redactor.Text(line))) }
 	case !p.serve:
-		options.Log = func(line string) { p.said.Store(name, line) }
+		options.Log = func(line string) { p.lastLines.Store(name, line) }
 	}
 	if options.Lazy {
 		options.CacheFile = o.toolCacheFile(name)
@@ -116,23 +116,23 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 	options.HTTPClient = rules.Client(nil)
 	for header := range c.Headers {
 		if http.CanonicalHeaderKey(header) == "Authorization" {
-			return options, nil // the configuration's own credentials: there is nothing to log in for
+			return options, nil // the configuration has credentials, so no login is needed
 		}
 	}
 	if options.SSE && c.OAuth == nil {
-		return options, nil // the SDK has no logins there
+		return options, nil // the SDK has no logins for SSE
 	}
 	settings, err := loginOptions(name, c)
 	if err == nil {
 		options.OAuth, err = login.Handler(settings)
 	}
 	if c.OAuth == nil {
-		return options, nil // such as a plain http:// server, which never gets tokens: it may need none
+		return options, nil // such as plain http://, which never gets tokens and may need none
 	}
 	return options, err
 }
 
-// toolsOf are the names of a server's functions without its own, hidden ones among them.
+// toolsOf returns the names of a server's functions without the source's prefix, including hidden ones.
 func (a *App) toolsOf(source string) []string {
 	server, ok := a.servers[source]
 	if !ok {
@@ -145,9 +145,9 @@ func (a *App) toolsOf(source string) []string {
 	return names
 }
 
-// toolCacheFile is where a lazy server's list of tools is kept between commands, for each configuration its own; "" where
-// there is no folder for it.
-func (o *opener) toolCacheFile(source string) string {
+// toolCacheFile returns the file that caches a lazy server's list of tools between commands, one for each configuration; "": there is no
+// cache folder.
+func (o *sourceOpener) toolCacheFile(source string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// TestStartTimeout: a command that may install its server first has longer, unless the configuration says how long.
+// TestStartTimeout: commands that may install the server have more time to start, unless the configuration sets it.
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()
 	own := 500
@@ -16,7 +16,8 @@ func TestStartTimeout(t *testing.T) {
 		own     *int
 		want    time.Duration
 	}{
-		{"npx", nil, 2 * time.Minute}, {"/usr/local/bin/npx", nil, 2 * time.Minute}, {"npx.cmd", nil, 2 * time.Minute}, {"uvx", nil, 2 * time.Minute},
+		{"npx", nil, 2 * time.Minute}, {"/usr/local/bin/npx", nil, 2 * time.Minute}, {"npx.cmd", nil, 2 * time.Minute},
+		{"uvx", nil, 2 * time.Minute},
 		{"npx", &own, 500 * time.Millisecond}, {"node", nil, 0}, {"", nil, 0},
 	} {
 		if got := startTimeout(&config.MCPServer{Command: &test.command, StartTimeoutMs: test.own}); got != test.want {

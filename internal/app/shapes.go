@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/shape"
 )
 
-// openShapes opens the store of result shapes, unless the configuration turns it off. A replay neither learns nor shows
-// shapes: what it answers depends on the recording alone.
-func (o *opener) openShapes() {
+// openShapes opens the store of result shapes unless it is turned off. A replay neither learns nor shows shapes, so that its answers
+// depend on the recording alone.
+func (o *sourceOpener) openShapes() {
 	p := o.process
 	if config.Or(o.config.Shapes, "on") == "off" || p.Replay != "" {
 		return
@@ -27,9 +27,9 @@ func (o *opener) openShapes() {
 	o.shapes, o.identities = p.shapes, o.sourceIdentities()
 }
 
-// sourceIdentities gives by a source's name, and by that of an HTTP endpoint's function, what makes it the same source:
-// the program or the address, without secrets and without what may change while it stays the same.
-func (o *opener) sourceIdentities() map[string]string {
+// sourceIdentities returns, by the name of a source or of an HTTP endpoint's function, what identifies it: its program or address.
+// Secrets and settings that may change without making it another source are not included.
+func (o *sourceOpener) sourceIdentities() map[string]string {
 	identities := map[string]string{}
 	add := func(kind, name string, settings ...string) {
 		for i, text := range settings {
@@ -53,8 +53,8 @@ func (o *opener) sourceIdentities() map[string]string {
 	return identities
 }
 
-// learn has the results of a registry's functions be learnt from.
-func (a *App) learn(r *steps.Registry) *steps.Registry {
+// learnShapes returns a registry whose results are used to learn shapes.
+func (a *App) learnShapes(r *steps.Registry) *steps.Registry {
 	if a.shapes == nil {
 		return r
 	}
@@ -64,14 +64,14 @@ func (a *App) learn(r *steps.Registry) *steps.Registry {
 		if source == "" {
 			source = a.identities[(&steps.Spec{Name: name}).Source()]
 		}
-		if source == "" { // an embedded function, whose result is what its caller makes it
+		if source == "" { // embedded: the caller determines the result
 			return ""
 		}
 		return source + " " + name
 	})
 }
 
-// stateFolder is the user's folder for what programs remember (XDG_STATE_HOME); "" if there is none.
+// stateFolder returns the user's folder for application state (XDG_STATE_HOME); "": there is none.
 func stateFolder() string {
 	if folder := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(folder) {
 		return folder

@@ -6,12 +6,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// logSources logs what becomes of an app's sources, until ctx is done: that one is lost or does not come, once however often it
-// is tried, and that it is back.
+// logSources logs changes of an app's sources until ctx is done: once when a source is lost or does not start, and again when it is back.
 func (s *server) logSources(ctx context.Context, a *App) {
 	lost := map[string]bool{}
 	for {
-		changed := a.Catalog.Changed() // before the states: no change is missed
+		changed := a.Catalog.Changed() // before reading the states, so that no change is missed
 		for _, source := range a.Catalog.Sources() {
 			log := s.log.With("source", source.Name, "state", string(source.State))
 			switch source.State {

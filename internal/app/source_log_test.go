@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// moody is a source that is in whatever state it is put.
+// moody is a source whose state the test sets.
 type moody struct {
 	mu     sync.Mutex
 	status steps.Status
@@ -36,7 +36,7 @@ func (m *moody) become(state steps.State, why *fault.Error) {
 	m.tell()
 }
 
-// TestLogSources: an operator is told that a source is lost, once, and that it is back.
+// TestLogSources: the loss of a source is logged once, and so is its return.
 func TestLogSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,14 +58,16 @@ func TestLogSources(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.logSources(ctx, &App{Catalog: catalog}) })
-		for _, state := range []steps.State{steps.StateRetrying, steps.StateStarting, steps.StateRetrying, steps.StateStarting, steps.StateReady, steps.StateIdle, steps.StateReady, steps.StateFailed} {
+		for _, state := range []steps.State{steps.StateRetrying, steps.StateStarting, steps.StateRetrying, steps.StateStarting,
+			steps.StateReady, steps.StateIdle, steps.StateReady, steps.StateFailed} {
 			synctest.Wait()
 			m.become(state, fault.New(fault.Unavailable, "no such program"))
 		}
 		synctest.Wait()
 		cancel()
 		running.Wait()
-		const lost, back = `level=WARN msg="a source is not there" source=notes state=`, `level=INFO msg="a source is back" source=notes state=ready`
+		const lost, back = `level=WARN msg="a source is not there" source=notes state=`,
+			`level=INFO msg="a source is back" source=notes state=ready`
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 		if len(lines) != 3 || !strings.HasPrefix(lines[0], lost+"retrying error=") || !strings.Contains(lines[0], "no such program") ||
 			lines[1] != back || !strings.HasPrefix(lines[2], lost+"failed") {

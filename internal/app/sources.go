@@ -24,26 +24,26 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// opener opens the sources that a configuration names, and adds them to the app's catalogue.
-type opener struct {
+// sourceOpener opens the configured sources and adds them to the app's catalog.
+type sourceOpener struct {
 	*App
 	config  *config.File
-	before  *App // that the app replaces; nil: none
+	before  *App // the app to be replaced; nil: none
 	client  *httpsource.Client
 	servers []plannedServer
 	faults  []*fault.Error
 }
 
-// openSources opens the sources but for MCP servers: programs are started only if nothing is wrong.
-func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) (*opener, error) {
-	o := &opener{App: a, config: cfg, before: before, faults: faults}
+// openSources opens all sources except MCP servers: programs are started only if the configuration has no faults.
+func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) (*sourceOpener, error) {
+	o := &sourceOpener{App: a, config: cfg, before: before, faults: faults}
 	p := a.process
 	settings, more := functionSettings(cfg)
 	a.settings, o.faults = settings, append(o.faults, more...)
 	a.ladder, more = p.newLadder(cfg)
 	o.faults = append(o.faults, more...)
 	a.scrubber = secret.New(cfg.Secrets)
-	var scrubber steps.Scrubber // nil, not a nil of its type, if there are no secrets
+	var scrubber steps.Scrubber // not a nil of its type if there are no secrets
 	if a.scrubber != nil {
 		scrubber = a.scrubber
 	}
@@ -54,20 +54,20 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	a.servers, a.sources = map[string]*mcpsource.Source{}, map[string]*sharedSource{}
 	var err error
 	a.Catalog, err = steps.NewCatalog(&steps.CatalogOptions{
-		Registry: steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.warn},
-		Settings: settings,
-		Scrubber: scrubber,
-		Wrap:     a.wrap,
-		Broken:   a.unlink,
+		Registry:     steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.warn},
+		Settings:     settings,
+		Scrubber:     scrubber,
+		Wrap:         a.wrap,
+		BrokenChains: a.setUnlinked,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.closers = append(a.closers, a.Catalog)
 	o.client = a.process.client
-	o.embedded()
+	o.openEmbedded()
 	if !p.NoSources {
-		o.services(p.Replay == "" && len(o.faults) == 0)
+		o.openServices(p.Replay == "" && len(o.faults) == 0)
 	}
 	if !p.NoSources && p.Replay == "" {
 		o.planServers()
@@ -78,14 +78,13 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	return o, nil
 }
 
-// closer is what is done when the app is closed.
+// closer is a function that implements io.Closer.
 type closer func() error
 
-// Close implements io.Closer.
 func (c closer) Close() error { return c() }
 
-// add adds a source, or what is wrong with it, which concerns a place in the configuration.
-func (o *opener) add(name, pointer string, source steps.Source, err error) {
+// add adds a source, or else the faults in err, which are about the setting at pointer.
+func (o *sourceOpener) add(name, pointer string, source steps.Source, err error) {
 	if err == nil {
 		err = o.Catalog.Add(name, source)
 	}
@@ -100,14 +99,14 @@ func (o *opener) add(name, pointer string, source steps.Source, err error) {
 	for _, err := range list {
 		f := steps.ScrubFault(o.scrubber, o.config.Under(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // its variables are filled in: it is never shown
+			f.Source, f.Offset = "", 0 // has variables filled in: never shown
 		}
 		o.faults = append(o.faults, f)
 	}
 }
 
-// embedded opens the sources that need no configuration.
-func (o *opener) embedded() {
+// openEmbedded opens the sources that need no configuration.
+func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
 		fileSource, err := files.New(&files.Options{Root: config.Or(o.config.FS.Root, "")})
@@ -122,15 +121,15 @@ func (o *opener) embedded() {
 		names = append(names, namesOf(httpSource)...)
 	}
 	expressions := exprs.New()
-	o.faults = append(o.faults, sameNames(o.config, append(names, namesOf(expressions)...))...)
-	o.add("expr", "", part{expressions, "expr."}, nil)
-	o.add("text", "", part{expressions, "text."}, nil)
+	o.faults = append(o.faults, renameConflicts(o.config, append(names, namesOf(expressions)...))...)
+	o.add("expr", "", sourceSubset{expressions, "expr."}, nil)
+	o.add("text", "", sourceSubset{expressions, "text."}, nil)
 }
 
-// offersFiles reports whether there are functions that read files. Callers who are not this machine's user get none of the
-// folder that onecall happens to be started in, where its own configuration and secrets may be.
-// Nor does anybody get the whole disk because a client from a desktop starts its servers in the root folder.
-func (o *opener) offersFiles() bool {
+// offersFiles reports whether to offer functions that read files. Without fs.root, HTTP callers with tokens must not read the working
+// directory, which may hold the configuration and secrets. A server that a desktop client started in the root folder must not offer the
+// whole disk.
+func (o *sourceOpener) offersFiles() bool {
 	if !o.process.serve || o.config.FS.Root != nil {
 		return true
 	}
@@ -158,12 +157,12 @@ func namesOf(source steps.Source) []string {
 	return names
 }
 
-func (o *opener) endpoints() []httpsource.Endpoint {
+func (o *sourceOpener) endpoints() []httpsource.Endpoint {
 	var list []httpsource.Endpoint
-	for _, named := range o.config.HTTP.Endpoints {
-		c := named.Config
+	for _, entry := range o.config.HTTP.Endpoints {
+		c := entry.Config
 		list = append(list, httpsource.Endpoint{
-			Name: named.Name, Method: config.Or(c.Method, ""), URL: config.Or(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
+			Name: entry.Name, Method: config.Or(c.Method, ""), URL: config.Or(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
 			Input: c.Input, Output: c.Output, Description: config.Or(c.Description, ""), Effect: config.Or(c.Effect, ""),
 			Idempotent: config.Or(c.Idempotent, false), Result: config.Or(c.Result, ""), TimeoutMs: config.Or(c.TimeoutMs, 0),
 		})
@@ -171,14 +170,14 @@ func (o *opener) endpoints() []httpsource.Endpoint {
 	return list
 }
 
-// part is those functions of a source whose names begin with a prefix.
-type part struct {
+// sourceSubset is the functions of a source whose names begin with a prefix.
+type sourceSubset struct {
 	*exprs.Source
 	prefix string
 }
 
 // Functions implements steps.Source.
-func (p part) Functions() []steps.Function {
+func (p sourceSubset) Functions() []steps.Function {
 	var list []steps.Function
 	for _, fn := range p.Source.Functions() {
 		if strings.HasPrefix(fn.Name, p.prefix) {
@@ -188,22 +187,22 @@ func (p part) Functions() []steps.Function {
 	return list
 }
 
-// services opens the OpenAPI documents; remote says whether to load those at a URL too. A document in files is another one when
-// they have changed.
-func (o *opener) services(remote bool) {
+// openServices opens the OpenAPI documents; remote: also those at a URL. A document in files whose content changed is opened again.
+func (o *sourceOpener) openServices(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
-		if down := o.unset(pointer); down != nil {
+		if down := o.unsetSource(pointer); down != nil {
 			o.add(entry.Source(), pointer, down, nil)
 			continue
 		}
 		isRemote := strings.Contains(config.Or(entry.Config.Spec, ""), "://")
-		if isRemote && !remote || o.faulty(pointer) {
+		if isRemote && !remote || o.hasFault(pointer) {
 			continue
 		}
-		key := "document " + entry.Source() + " " + fingerprint(&entry.Config, o.files.content(pointer+"/spec"))
-		source, err := o.acquireSource(entry.Source(), key, func() (steps.Live, error) { return o.service(entry.Source(), &entry.Config, isRemote) })
+		key := "document " + entry.Source() + " " + fingerprint(&entry.Config, o.files.digests(pointer+"/spec"))
+		source, err := o.acquireSource(entry.Source(), key,
+			func() (steps.Live, error) { return o.openService(entry.Source(), &entry.Config, isRemote) })
 		switch {
 		case err == nil:
 			if isRemote {
@@ -211,14 +210,14 @@ func (o *opener) services(remote bool) {
 			}
 			o.add(entry.Source(), pointer, source, nil)
 		case isDocument(err):
-			o.unusable(entry, err)
+			o.addUnusable(entry, err)
 		default:
 			o.add(entry.Source(), pointer, nil, err)
 		}
 	}
 }
 
-// service is an OpenAPI service with the client that is its own.
+// service is an OpenAPI source along with the HTTP client that it owns.
 type service struct {
 	*openapi.Source
 	client io.Closer
@@ -227,23 +226,22 @@ type service struct {
 // Close implements steps.Source.
 func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
 
-// service opens the document of a service, which may be on any public host that its document names; hosts that the
-// configuration names may be private.
-func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*service, error) {
+// openService opens an OpenAPI document. The service may be on any public host, and on the private hosts that the configuration names.
+func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool) (*service, error) {
 	spec := config.Or(c.Spec, "")
-	var named []string
+	var hosts []string
 	if isRemote {
-		named = append(named, spec)
+		hosts = append(hosts, spec)
 	}
 	if c.BaseURL != nil {
-		named = append(named, *c.BaseURL)
+		hosts = append(hosts, *c.BaseURL)
 	}
 	for _, credential := range c.Auth {
 		if url := credential.Config.TokenURL; url != nil {
-			named = append(named, *url)
+			hosts = append(hosts, *url)
 		}
 	}
-	rules, err := egress.Open().Naming(named...)
+	rules, err := egress.Open().Naming(hosts...)
 	if err != nil {
 		return nil, err
 	}
@@ -259,18 +257,18 @@ func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*servic
 	return &service{source, client}, nil
 }
 
-// isDocument reports whether it is the document itself that cannot be used.
+// isDocument reports whether an error is about the document itself.
 func isDocument(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.At == "" || f.At == "/spec")
 }
 
-// unusable takes note of a document that cannot be used: that holds up nobody who does not need it. A configuration that takes
-// the place of another is held up: what is served now is better.
-func (o *opener) unusable(entry *config.Named[config.OpenAPI], err error) {
+// addUnusable adds a service whose document cannot be used as a failed source, so that everything else works. In a reload it is a fault
+// if the served configuration could use the document.
+func (o *sourceOpener) addUnusable(entry *config.TableEntry[config.OpenAPI], err error) {
 	pointer := fault.Key("/openapi", entry.Name)
 	f, _ := fault.As(err)
-	text, document := located(f), "the OpenAPI document "+config.Or(entry.Config.Spec, "")
+	text, document := locatedMessage(f), "the OpenAPI document "+config.Or(entry.Config.Spec, "")
 	if !strings.HasPrefix(text, document) {
 		text = document + ": " + text
 	}
@@ -280,22 +278,22 @@ func (o *opener) unusable(entry *config.Named[config.OpenAPI], err error) {
 		return
 	}
 	o.unusableDocuments[entry.Source()] = true
-	if !o.process.List && o.before == nil { // who lists the functions sees it there
+	if !o.process.List && o.before == nil { // List shows the state of each source
 		o.process.warnRedacted(f)
 	}
-	o.add(entry.Source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
+	o.add(entry.Source(), pointer, absentSource{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
 
-// faulty reports whether something is wrong with an entry already.
-func (o *opener) faulty(pointer string) bool {
+// hasFault reports whether an entry already has a fault.
+func (o *sourceOpener) hasFault(pointer string) bool {
 	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
 }
 
 func credentials(list config.Table[config.Credential]) map[string]openapi.Credential {
 	credentials := map[string]openapi.Credential{}
-	for _, named := range list {
-		c := named.Config
-		credentials[named.Name] = openapi.Credential{
+	for _, entry := range list {
+		c := entry.Config
+		credentials[entry.Name] = openapi.Credential{
 			Value: config.Or(c.Value, ""), Username: config.Or(c.Username, ""), Password: config.Or(c.Password, ""),
 			ClientID: config.Or(c.ClientID, ""), ClientSecret: config.Or(c.ClientSecret, ""), TokenURL: config.Or(c.TokenURL, ""), Scopes: c.Scopes,
 		}
@@ -303,26 +301,26 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 	return credentials
 }
 
-// unset is the source of an entry that a variable of the environment is missing for; nil: none is.
-func (o *opener) unset(pointer string) steps.Source {
+// unsetSource returns a failed source for an entry with an unset environment variable; nil: there is none.
+func (o *sourceOpener) unsetSource(pointer string) steps.Source {
 	f := o.config.Unset[pointer]
 	if f == nil {
 		return nil
 	}
-	f = o.config.Under("", f) // with its line
-	return absent{steps.Status{State: steps.StateFailed, Error: fault.New(f.Code, "%s:%d: %s", o.config.Path, f.Line, f.Message)}}
+	f = o.config.Under("", f) // adds the line
+	return absentSource{steps.Status{State: steps.StateFailed, Error: fault.New(f.Code, "%s:%d: %s", o.config.Path, f.Line, f.Message)}}
 }
 
-// absent is a source that offers nothing, now or later.
-type absent struct{ status steps.Status }
+// absentSource is a source that never offers functions.
+type absentSource struct{ status steps.Status }
 
-func (absent) Functions() []steps.Function { return nil }
-func (absent) Close() error                { return nil }
-func (absent) Watch(func())                {}
-func (a absent) Status() steps.Status      { return a.status }
+func (absentSource) Functions() []steps.Function { return nil }
+func (absentSource) Close() error                { return nil }
+func (absentSource) Watch(func())                {}
+func (a absentSource) Status() steps.Status      { return a.status }
 
-// located is a fault's message with its place in its file.
-func located(f *fault.Error) string {
+// locatedMessage returns a fault's message with its line and column.
+func locatedMessage(f *fault.Error) string {
 	if f.Line == 0 {
 		return f.Message
 	}
@@ -332,23 +330,22 @@ func located(f *fault.Error) string {
 // warnRedacted shows a warning without secrets.
 func (p *process) warnRedacted(f *fault.Error) { p.Reporter.Warn(p.Redactor.redacted(f)) }
 
-// noteDocument shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no
-// longer be fetched concerns both.
+// noteDocument shows warnings about OpenAPI documents. Those about what a document lacks are shown only by commands that list functions,
+// or with Verbose.
 func (p *process) noteDocument(f *fault.Error) {
 	if p.List || p.Verbose || f.Code != fault.BadRequest {
 		p.warnRedacted(f)
 	}
 }
 
-// wrap makes of the functions those that chains call: answered from the call cache, recorded, or answered from a
-// recording, and all that kept to the ladder.
+// wrap returns the functions as chains call them: with the call cache, the ladder, and recording or replay.
 func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 	if a.process.telemetry != nil {
 		r = a.process.telemetry.Wrap(r)
 	}
-	r = a.learn(r)
+	r = a.learnShapes(r)
 	if a.cassette != nil {
-		a.cassette.Unknown, a.cassette.Secrets = a.recorded, a.config.Secrets
+		a.cassette.Unknown, a.cassette.Secrets = a.withSettings, a.config.Secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err
@@ -366,12 +363,12 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 	return r, nil
 }
 
-// recorder records what the configuration's functions are called with and answer, without its secrets.
+// recorder returns the recorder of this app's calls, which hides the configuration's secrets.
 func (a *App) recorder() *replay.Recorder {
 	return a.process.recording.recorder.Hiding(a.config.Secrets)
 }
 
-// planned records the functions of a plan, so that a replay needs no source; nil where nothing is recorded.
+// planned returns a function that records the functions of a plan, so that a replay needs no sources; nil: nothing is recorded.
 func (a *App) planned() func([]*steps.Entry) {
 	if a.process.recording == nil {
 		return nil

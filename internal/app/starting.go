@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Starting names the sources that are starting, each with what it said last on its stderr; "": none is.
+// Starting lists the sources that are starting, each with its last line on stderr; "": none.
 func (a *App) Starting() string {
 	var names []string
 	for _, source := range a.Catalog.Sources() {
@@ -14,8 +14,8 @@ func (a *App) Starting() string {
 			continue
 		}
 		name := source.Name
-		if said, ok := a.process.said.Load(name); ok {
-			name += " (" + a.process.Redactor.Text(said.(string)) + ")" //nolint:forcetypeassert // nothing else is stored
+		if line, ok := a.process.lastLines.Load(name); ok {
+			name += " (" + a.process.Redactor.Text(line.(string)) + ")" //nolint:forcetypeassert // nothing else is stored
 		}
 		names = append(names, name)
 	}

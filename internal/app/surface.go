@@ -10,40 +10,40 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// surface reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
-// is the app that it replaces; nil: there is none.
-func (a *App) surface(c *config.File, before *App) (faults []*fault.Error) {
+// openSurface opens dispatchers, checks hoisted names, and opens access. It returns all faults. before is the app to be replaced; nil:
+// none.
+func (a *App) openSurface(c *config.File, before *App) (faults []*fault.Error) {
 	cfg := &groups.Config{Autodispatch: config.Or(c.Autodispatch, false), Hide: config.Or(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
 		cfg.Groups = append(cfg.Groups, groups.Group{
 			Name: group.Name, Description: config.Or(group.Config.Description, ""), Resources: group.Config.Resources,
 		})
 	}
-	told := map[string]bool{} // places whose fault a chain has told already
+	reported := map[string]bool{} // pointers with a fault that chain has reported
 	for i, name := range c.Hoist {
 		if _, err := chain.New(&chain.Options{Functions: a.Catalog, Counter: a.Counter, Hoist: []string{name}}); err != nil {
 			at := fault.Index("/hoist", i)
-			told[at] = true
+			reported[at] = true
 			faults = append(faults, c.Under(at, err))
 		}
 	}
-	var wrong []*fault.Error
-	a.dispatch, wrong = groups.New(cfg)
-	for _, f := range wrong {
-		if !told[f.At] {
+	var groupFaults []*fault.Error
+	a.dispatch, groupFaults = groups.New(cfg)
+	for _, f := range groupFaults {
+		if !reported[f.At] {
 			faults = append(faults, c.Under("", f))
 		}
 	}
-	return append(faults, a.access(c, before)...)
+	return append(faults, a.openAccess(c, before)...)
 }
 
-// Listing is the result of tools/list as a client over stdio reads it on a surface.
+// Listing returns the result of tools/list for a stdio client on a surface.
 func (a *App) Listing(surface mcp.Surface) ([]byte, error) {
 	return mcp.Listing(&mcp.Options{Engine: a.Engine, Catalog: a.Catalog, Counter: a.Counter, Scrubber: a.scrubber, Dispatch: a.dispatch,
 		Hoist: a.config.Hoist, ReadTool: config.Or(a.config.ReadTool, false)}, a.stdioRights(), surface)
 }
 
-// surfaceOf is the configured one. Its word is checked when it is read.
+// surfaceOf returns the configured surface, which was validated when it was decoded.
 func surfaceOf(c *config.Config) mcp.Surface {
 	surface, err := mcp.ParseSurface(config.Or(c.Surface, mcp.SurfaceChain.String()))
 	if err != nil {
@@ -52,33 +52,33 @@ func surfaceOf(c *config.Config) mcp.Surface {
 	return surface
 }
 
-// idleGroups is a warning where dispatchers are configured which a surface does not show; else nil.
-func idleGroups(c *config.File, surface mcp.Surface) *fault.Error {
+// ineffectiveGroups returns a warning if dispatchers are configured but the surface has none; otherwise nil.
+func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
 	if surface == mcp.SurfaceDispatch || surface == mcp.SurfaceHybrid {
 		return nil
 	}
 	for _, key := range []string{"/groups", "/autodispatch", "/ungrouped"} {
-		if c.Says(key) {
+		if c.Has(key) {
 			return c.Under(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
 		}
 	}
 	return nil
 }
 
-// idleSession is a warning where what sessions may have is configured and no client has one; else nil.
-func idleSession(c *config.File, stateless bool) *fault.Error {
+// ineffectiveSession returns a warning if a session budget is configured but clients have no sessions; otherwise nil.
+func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
 	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
 }
 
-// processed reports whether the configuration has the results of flat tools bounded.
-func processed(c *config.Config) bool {
+// boundsFlatTools reports whether the results of flat tools are bounded.
+func boundsFlatTools(c *config.Config) bool {
 	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0
 }
 
-// leanAbove is the configured bound as package chain takes it: 0 is its default, -1 is off.
+// leanAbove converts the setting for package chain, where 0 is the default and -1 is off.
 func leanAbove(c *config.Config) int {
 	switch above := c.Results.LeanAbove; {
 	case above == nil:
@@ -90,7 +90,7 @@ func leanAbove(c *config.Config) int {
 	}
 }
 
-// tokenTable is the table of tokens as package auth takes it. Its words are checked when it is read.
+// tokenTable converts the list of tokens, whose tiers were validated when it was decoded.
 func tokenTable(c *config.Access) []auth.Token {
 	var list []auth.Token
 	for i := range c.Tokens {
@@ -102,7 +102,7 @@ func tokenTable(c *config.Access) []auth.Token {
 	return list
 }
 
-// acceptedTokens are the tokens of the authorization server that are accepted.
+// acceptedTokens converts the settings of JWTs.
 func acceptedTokens(c *config.JWT) *auth.JWT {
 	scopes := map[string]steps.Tier{}
 	for scope, word := range c.Scopes {

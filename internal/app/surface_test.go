@@ -22,7 +22,8 @@ func TestSurfaceSettings(t *testing.T) {
 	for text, want := range map[string]settings{
 		"":                                    {stdio: steps.TierReadWrite, http: steps.TierRead},
 		"surface: hybrid\ngroups: {a: [b]}\n": {surface: mcp.SurfaceHybrid, stdio: steps.TierReadWrite, http: steps.TierRead},
-		"surface: flat\nautodispatch: true\n": {surface: mcp.SurfaceFlat, stdio: steps.TierReadWrite, http: steps.TierRead, idle: "/autodispatch"},
+		"surface: flat\nautodispatch: true\n": {surface: mcp.SurfaceFlat, stdio: steps.TierReadWrite, http: steps.TierRead,
+			idle: "/autodispatch"},
 		"groups: {a: [b]}\nungrouped: hide\n": {stdio: steps.TierReadWrite, http: steps.TierRead, idle: "/groups"},
 		"access: {stdio: read, http: admin}":  {stdio: steps.TierRead, http: steps.TierAdmin},
 		"results: {leanAbove: 0}":             {stdio: steps.TierReadWrite, http: steps.TierRead, lean: -1},
@@ -36,8 +37,9 @@ func TestSurfaceSettings(t *testing.T) {
 			t.Errorf("%q: %v", text, faults)
 			continue
 		}
-		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite), config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), processed(&c.Config), ""}
-		if f := idleGroups(c, surfaceOf(&c.Config)); f != nil {
+		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite),
+			config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), boundsFlatTools(&c.Config), ""}
+		if f := ineffectiveGroups(c, surfaceOf(&c.Config)); f != nil {
 			got.idle = f.At
 		}
 		if got != want {
@@ -48,12 +50,13 @@ func TestSurfaceSettings(t *testing.T) {
 
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false, "session: {maxTokens: 5}": true} {
+	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false,
+		"session: {maxTokens: 5}": true} {
 		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
-		if f := idleSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
+		if f := ineffectiveSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
 			t.Errorf("%q: %v, %v", text, f, faults)
 		}
-		if f := idleSession(c, false); f != nil {
+		if f := ineffectiveSession(c, false); f != nil {
 			t.Errorf("%q, with sessions: %v", text, f)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// UnusedSettings tells of settings and rules that fit no function, and could not fit one of a source that is not there; and of groups,
-// aliases and hoisted names that fit none of those that are there. It is for the time when no source is starting any more.
+// UnusedSettings returns faults for settings and rules that match no function and could match none of an absent source, and for groups,
+// aliases and hoisted names that match no current function. Call it when no source is starting.
 func (a *App) UnusedSettings() []*fault.Error {
 	var names, absent, down []string
 	for _, info := range a.Catalog.Sources() {
 		switch info.State {
 		case steps.StateReady, steps.StateIdle:
 			continue
-		case steps.StateDisabled: // on purpose: what it offers is not missed, though settings may be there for it
+		case steps.StateDisabled: // absent on purpose, although settings may remain for it
 		default:
 			down = append(down, fmt.Sprintf("%s, which is %s", info.Name, info.State))
 		}
-		absent = append(absent, info.Name) // what it offers is not known
+		absent = append(absent, info.Name) // its functions are unknown
 	}
 	registry := a.Catalog.Registry()
 	for _, entry := range registry.All() {
@@ -33,16 +33,16 @@ func (a *App) UnusedSettings() []*fault.Error {
 	for _, f := range a.dispatch.Renamed() {
 		unused = append(unused, a.config.Under("", f))
 	}
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.oddRungs(registry)) {
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
 		unused = append(unused, a.config.Under("", f))
 	}
-	return append(config.InOrder(unused), a.OddChains()...)
+	return append(config.InOrder(unused), a.SuspectChains()...)
 }
 
-// unusedNames returns the global aliases and hoisted names for which no function has an argument.
+// unusedNames returns faults for global aliases and hoisted names that are no argument of any function.
 func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
 	var known []string
 	for _, entry := range registry.All() {
@@ -67,7 +67,7 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	return unused
 }
 
-// unusedRules returns the rules of the hook that guard no function, and could guard none of an absent source.
+// unusedRules returns faults for rules of the hook that match no function and could match none of an absent source.
 func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error) {
 	for at, list := range map[string][]string{"/hook/ask": c.Hook.Ask, "/hook/deny": c.Hook.Deny} {
 		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, absent) {
@@ -78,7 +78,7 @@ func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error)
 	return unused
 }
 
-// hiddenFunctions is a note on the functions that clients over HTTP do not see where none of them needs a token; else nil.
+// hiddenFunctions returns a warning about functions hidden from HTTP clients if none of them has a token; otherwise nil.
 func (a *App) hiddenFunctions() *fault.Error {
 	if !a.process.anySurface || a.config.Access.ByToken() {
 		return nil
@@ -94,15 +94,16 @@ func (a *App) hiddenFunctions() *fault.Error {
 	if hidden == 0 {
 		return nil
 	}
-	return fault.New(fault.BadRequest, "%d of %d functions are not shown to clients over HTTP, whose tier is %s: access: {http: %s} shows all to each of them, and tokens (access.tokens) to some",
+	return fault.New(fault.BadRequest,
+		"%d of %d functions are not shown to clients over HTTP, whose tier is %s: access: {http: %s} shows all to each of them, and "+
+			"tokens (access.tokens) to some",
 		hidden, len(all), tier, needed)
 }
 
-// manyTools is how many flat tools are worth a warning: their schemas are read by a model at each of its turns.
+// manyTools is the number of flat tools that causes a warning: a model reads their schemas at each turn.
 const manyTools = 100
 
-// manyFlatTools is a warning where the configuration's surface shows a client of a tier very many functions as tools of their
-// own; else nil.
+// manyFlatTools returns a warning if the surface shows clients of a tier too many functions as tools; otherwise nil.
 func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 	surface := surfaceOf(&a.config.Config)
 	view := a.Catalog.Registry().View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
@@ -118,14 +119,15 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 	}
 	instead := "surface: chain shows three tools for all"
 	if surface == mcp.SurfaceDispatch {
-		instead = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain shows three tools for all"
+		instead = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain " +
+			"shows three tools for all"
 	}
 	return fault.New(fault.BadRequest, "the surface %s shows %d functions as tools of their own, whose schemas a model reads at each turn: %s",
 		surface, count, instead)
 }
 
-// warnOfIdleGuards warns of settings that guard functions, and fit none: a name that is misspelt guards nothing.
-func (a *App) warnOfIdleGuards() {
+// warnUnmatchedGuards warns of settings that guard functions but match none: a misspelled name guards nothing.
+func (a *App) warnUnmatchedGuards() {
 	var guards []string
 	for i := range a.config.Functions {
 		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestWatchChanged: a change is told once it is still, and neither a file that is touched nor one that is as it was again is a change.
+// TestWatchChanged: a change is reported once the files are stable. Touching a file or restoring its content is no change.
 func TestWatchChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -32,12 +32,12 @@ func TestWatchChanged(t *testing.T) {
 			time.Sleep(time.Second)
 			for i := range 20 { // each look sees another
 				save("half", began.Add(time.Duration(i)*time.Minute))
-				time.Sleep(watchEvery / 2)
+				time.Sleep(watchInterval / 2)
 			}
 			save("two", began.Add(2*time.Hour))
 		}()
 		now, ok := w.Changed(t.Context(), before)
-		if after := time.Since(began); !ok || after < 2*time.Second+10*watchEvery {
+		if after := time.Since(began); !ok || after < 2*time.Second+10*watchInterval {
 			t.Errorf("changed: %t, after %v", ok, after)
 		}
 		if !now.Equal(w.State()) || now.Equal(before) {

@@ -1,4 +1,4 @@
-// Package auth tells who a caller is by its bearer token, and what it may use. Tokens are those of a table that holds
-// their hashes, and the JWTs that one issuer has signed: onecall is then an OAuth 2.1 resource server (RFC 6750, RFC 9068).
-// How a token comes here, and what a client is told where it is refused, is the transport's concern.
+// Package auth identifies callers by their bearer tokens and determines their rights. Tokens are those of a table, which holds
+// their hashes, and JWTs of one issuer: onecall is an OAuth 2.1 resource server then (RFC 6750, RFC 9068). Receiving tokens and
+// answering clients is the transport's job.
 package auth

@@ -14,7 +14,7 @@ func FuzzVerify(f *testing.F) {
 	s := newAuthServer(f, rsaPair.jwk(nil), ecPair.jwk(nil), edPair.jwk(nil))
 	known := table(f, s.URL, "", func(o *Options) { o.Tokens = []Token{{Name: "ci", SHA256: hashOf("secret")}} })
 	good := map[string]bool{"secret": true}
-	for _, p := range []*pair{rsaPair, ecPair, edPair} {
+	for _, p := range []*testKey{rsaPair, ecPair, edPair} {
 		good[p.plain(s.URL)] = true
 	}
 	for token := range good {
@@ -48,7 +48,7 @@ func FuzzKeys(f *testing.F) {
 			return
 		}
 		v := &verifier{}
-		for _, p := range []*pair{rsaPair, ecPair, edPair} {
+		for _, p := range []*testKey{rsaPair, ecPair, edPair} {
 			signed, f := v.parse(p.plain("ours"))
 			if f != nil {
 				t.Fatal(f)

@@ -14,24 +14,24 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The bounds of a fetch.
+// Limits of a fetch.
 const (
-	requestTime  = 5 * time.Second
-	maxMetadata  = 256 << 10
-	maxRedirects = 3
-	// findEvery is how long the place of the keys, which the issuer's metadata names, is taken for known.
-	findEvery = time.Hour
+	requestTimeout = 5 * time.Second
+	maxMetadata    = 256 << 10
+	maxRedirects   = 3
+	// discoverEvery is how long the URL of the keys in the issuer's metadata is cached.
+	discoverEvery = time.Hour
 )
 
-// issuer fetches an issuer's keys. One load runs at a time.
+// issuer fetches an issuer's keys, one load at a time.
 type issuer struct {
 	name     string
 	client   *http.Client
 	accepted []jose.SignatureAlgorithm
-	fixed    string // where the keys are; "": the metadata says it
+	fixed    string // URL of the keys; "": from the metadata
 
-	found   string // by the metadata
-	foundAt time.Time
+	keysURL      string // URL in the metadata
+	discoveredAt time.Time
 }
 
 func newIssuer(o *Options, accepted []jose.SignatureAlgorithm) *issuer {
@@ -41,17 +41,17 @@ func newIssuer(o *Options, accepted []jose.SignatureAlgorithm) *issuer {
 	} else {
 		i.client.Transport = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			TLSHandshakeTimeout:    requestTime,
+			TLSHandshakeTimeout:    requestTimeout,
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableKeepAlives:      true, // the next fetch is minutes away
 			ForceAttemptHTTP2:      true,
 		}
 	}
-	i.client.Timeout, i.client.CheckRedirect, i.client.Jar = requestTime, checkRedirect, nil
+	i.client.Timeout, i.client.CheckRedirect, i.client.Jar = requestTimeout, checkRedirect, nil
 	return i
 }
 
-// checkRedirect follows redirects within a host only: another one would be trusted with the keys of all callers.
+// checkRedirect follows redirects within a host only: another host would be trusted with the keys of all callers.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
@@ -67,18 +67,18 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 	where := i.fixed
 	if where == "" {
-		if i.found == "" || time.Since(i.foundAt) >= findEvery {
-			found, err := i.find(ctx)
+		if i.keysURL == "" || time.Since(i.discoveredAt) >= discoverEvery {
+			discovered, err := i.discover(ctx)
 			if err != nil {
 				return nil, err
 			}
-			i.found, i.foundAt = found, time.Now()
+			i.keysURL, i.discoveredAt = discovered, time.Now()
 		}
-		where = i.found
+		where = i.keysURL
 	}
 	set, err := i.fetchKeys(ctx, where, have)
 	if err != nil {
-		i.found = "" // they may have moved
+		i.keysURL = "" // the keys may have moved
 		return nil, err
 	}
 	return set, nil
@@ -91,32 +91,32 @@ func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*ke
 	}
 	set, err := readKeys(text, i.accepted, have)
 	if err != nil {
-		return nil, fmt.Errorf("what %s has as keys cannot be used: %w", place(where), err)
+		return nil, fmt.Errorf("what %s has as keys cannot be used: %w", withoutQuery(where), err)
 	}
 	return set, nil
 }
 
-// errAnswer is inside the error of a fetch that was answered, with something else than what was asked for.
+// errAnswer is wrapped by errors of fetches that got an unusable answer.
 var errAnswer = errors.New("answered")
 
-// find reads the issuer's metadata, and gives the place of its keys. Metadata that names another issuer is not believed
-// (RFC 8414, section 3.3).
-func (i *issuer) find(ctx context.Context) (string, error) {
+// discover reads the URL of the keys from the issuer's metadata. Metadata that names another issuer is refused (RFC 8414, section
+// 3.3).
+func (i *issuer) discover(ctx context.Context) (string, error) {
 	var last error
 	for _, where := range wellKnown(i.name) {
-		found, err := i.findAt(ctx, where)
+		found, err := i.discoverAt(ctx, where)
 		if err == nil {
 			return found, nil
 		}
 		last = err
-		if !errors.Is(err, errAnswer) { // the host cannot be reached: the other places are on it too
+		if !errors.Is(err, errAnswer) { // the host is unreachable, and the other URLs are on it too
 			break
 		}
 	}
 	return "", last
 }
 
-func (i *issuer) findAt(ctx context.Context, where string) (string, error) {
+func (i *issuer) discoverAt(ctx context.Context, where string) (string, error) {
 	text, err := i.fetch(ctx, where, maxMetadata)
 	if err != nil {
 		return "", err
@@ -129,7 +129,8 @@ func (i *issuer) findAt(ctx context.Context, where string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errAnswer, where, err)
 	case metadata.Issuer != i.name:
-		return "", fmt.Errorf("%w: the metadata at %s is that of another issuer than %s: the two must be equal to the letter, a slash at the end included",
+		return "", fmt.Errorf("%w: the metadata at %s is that of another issuer than %s: the two must be equal to the letter, "+
+			"a slash at the end included",
 			errAnswer, where, i.name)
 	case metadata.JWKSURI == "":
 		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errAnswer, where)
@@ -140,23 +141,22 @@ func (i *issuer) findAt(ctx context.Context, where string) (string, error) {
 	return metadata.JWKSURI, nil
 }
 
-// wellKnown are the places of an issuer's metadata: RFC 8414, sections 3.1 and 5, and OpenID Connect Discovery 1.0,
-// section 4.
+// wellKnown returns the URLs of an issuer's metadata: RFC 8414, sections 3.1 and 5, and OpenID Connect Discovery 1.0, section 4.
 func wellKnown(name string) []string {
 	u, err := url.Parse(name)
 	if err != nil {
-		return nil // not of an issuer that New has accepted
+		return nil // New has refused such an issuer
 	}
 	base, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
-	places := []string{base + "/.well-known/oauth-authorization-server" + path, base + "/.well-known/openid-configuration" + path}
+	urls := []string{base + "/.well-known/oauth-authorization-server" + path, base + "/.well-known/openid-configuration" + path}
 	if path != "" {
-		places = append(places, base+path+"/.well-known/openid-configuration")
+		urls = append(urls, base+path+"/.well-known/openid-configuration")
 	}
-	return places
+	return urls
 }
 
-// fetch gets a document of at most so many bytes.
-func (i *issuer) fetch(ctx context.Context, where string, most int64) ([]byte, error) {
+// fetch reads a document of at most limit bytes.
+func (i *issuer) fetch(ctx context.Context, where string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
 	if err != nil {
 		return nil, err
@@ -164,10 +164,10 @@ func (i *issuer) fetch(ctx context.Context, where string, most int64) ([]byte, e
 	request.Header.Set("Accept", "application/json, application/jwk-set+json")
 	request.Header.Set("User-Agent", "onecall")
 	answer, err := i.client.Do(request)
-	where = place(where)
+	where = withoutQuery(where)
 	if err != nil {
 		var with *url.Error
-		if errors.As(err, &with) { // it shows the whole URL
+		if errors.As(err, &with) { // its message shows the whole URL
 			err = with.Err
 		}
 		return nil, fmt.Errorf("%s could not be read: %w", where, err)
@@ -176,18 +176,18 @@ func (i *issuer) fetch(ctx context.Context, where string, most int64) ([]byte, e
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%w: %s answers with status %d", errAnswer, where, answer.StatusCode)
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer of %s broke off: %w", where, err)
-	case int64(len(text)) > most:
-		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errAnswer, where, most)
+	case int64(len(text)) > limit:
+		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errAnswer, where, limit)
 	}
 	return text, nil
 }
 
-// place is a URL without its query, which may hold a secret.
-func place(where string) string {
+// withoutQuery returns a URL without its query, which may contain a secret.
+func withoutQuery(where string) string {
 	where, _, _ = strings.Cut(where, "?")
 	return where
 }

@@ -29,8 +29,8 @@ import (
 // now is the time of the tests' tokens.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// pair is a key of the tests' issuer: keys, signatures and tokens are written here without the library under test.
-type pair struct {
+// testKey is a key of the tests' issuer: keys, signatures and tokens are written here without the library under test.
+type testKey struct {
 	kid, alg string
 	private  crypto.Signer
 }
@@ -45,7 +45,7 @@ var (
 	readScopes = map[string]steps.Tier{"onecall.read": steps.TierRead, "onecall.write": steps.TierReadWrite, "onecall.admin": steps.TierAdmin}
 )
 
-func newPair(kid, alg string, bits int) *pair {
+func newPair(kid, alg string, bits int) *testKey {
 	var private crypto.Signer
 	var err error
 	switch alg {
@@ -59,11 +59,11 @@ func newPair(kid, alg string, bits int) *pair {
 	if err != nil {
 		panic(err)
 	}
-	return &pair{kid: kid, alg: alg, private: private}
+	return &testKey{kid: kid, alg: alg, private: private}
 }
 
 // jwk is the public key; more overrides its members, nil takes one away.
-func (p *pair) jwk(more map[string]any) map[string]any {
+func (p *testKey) jwk(more map[string]any) map[string]any {
 	key := map[string]any{"kid": p.kid, "alg": p.alg, "use": "sig"}
 	switch public := p.private.Public().(type) {
 	case *rsa.PublicKey:
@@ -86,7 +86,7 @@ func (p *pair) jwk(more map[string]any) map[string]any {
 }
 
 // sign signs by the algorithm.
-func (p *pair) sign(alg string, text []byte) []byte {
+func (p *testKey) sign(alg string, text []byte) []byte {
 	sum := sha256.Sum256(text)
 	switch alg {
 	case "RS256":
@@ -119,7 +119,7 @@ func hs256(secret, text []byte) []byte {
 }
 
 // token is a JWT of a header and claims in JSON, signed by the header's algorithm.
-func (p *pair) token(header, claims string) string {
+func (p *testKey) token(header, claims string) string {
 	var h struct{ Alg string }
 	if json.Unmarshal([]byte(header), &h) != nil || h.Alg == "" {
 		h.Alg = p.alg
@@ -129,11 +129,11 @@ func (p *pair) token(header, claims string) string {
 }
 
 // plain is a token with good claims and a good header.
-func (p *pair) plain(issuer string) string {
+func (p *testKey) plain(issuer string) string {
 	return p.token(p.header(), goodClaims(issuer, nil))
 }
 
-func (p *pair) header() string {
+func (p *testKey) header() string {
 	return fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"at+jwt"}`, p.alg, p.kid)
 }
 

@@ -17,29 +17,29 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// JWT tells whose JWTs are accepted, and what their callers may use (RFC 7519, RFC 8725, RFC 9068).
+// JWT configures which JWTs are accepted, and the rights of their callers (RFC 7519, RFC 8725, RFC 9068).
 type JWT struct {
-	// Issuer must be the token's iss, to the letter. Where Keys is "" it is an https URL (http on loopback only), from which
-	// the keys are found.
+	// Issuer must equal the token's iss exactly. If Keys is "", it is the https URL (http on loopback only) for finding the keys.
 	Issuer string
-	// Audience must be the token's aud, or one of them: what the issuer calls this server, most often the URL of its /mcp.
+	// Audience must be the token's aud or one of its values: the issuer's name for this server, usually the URL of its /mcp.
 	Audience string
-	// Keys is where the issuer's JSON Web Key Set (RFC 7517) is: a file, or an https URL (http on loopback only). "": where
-	// the issuer's metadata says (RFC 8414, OpenID Connect Discovery). A file is read again after it has changed: a second later at most, and before the next token is judged.
+	// Keys is the issuer's JSON Web Key Set (RFC 7517): a file, or an https URL (http on loopback only). "": found through the
+	// issuer's metadata (RFC 8414, OpenID Connect Discovery). A changed file is read again within a second, and before the next
+	// token is checked.
 	Keys string
-	// Scopes are the tiers that the scopes of a token give, those of its scope and its scp; the highest counts. A token
-	// without any of these scopes is refused. At least one. TierDefault: TierRead.
+	// Scopes maps the scopes of a token (scope and scp) to tiers; the highest counts. A token without any of them is refused. At
+	// least one. TierDefault: TierRead.
 	Scopes map[string]steps.Tier
 }
 
-// algorithms are the accepted signatures: those that need a key that this server has not.
+// algorithms are the accepted signature algorithms, all asymmetric: this server holds no signing key.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// leeway is what the clocks of the issuer and of this machine may differ by.
+// leeway is the allowed difference between the clocks of the issuer and of this machine.
 const leeway = time.Minute
 
-// maxVerified is how many tokens are remembered that have been verified.
+// maxVerified bounds the cache of verified tokens.
 const maxVerified = 4096
 
 // verifier verifies the JWTs of one issuer.
@@ -47,11 +47,11 @@ type verifier struct {
 	issuer, audience string
 	scopes           map[string]steps.Tier
 	now              func() time.Time
-	keys             *ring
-	verified         *lru.Cache[[32]byte, *verified]
+	keys             *keyRing
+	cache            *lru.Cache[[32]byte, *verifiedToken]
 }
 
-// newVerifier checks what is configured; it starts nothing.
+// newVerifier checks the configuration. It starts nothing.
 func newVerifier(o *Options) (*verifier, []*fault.Error) {
 	v := &verifier{issuer: o.JWT.Issuer, audience: o.JWT.Audience, scopes: map[string]steps.Tier{}, now: o.Now}
 	var faults []*fault.Error
@@ -65,7 +65,8 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 		add("/audience", fault.New(fault.BadRequest, "the audience %s: write what the issuer puts into aud for this server", problem))
 	}
 	if len(o.JWT.Scopes) == 0 {
-		add("/scopes", fault.New(fault.BadRequest, "no scope gives a tier, so that no token could do anything: name at least one, such as onecall.read: read"))
+		add("/scopes", fault.New(fault.BadRequest, "no scope gives a tier, so that no token could do anything: "+
+			"name at least one, such as onecall.read: read"))
 	}
 	for _, scope := range slices.Sorted(maps.Keys(o.JWT.Scopes)) {
 		tier := o.JWT.Scopes[scope]
@@ -80,11 +81,11 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 	if o.Keys != nil {
 		v.keys = o.Keys.ring
 	} else {
-		keys, f := newRing(o, algorithms)
+		keys, f := newKeyRing(o, algorithms)
 		add("/keys", f)
 		v.keys = keys
 	}
-	v.verified, _ = lru.New[[32]byte, *verified](maxVerified) // fails for sizes below 1 only
+	v.cache, _ = lru.New[[32]byte, *verifiedToken](maxVerified) // fails only for sizes below 1
 	return v, faults
 }
 
@@ -98,31 +99,31 @@ func checkIssuer(o *JWT) *fault.Error {
 	return nil
 }
 
-// checkText tells what is wrong with a name that must be there; "" where nothing is.
+// checkText returns what is wrong with a required text; "": nothing.
 func checkText(text string) string {
 	switch {
 	case text == "":
 		return "is missing"
 	case len(text) > 2048:
 		return "is longer than 2048 bytes"
-	case !isSeen(text):
+	case !isVisible(text):
 		return "has blanks or characters that cannot be seen"
 	}
 	return ""
 }
 
-// isSeen tells whether a text has neither blanks nor characters that cannot be seen, nor is broken UTF-8.
-func isSeen(text string) bool {
+// isVisible reports whether a text has no blanks, invisible characters or invalid UTF-8.
+func isVisible(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) || c == utf8.RuneError })
 }
 
-// isScope tells whether a text can be a scope (RFC 6749, section 3.3).
+// isScope reports whether a text is a valid scope (RFC 6749, section 3.3).
 func isScope(text string) bool {
 	return text != "" && len(text) <= 256 &&
 		!strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
-// checkURL tells why keys are not fetched from a URL or found by it; "" where they are.
+// checkURL returns why keys cannot be fetched from a URL or discovered by it; "": they can.
 func checkURL(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -13,35 +13,34 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Token is a line of the table of tokens.
+// Token is an entry of the table of tokens.
 type Token struct {
-	// Name tells the callers apart, in logs too; it is no secret. At most 100 bytes, printable.
+	// Name identifies the caller, also in logs; it is not secret. At most 100 printable bytes.
 	Name string
-	// SHA256 is the SHA-256 of the token's text in hex, of any case; blanks around it do not count. The hash needs no salt,
-	// and need not be slow to make: the text must be random, of 128 bits at least, and nobody finds such a text by trying.
+	// SHA256 is the SHA-256 of the token in hex, in any case; surrounding blanks are ignored. It needs neither salt nor a slow
+	// hash function, because the token must be random (at least 128 bits), which cannot be guessed.
 	SHA256 string
 	steps.Rights
 }
 
 const maxName = 100
 
-// NewToken makes a token of 256 random bits, with its line of the table. The line holds the hash only. A name that the table would
-// refuse is a bad_request.
+// NewToken makes a token of 256 random bits and its entry, which has only the hash. An invalid name is a bad_request.
 func NewToken(name string) (text string, line Token, err error) {
 	if f := checkName(name); f != nil {
 		return "", Token{}, f
 	}
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	text = tokenMark + base64.RawURLEncoding.EncodeToString(random)
 	hash := sha256.Sum256([]byte(text))
 	return text, Token{Name: name, SHA256: hex.EncodeToString(hash[:])}, nil
 }
 
-// tokenMark begins each token that is made here, so that scanners for secrets in files recognize one.
+// tokenMark begins each token made here, so that secret scanners recognize it.
 const tokenMark = "oc_"
 
-// readTokens checks the table of tokens, and makes a map of it.
+// readTokens checks the table of tokens and indexes it by hash.
 func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Error) {
 	tokens := make(map[[sha256.Size]byte]*steps.Caller, len(list))
 	var faults []*fault.Error
@@ -75,19 +74,19 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 }
 
 func checkName(name string) *fault.Error {
-	unfit := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
+	invisible := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
 	case name == "":
 		return fault.New(fault.BadRequest, "a token needs a name, which tells its caller apart from others")
 	case len(name) > maxName:
 		return fault.New(fault.BadRequest, "the name of a token is longer than %d bytes", maxName)
-	case strings.ContainsFunc(name, unfit) || strings.TrimSpace(name) != name:
+	case strings.ContainsFunc(name, invisible) || strings.TrimSpace(name) != name:
 		return fault.New(fault.BadRequest, "the name %q of a token has characters that cannot be seen, or blanks around it", name)
 	}
 	return nil
 }
 
-// readHash reads a hash. Its messages do not show the text: somebody may have written the token itself.
+// readHash parses a hash. Its messages do not show the text, which may be the token itself.
 func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 	decoded, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(decoded) != len(hash) {
@@ -101,7 +100,7 @@ func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 	return hash, nil
 }
 
-// checkRights checks rights, and gives them in the one form in which equal rights are equal.
+// checkRights checks rights and returns them in canonical form.
 func checkRights(r steps.Rights) (steps.Rights, *fault.Error) {
 	if r.Tier > steps.TierAdmin {
 		return r, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin").Under("/tier")

@@ -21,19 +21,19 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// verified is a token that has been verified with the keys of a set. A JWT cannot be taken back before it expires, other
-// than by taking back its key: then the set is another one, and the token is verified anew.
-type verified struct {
-	caller steps.Caller
-	from   time.Time // it is accepted from then on, until caller.Expires
-	by     *keySet
+// verifiedToken is a JWT that was verified with the keys of a set. It can be revoked before it expires only by revoking its key:
+// then the set changes and the token is verified again.
+type verifiedToken struct {
+	caller    steps.Caller
+	validFrom time.Time // valid from then until caller.Expires
+	keys      *keySet
 }
 
-// verify tells whose JWT this is; late: also where it has expired. Remembering takes the verification of a signature off all
-// requests with a token but the first.
+// verify returns the caller of a JWT; late: even of an expired one. It caches verified tokens, so that only the first request of
+// a token has its signature checked.
 func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte, late bool) (*steps.Caller, error) {
-	if known, ok := v.verified.Get(hash); ok && v.keys.current() == known.by {
-		if now := v.now(); !now.Before(known.from) && (late || now.Before(known.caller.Expires)) {
+	if known, ok := v.cache.Get(hash); ok && v.keys.current() == known.keys {
+		if now := v.now(); !now.Before(known.validFrom) && (late || now.Before(known.caller.Expires)) {
 			caller := known.caller
 			return &caller, nil
 		}
@@ -43,9 +43,9 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 		return nil, f
 	}
 	caller, from, f := v.read(signed, late)
-	if f != nil { // what refuses itself needs no keys
+	if f != nil { // refused by its own content: no keys are needed
 		if caller != nil {
-			f.Err = &ownRefusal{f.Err, func() string { return v.whose(signed, caller) }}
+			f.Err = &callerRefusal{f.Err, func() string { return v.signedBy(signed, caller) }}
 		}
 		return nil, f
 	}
@@ -56,28 +56,28 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	if caller.Tier == steps.TierDefault {
 		denied := fault.New(fault.Denied, "the bearer token has none of the scopes that give rights here")
 		denied.Available = slices.Sorted(maps.Keys(v.scopes))
-		denied.Err = &ownRefusal{steps.ErrScope, func() string { return caller.ID }}
+		denied.Err = &callerRefusal{steps.ErrScope, func() string { return caller.ID }}
 		return nil, denied
 	}
-	v.verified.Add(hash, &verified{caller: *caller, from: from, by: by})
+	v.cache.Add(hash, &verifiedToken{caller: *caller, validFrom: from, keys: by})
 	return caller, nil
 }
 
-// ownRefusal is why a token is refused that is its caller's own.
-type ownRefusal struct {
+// callerRefusal is why a caller's own token is refused.
+type callerRefusal struct {
 	error
-	whose func() string // "": that cannot be told
+	callerID func() string // "": unknown
 }
 
-// Unwrap gives what is told of it.
-func (o *ownRefusal) Unwrap() error { return o.error }
+// Unwrap returns the reason.
+func (o *callerRefusal) Unwrap() error { return o.error }
 
-// Whose is the id of the caller whose token was refused, for logs; "": that is not known. It is known if the token's signature
-// holds, and it has expired or none of its scopes gives a tier.
-func (o *ownRefusal) Whose() string { return o.whose() }
+// CallerID returns the id of the caller whose token was refused, for logs; "": not known. It is known if the signature is valid,
+// but the token has expired or has no scope with a tier.
+func (o *callerRefusal) CallerID() string { return o.callerID() }
 
-// whose is the id of a caller, if the token that tells it is signed with a key that is there.
-func (v *verifier) whose(signed *jose.JSONWebSignature, caller *steps.Caller) string {
+// signedBy returns the caller's id if the token is signed with a loaded key.
+func (v *verifier) signedBy(signed *jose.JSONWebSignature, caller *steps.Caller) string {
 	set, header := v.keys.current(), signed.Signatures[0].Protected
 	if set == nil {
 		return ""
@@ -90,10 +90,9 @@ func (v *verifier) whose(signed *jose.JSONWebSignature, caller *steps.Caller) st
 	return ""
 }
 
-// parse takes a JWT apart: three parts, one signature by an accepted algorithm, and nothing in its header that would have
-// to be understood.
+// parse parses a JWT: three segments, one signature with an accepted algorithm, and no header that changes its meaning.
 func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
-	// The decoder of the parts is more lenient: it skips line breaks.
+	// The decoder is more lenient: it skips line breaks.
 	if strings.Count(token, ".") != 2 || strings.ContainsFunc(token, func(c rune) bool {
 		return c != '.' && c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 	}) {
@@ -108,7 +107,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 		return nil, refuse("not in the table, and a malformed JWT")
 	}
 	header := signed.Signatures[0].Protected
-	typ, err := word(header, "typ")
+	typ, err := stringHeader(header, "typ")
 	// Tokens of other types are signed with the same keys for other purposes (RFC 8725, section 3.11).
 	if typ = strings.TrimPrefix(strings.ToLower(typ), "application/"); err != nil || typ != "" && typ != "jwt" && typ != "at+jwt" {
 		return nil, refuse("a JWT whose type (typ) is not that of an access token")
@@ -121,8 +120,8 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	return signed, nil
 }
 
-// word is a header that is a string, "" where there is none.
-func word(header jose.Header, name jose.HeaderKey) (string, error) {
+// stringHeader returns a header that is a string; "": missing.
+func stringHeader(header jose.Header, name jose.HeaderKey) (string, error) {
 	switch value := header.ExtraHeaders[name].(type) {
 	case nil:
 		return "", nil
@@ -132,19 +131,18 @@ func word(header jose.Header, name jose.HeaderKey) (string, error) {
 	return "", errors.New("not a string")
 }
 
-// claims are those of an access token (RFC 9068, section 2.2). A claim that stands twice is an error, as its spelling is
-// in any other case.
+// claims are the claims of an access token (RFC 9068, section 2.2). Duplicate claims and other letter cases are errors.
 type claims struct {
 	jwt.Claims
-	Scope words `json:"scope"` // RFC 8693, section 4.2
-	Scp   words `json:"scp"`   // what some issuers have in its place
+	Scope scopeList `json:"scope"` // RFC 8693, section 4.2
+	Scp   scopeList `json:"scp"`   // used instead by some issuers
 }
 
-// words are strings: those of an array, or those between the blanks of a string.
-type words []string
+// scopeList is an array of strings, or a string of words.
+type scopeList []string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (w *words) UnmarshalJSON(text []byte) error {
+func (w *scopeList) UnmarshalJSON(text []byte) error {
 	var one string
 	if json.Unmarshal(text, &one) == nil {
 		*w = strings.Fields(one)
@@ -153,8 +151,9 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// read gives what the claims say, whoever has signed them, and from when on they hold; late: also where they hold no more. A tier
-// of TierDefault: no scope gives one. Of a token that is refused for its end alone the caller is given, too.
+// read returns the caller in the claims, whose signature is not checked yet, and from when they are valid; late: even if they
+// have expired. TierDefault: no scope has a tier. The caller is also returned for a token that is refused only because it has
+// expired.
 func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Caller, from time.Time, _ *fault.Error) {
 	var c claims
 	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil {
@@ -190,14 +189,14 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Call
 	return caller, from, refused
 }
 
-// idOf is the id of the caller with this subject, which is one issuer's word for it (RFC 7519, section 4.1.2): with the
-// beginning of the SHA-256 of the issuer's name, so that another issuer's caller of an equal subject is another caller.
+// idOf returns the id of the caller with a subject. Subjects are unique per issuer (RFC 7519, section 4.1.2), so the id contains
+// the beginning of the SHA-256 of the issuer's name.
 func (v *verifier) idOf(subject string) string {
 	issuer := sha256.Sum256([]byte(v.issuer))
 	return "jwt:" + subject + "@" + hex.EncodeToString(issuer[:4])
 }
 
-// instant is a time as a token gives it, not later than the last that can be written (RFC 3339).
+// instant converts a time of a token, at most the last one that RFC 3339 can express.
 func instant(date *jwt.NumericDate) time.Time {
 	return time.Unix(min(int64(*date), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix()), 0)
 }
@@ -210,11 +209,11 @@ func isSubject(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 }
 
-// checkSignature finds the key that a token is signed with, and says to which set it belongs. Where no key fits, the
-// issuer may have a new one: the keys are fetched again, as often as the ring allows that.
+// checkSignature returns the key set that verifies a token. If no key matches, the issuer may have a new one: the keys are
+// fetched again, as often as the key ring allows.
 func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSignature) (*keySet, error) {
 	header := signed.Signatures[0].Protected
-	if len(header.KeyID) > maxKeyID || !isSeen(header.KeyID) {
+	if len(header.KeyID) > maxKeyID || !isVisible(header.KeyID) {
 		return nil, refuse("a JWT whose key id (kid) is too long, or has characters that cannot be seen")
 	}
 	set, err := v.keys.first(ctx)
@@ -222,14 +221,14 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 		return nil, err
 	}
 	for again := false; ; again = true {
-		fitting := set.find(header.KeyID, header.Algorithm)
-		for _, key := range fitting {
+		matching := set.find(header.KeyID, header.Algorithm)
+		for _, key := range matching {
 			if _, err := signed.Verify(key); err == nil {
 				return set, nil
 			}
 		}
 		wrong := refuse("a JWT signed with a key that the issuer has not")
-		if len(fitting) > 0 {
+		if len(matching) > 0 {
 			wrong = refuse("a JWT with a wrong signature")
 		}
 		if again {
@@ -237,7 +236,7 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 		}
 		newer, err := v.keys.newer(ctx, set)
 		switch {
-		case err != nil && len(fitting) == 0:
+		case err != nil && len(matching) == 0:
 			return nil, err
 		case err != nil || newer == set:
 			return nil, wrong
@@ -246,7 +245,7 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 	}
 }
 
-// unavailable is what is answered while keys cannot be had.
+// unavailable returns the fault while keys are not available.
 func unavailable(cause error) *fault.Error {
 	return &fault.Error{Code: fault.Unavailable, Err: fmt.Errorf("the issuer's keys: %w", cause),
 		Message: "the bearer token cannot be checked, because the keys of its issuer cannot be had at the moment: try again later"}

@@ -14,34 +14,34 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Batch runs many chains side by side and gives their answers in the order of the input. It reads no further ahead than
-// a few chains for each job, so that its memory does not grow with the input. All fields must be given.
+// Batch runs many chains side by side and returns their answers in the order of the input. It reads only a few chains ahead, so that its
+// memory does not grow with the input. All fields are required.
 type Batch struct {
 	Files   []File
 	Stdin   io.Reader
 	Jobs    int
-	MaxLine int64 // bytes of a chain; of a longer one MaxLine+1 bytes are run, which no engine accepts
+	MaxLine int64 // bytes of a chain; a longer one is cut to MaxLine+1 bytes, which no engine accepts
 	Run     func(ctx context.Context, e *Entry) *chain.Answer
 }
 
-// ahead is how many chains, for each job, may have been read before the answer of the first is taken.
-const ahead = 4
+// readAhead is how many chains, per job, may be read before the answer of the first is handled.
+const readAhead = 4
 
 // Entry is one chain of a batch.
 type Entry struct {
 	File    *File
 	Line    int    // in the file, from 1; 0: the file is one chain
-	Read    int64  // bytes of input since the entry before
-	Written []byte // what the file holds; nil: Request
+	Read    int64  // bytes of input since the previous entry
+	Written []byte // the content of the file; nil: it is Request
 	Request []byte
-	Faults  []*fault.Error // of what was written, which gave no request
-	Answer  *chain.Answer  // nil before the chain has ended
+	Faults  []*fault.Error // of Written, if it gave no Request
+	Answer  *chain.Answer  // nil until the chain has ended
 
-	text  *Text // that Request was made of; nil: it was in JSON
+	text  *Text // the source of Request; nil: JSON
 	ended chan struct{}
 }
 
-// Label names the chain: its file, and the line of a file with many.
+// Label returns the name of the file, with the line in a file of many chains.
 func (e *Entry) Label() string {
 	if e.Line == 0 {
 		return e.File.Name
@@ -49,22 +49,22 @@ func (e *Entry) Label() string {
 	return e.File.Name + ":" + strconv.Itoa(e.Line)
 }
 
-// Each hands every chain's entry with its answer to take, in order, never two at once, and calls idle before it waits.
-// After the context has ended no chain is begun, and those under way answer that they were cancelled. An error of take,
-// of idle or of reading ends the batch; a file that cannot be opened, or that holds no chain, is a bad_request.
-func (b *Batch) Each(ctx context.Context, take func(*Entry) error, idle func() error) error {
+// Each calls handle with every chain and its answer, in order and one at a time, and idle before it waits. When the context has ended no
+// further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch. A
+// file that cannot be opened, or that has no chain, is a bad_request.
+func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	left := make(chan struct{})
-	defer close(left)
-	begun := make(chan *Entry, ahead*b.Jobs)
+	abandoned := make(chan struct{})
+	defer close(abandoned)
+	started := make(chan *Entry, readAhead*b.Jobs)
 	var readErr error
 	go func() {
-		readErr = b.begin(ctx, begun, left)
-		close(begun)
+		readErr = b.startAll(ctx, started, abandoned)
+		close(started)
 	}()
 	for {
-		e, more, err := next(ctx, begun, idle)
+		e, more, err := next(ctx, started, idle)
 		if err == nil && !more {
 			return readErr
 		}
@@ -72,7 +72,7 @@ func (b *Batch) Each(ctx context.Context, take func(*Entry) error, idle func() e
 			err = e.wait(idle)
 		}
 		if err == nil && e != nil {
-			err = take(e)
+			err = handle(e)
 		}
 		if err != nil || e == nil {
 			return err
@@ -80,11 +80,11 @@ func (b *Batch) Each(ctx context.Context, take func(*Entry) error, idle func() e
 	}
 }
 
-// next returns the next entry in order; more is false after the last. No entry with more means that the context has ended and
-// nothing else has begun. next does not wait for the reader then: its input may be silent.
-func next(ctx context.Context, begun <-chan *Entry, idle func() error) (e *Entry, more bool, err error) {
+// next returns the next entry in order; more is false after the last. If e is nil and more is true, the context has ended and nothing
+// else has started; next does not wait for the reader then, since its input may be silent.
+func next(ctx context.Context, started <-chan *Entry, idle func() error) (e *Entry, more bool, err error) {
 	select {
-	case e, more = <-begun:
+	case e, more = <-started:
 		return e, more, nil
 	default:
 	}
@@ -92,12 +92,12 @@ func next(ctx context.Context, begun <-chan *Entry, idle func() error) (e *Entry
 		return nil, false, err
 	}
 	select {
-	case e, more = <-begun:
+	case e, more = <-started:
 		return e, more, nil
 	case <-ctx.Done():
 	}
 	select {
-	case e, more = <-begun:
+	case e, more = <-started:
 		return e, more, nil
 	default:
 		return nil, true, nil
@@ -117,9 +117,9 @@ func (e *Entry) wait(idle func() error) error {
 	return nil
 }
 
-// begin reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have ended, when
-// the context has, or when left is closed.
-func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan struct{}) error {
+// startAll reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have ended, when the
+// context has, or when abandoned is closed.
+func (b *Batch) startAll(ctx context.Context, started chan<- *Entry, abandoned <-chan struct{}) error {
 	work := make(chan *Entry)
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -135,7 +135,7 @@ func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan stru
 	empty := true
 	for i := range b.Files {
 		file := &b.Files[i]
-		err := file.each(b.Stdin, b.MaxLine, func(e *Entry) error {
+		err := file.eachChain(b.Stdin, b.MaxLine, func(e *Entry) error {
 			empty = false
 			e.File, e.ended = file, make(chan struct{})
 			select {
@@ -144,9 +144,9 @@ func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan stru
 			case work <- e:
 			}
 			select {
-			case <-left:
+			case <-abandoned:
 				return context.Canceled
-			case begun <- e:
+			case started <- e:
 			}
 			return nil
 		})
@@ -163,14 +163,14 @@ func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan stru
 	return nil
 }
 
-// each calls give for the chains of a file: one, or one for each line that is not blank.
-func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) error {
+// eachChain calls handle for the chains of a file: one, or one for each line that is not blank.
+func (f *File) eachChain(stdin io.Reader, maxLine int64, handle func(*Entry) error) error {
 	if !f.Lines {
 		e, err := f.readAll(stdin, maxLine)
 		if err != nil {
 			return err
 		}
-		return give(e)
+		return handle(e)
 	}
 	file, err := textfile.Open(f.Path)
 	if err != nil {
@@ -178,18 +178,18 @@ func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) err
 	}
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)
-	var unseen int64
+	var unreported int64
 	for number := 1; ; number++ {
 		line, read, err := readLine(in, maxLine)
 		if number == 1 {
 			line = textfile.WithoutMark(line)
 		}
-		unseen += read
+		unreported += read
 		if len(bytes.TrimSpace(line)) > 0 {
-			if err := give(&Entry{Line: number, Request: line, Read: unseen}); err != nil {
+			if err := handle(&Entry{Line: number, Request: line, Read: unreported}); err != nil {
 				return err
 			}
-			unseen = 0
+			unreported = 0
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -200,13 +200,13 @@ func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) err
 	}
 }
 
-// readLine reads a line without its line break, and of a longer one limit+1 bytes. read is the number of bytes read.
+// readLine reads a line without its line break, cut to limit+1 bytes. read is the number of bytes read.
 func readLine(in *bufio.Reader, limit int64) (line []byte, read int64, err error) {
 	for {
-		part, err := in.ReadSlice('\n')
-		read += int64(len(part))
-		part = bytes.TrimSuffix(part, []byte{'\n'})
-		line = append(line, part[:min(int64(len(part)), limit+1-int64(len(line)))]...)
+		chunk, err := in.ReadSlice('\n')
+		read += int64(len(chunk))
+		chunk = bytes.TrimSuffix(chunk, []byte{'\n'})
+		line = append(line, chunk[:min(int64(len(chunk)), limit+1-int64(len(line)))]...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, read, err
 		}

@@ -57,7 +57,7 @@ func TestBatchOrder(t *testing.T) {
 			if want := fmt.Sprint(taken); string(e.Answer.JSON) != want || e.Label() != fmt.Sprintf("f:%d", taken+1) {
 				t.Errorf("got %s of %s, want %s", e.Answer.JSON, e.Label(), want)
 			}
-			if n := int(begun.Load()) - taken; n > (ahead+1)*jobs+2 {
+			if n := int(begun.Load()) - taken; n > (readAhead+1)*jobs+2 {
 				t.Errorf("%d were begun before the first was taken", n)
 			}
 			taken++

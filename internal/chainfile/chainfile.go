@@ -1,5 +1,5 @@
-// Package chainfile finds the files of chains that a command line names, reads them, whether they hold JSON, JSON with comments or
-// YAML, and runs many chains side by side.
+// Package chainfile finds the chain files that a command line names, reads them as JSON, JSON with comments or YAML, and runs many chains
+// side by side.
 package chainfile
 
 import (
@@ -21,18 +21,18 @@ import (
 // linesSuffix ends the name of a file with a chain in each line.
 const linesSuffix = ".jsonl"
 
-// stdinName names the standard input among the arguments of a command.
+// stdinName is the argument that means the standard input.
 const stdinName = "-"
 
 // File is one argument of a command that takes chains.
 type File struct {
-	Name  string // as it was given
+	Name  string // as given
 	Path  string // "": the standard input
 	Lines bool   // a chain in each line
 }
 
-// Find finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json and the like in one of
-// the folders), or "-" for the standard input. One bad_request names every argument that is none of these.
+// Find finds the file of each argument: a path, the name of a saved chain (NAME.chain.json and the like in one of the folders), or "-"
+// for the standard input. A single bad_request names every argument that is none of these.
 func Find(args, folders []string) ([]File, error) {
 	files := make([]File, 0, len(args))
 	var problems []string
@@ -56,7 +56,7 @@ func Find(args, folders []string) ([]File, error) {
 	return files, nil
 }
 
-// savedPrefix begins the names of the functions that saved chains are.
+// savedPrefix begins the names of the functions of saved chains.
 const savedPrefix = "chain."
 
 func find(arg string, folders []string) (File, error) {
@@ -70,7 +70,7 @@ func find(arg string, folders []string) (File, error) {
 				paths = append(paths, path)
 			}
 		}
-		if _, err := os.Stat(arg); err != nil && len(paths) > 2 { // the arguments of one would be set in the other
+		if _, err := os.Stat(arg); err != nil && len(paths) > 2 { // its arguments might be set for the wrong one
 			return File{Path: arg}, fmt.Errorf("%s may be %s: name the file", textfile.Printable(arg), strings.Join(paths[1:], " or "))
 		}
 	}
@@ -90,17 +90,17 @@ func find(arg string, folders []string) (File, error) {
 	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
 	if folder {
 		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
-	} else if near := nearChains(arg, folders); len(near) > 0 {
+	} else if near := similarChains(arg, folders); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	} else if len(paths) == 1 && len(folders) > 0 && arg != "" && !strings.ContainsAny(arg, `/\\`) {
-		message += ", and no saved chain of this name here or in the folder chains; " + those(folders)
+		message += ", and no saved chain of this name here or in the folder chains; " + savedNames(folders)
 	}
 	return File{Path: arg}, errors.New(message)
 }
 
-// those names the saved chains of folders.
-func those(folders []string) string {
-	const most = 10
+// savedNames lists the saved chains of folders for a message.
+func savedNames(folders []string) string {
+	const maxShown = 10
 	var names []string
 	for _, folder := range folders {
 		list, _ := List(cmp.Or(folder, "."))
@@ -113,14 +113,14 @@ func those(folders []string) string {
 	switch n := len(names); {
 	case n == 0:
 		return "none is saved: onecall new NAME writes one to begin with"
-	case n > most:
-		return fmt.Sprintf("the saved ones are %s and %d more", strings.Join(names[:most], ", "), n-most)
+	case n > maxShown:
+		return fmt.Sprintf("the saved ones are %s and %d more", strings.Join(names[:maxShown], ", "), n-maxShown)
 	}
 	return "the saved ones are " + strings.Join(names, ", ")
 }
 
-// nearChains names chain files that are spelt like an argument that is none.
-func nearChains(arg string, folders []string) []string {
+// similarChains returns chain files with names similar to arg.
+func similarChains(arg string, folders []string) []string {
 	folder, base := filepath.Split(arg)
 	if folder != "" {
 		folders = []string{folder}
@@ -148,8 +148,8 @@ func nearChains(arg string, folders []string) []string {
 	return near
 }
 
-// Read returns the entry of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
-// with the context, also while the standard input gives nothing. Errors: bad_request, and the context's.
+// Read returns the entry of a file with one chain, cut to limit+1 bytes, which no engine accepts. It also returns when the context ends
+// while the standard input is silent. Errors: bad_request, and the context's.
 func (f *File) Read(ctx context.Context, stdin io.Reader, limit int64) (*Entry, error) {
 	type result struct {
 		e   *Entry
@@ -189,7 +189,7 @@ func (f *File) readAll(stdin io.Reader, limit int64) (*Entry, error) {
 	return e, nil
 }
 
-// Locate gives faults of the chain the lines and columns that they have in the file.
+// Locate sets the lines and columns of the chain's faults in the file.
 func (e *Entry) Locate(faults []*fault.Error) {
 	if e.text == nil { // a line of a batch
 		e.text = &Text{JSON: e.Request}

@@ -16,39 +16,39 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Suffixes end the names of files that hold a saved chain; the first is the one that new files get.
+// Suffixes end the names of files with a saved chain. New files get the first one.
 var Suffixes = []string{".chain.json", ".chain.jsonc", ".chain.yaml", ".chain.yml"}
 
-// Text is a chain as JSON, made of what a file holds.
+// Text is a chain as JSON, read from a file.
 type Text struct {
-	JSON   []byte
-	places func(at string) (line, column int) // nil: JSON has the lines and columns of the file
+	JSON       []byte
+	positionOf func(at string) (line, column int) // nil: JSON has the lines and columns of the file
 }
 
-// Parse reads the text of a file; its name says what it holds. Faults have their lines and columns.
+// Parse reads the text of a file, by the suffix of its name. Faults have their lines and columns.
 func Parse(name string, text []byte) (*Text, []*fault.Error) {
 	text = textfile.WithoutMark(text)
 	switch filepath.Ext(name) {
 	case ".jsonc":
-		return &Text{JSON: jsonc.ToJSON(text)}, nil // of the same length, with blanks in the place of comments
+		return &Text{JSON: jsonc.ToJSON(text)}, nil // the same length, with blanks in place of comments
 	case ".yaml", ".yml":
-		value, places, faults := config.YAML(text)
+		value, positionOf, faults := config.YAML(text)
 		for _, f := range faults {
-			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as faults of JSON say it
+			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as in faults of JSON
 		}
-		return &Text{JSON: value, places: places}, faults
+		return &Text{JSON: value, positionOf: positionOf}, faults
 	}
 	return &Text{JSON: text}, nil
 }
 
-// Locate gives faults the lines and columns that they have in the file.
+// Locate sets the lines and columns of faults in the file.
 func (t *Text) Locate(faults []*fault.Error) {
-	if t.places == nil {
+	if t.positionOf == nil {
 		chain.Locate(t.JSON, faults)
 		return
 	}
 	for _, f := range faults {
-		f.Line, f.Column = t.places(f.At)
+		f.Line, f.Column = t.positionOf(f.At)
 	}
 }
 
@@ -58,7 +58,7 @@ type Saved struct {
 	Path string
 }
 
-// NameOf is the name of the chain that a file of this name holds; "": it holds none.
+// NameOf returns the name of the chain in a file with this name, or "".
 func NameOf(file string) string {
 	for _, suffix := range Suffixes {
 		if name, ok := strings.CutSuffix(filepath.Base(file), suffix); ok {
@@ -68,7 +68,7 @@ func NameOf(file string) string {
 	return ""
 }
 
-// List lists the files of a folder that hold saved chains, sorted. A folder that is not there holds none.
+// List lists the saved chains in a folder, sorted. A missing folder has none.
 func List(folder string) ([]Saved, error) {
 	entries, err := os.ReadDir(folder)
 	if os.IsNotExist(err) {
@@ -83,7 +83,7 @@ func List(folder string) ([]Saved, error) {
 	return list, err
 }
 
-// InFolder is the file of a saved chain in a folder; "": there is none.
+// InFolder returns the file of a saved chain in a folder, or "".
 func InFolder(folder, name string) string {
 	for _, suffix := range Suffixes {
 		path := filepath.Join(folder, name+suffix)
@@ -97,17 +97,18 @@ func InFolder(folder, name string) string {
 // maxName leaves room for the name of the source in a tool's name.
 const maxName = 58
 
-var fitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// CheckName reports what is wrong with the name of a saved chain; nil: nothing is.
+// CheckName reports what is wrong with the name of a saved chain; nil: nothing.
 func CheckName(name string) *fault.Error {
-	if len(name) > maxName || !fitName.MatchString(name) || slices.Contains(strings.Split(name, "."), "") {
-		return fault.New(fault.BadRequest, "%s cannot be the name of a saved chain: use letters, digits and . _ -, at most %d", fault.Quote(fault.Clip(name, 60)), maxName)
+	if len(name) > maxName || !validName.MatchString(name) || slices.Contains(strings.Split(name, "."), "") {
+		return fault.New(fault.BadRequest, "%s cannot be the name of a saved chain: use letters, digits and . _ -, at most %d",
+			fault.Quote(fault.Clip(name, 60)), maxName)
 	}
 	return nil
 }
 
-// ReadSaved reads the file of a saved chain. One that is longer than limit gives limit+1 bytes, which no engine accepts.
+// ReadSaved reads the file of a saved chain, cut to limit+1 bytes, which no engine accepts.
 func ReadSaved(path string, limit int64) (*Text, []*fault.Error) {
 	text, err := textfile.Read(path, limit)
 	if err != nil {

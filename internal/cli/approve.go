@@ -20,23 +20,23 @@ func newApproveCommand(c *cli) *cobra.Command {
 	var digest string
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
-		Short: "Approve the calls that a run waits with; onecall resume makes them",
-		Long: "Approve the calls that a run waits with, each of which may be made once. At a terminal it asks first. They are written as\n" +
-			"JSON, as they will be sent.",
-		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
+		Short: "Approve the calls that a run is waiting to make; onecall resume makes them",
+		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal it asks first. The\n" +
+			"calls are written as JSON, as they will be sent.",
+		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				id, err := found(cmd.Context(), a, args[0])
+				id, err := findRun(cmd.Context(), a, args[0])
 				if err != nil {
 					return err
 				}
 				calls, err := chain.Waiting(cmd.Context(), a.Journal, id)
-				if digest == "" && !show && err == nil { // between the question and the answer others may come to wait
+				if digest == "" && !show && err == nil { // other calls may start to wait before the answer
 					digest = chain.DigestOf(calls)
-					if yes, err := c.decided(cmd.Context(), calls, deny); err != nil {
+					if yes, err := c.askDecision(cmd.Context(), calls, deny); err != nil {
 						return err
 					} else if !yes {
-						return answered(exitFailed)
+						return exitError(exitFailed)
 					}
 				}
 				switch {
@@ -48,7 +48,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 				}
 				switch {
 				case journal.IsBusy(err):
-					return met{fault.New(fault.Busy, "the run goes on: ask again when it has ended")}
+					return opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}
 				case err != nil:
 					return err
 				}
@@ -56,30 +56,30 @@ func newApproveCommand(c *cli) *cobra.Command {
 				for _, call := range calls {
 					answer = append(answer, json.RawMessage(call.Raw))
 				}
-				told := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
+				result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
 				if !show {
-					told["approved"] = !deny
+					result["approved"] = !deny
 				}
 				if !show && !deny {
 					c.note("onecall resume%s %s makes them", c.configFlag(), id)
 				}
-				if !show && c.asks() && c.outTerminal {
-					return nil // the question has shown them
+				if !show && c.canAsk() && c.outTerminal {
+					return nil // the question showed them
 				}
-				return c.writeValue(told)
+				return c.writeValue(result)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse them")
 	cmd.Flags().BoolVar(&show, "show", false, "only show them")
-	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: where others wait by now, nothing is approved")
+	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is approved")
 	cmd.MarkFlagsMutuallyExclusive("deny", "show")
 	return cmd
 }
 
-// decided asks about calls that wait, if somebody is there to answer: else who gave the command has decided.
-func (c *cli) decided(ctx context.Context, calls []gjson.Result, deny bool) (bool, error) {
-	if !c.asks() {
+// askDecision asks whether to approve or refuse waiting calls. If nobody can be asked, the command itself is the decision.
+func (c *cli) askDecision(ctx context.Context, calls []gjson.Result, deny bool) (bool, error) {
+	if !c.canAsk() {
 		return true, nil
 	}
 	shown := make([]string, len(calls))
@@ -87,14 +87,14 @@ func (c *cli) decided(ctx context.Context, calls []gjson.Result, deny bool) (boo
 		shown[i] = call.Raw
 	}
 	if deny {
-		return c.confirmed(ctx, "Refuse", shown)
+		return c.confirm(ctx, "Refuse", shown)
 	}
-	return c.confirmed(ctx, "Approve", shown)
+	return c.confirm(ctx, "Approve", shown)
 }
 
-// approver has the person at the terminal asked when a run stops for approval; nil: nobody is there.
+// approver returns a function that asks the user when a run stops for approval; nil if nobody can be asked.
 func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) (bool, error) {
-	if !c.asks() {
+	if !c.canAsk() {
 		return nil
 	}
 	return func(ctx context.Context, calls []chain.ApprovalCall) (bool, error) {
@@ -103,17 +103,17 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 		for i := range calls {
 			shown[i] = string(calls[i].JSON())
 		}
-		return c.confirmed(ctx, "Approve", shown)
+		return c.confirm(ctx, "Approve", shown)
 	}
 }
 
-// asks reports whether a person can be asked.
-func (s *streams) asks() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
+// canAsk reports whether there is a user who can be asked.
+func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
 
-// confirmed shows calls, JSON each, and asks whether to do so with them.
-func (c *cli) confirmed(ctx context.Context, what string, calls []string) (bool, error) {
+// confirm shows calls, which are JSON, and asks whether to do what with them.
+func (c *cli) confirm(ctx context.Context, what string, calls []string) (bool, error) {
 	for _, call := range calls {
 		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))
 	}
-	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", what, counted(int64(len(calls)), "call")))
+	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", what, plural(int64(len(calls)), "call")))
 }

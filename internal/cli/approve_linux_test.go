@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bufio"
@@ -10,22 +10,25 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestInterruptedQuestion: who interrupts the question has decided nothing. The run waits, and goes on when it is resumed.
+// TestInterruptedQuestion checks that interrupting the question decides nothing. The run waits, and a resume continues it.
 func TestInterruptedQuestion(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("needs the script command for a terminal")
 	}
 	dir := t.TempDir()
-	write(t, dir, "onecall.yaml", "approve: write\nfunctions: {expr.eval: {effect: write}}\n")
-	write(t, dir, "put.chain.json", quickChain)
+	clitest.Write(t, dir, "onecall.yaml", "approve: write\nfunctions: {expr.eval: {effect: write}}\n")
+	clitest.Write(t, dir, "put.chain.json", `{"steps":[{"fn":"expr.eval","args":{"expression":"1 + 1"}}]}`)
 	status, shown := atTerminal(t, dir, "run put.chain.json", "\x03")
-	if status != "130" || !strings.Contains(shown, "approval_required: step 0: ") || !strings.Contains(shown, "\nApprove them: onecall approve run_") {
+	if status != "130" || !strings.Contains(shown, "approval_required: step 0: ") ||
+		!strings.Contains(shown, "\nApprove them: onecall approve run_") {
 		t.Fatalf("status %s: %s", status, shown)
 	}
-	waiting, err := command(t, dir, "runs", "--json", "--status", "waiting").Output()
+	waiting, err := clitest.Command(t, dir, "runs", "--json", "--status", "waiting").Output()
 	run := gjson.GetBytes(waiting, "runs.0.id").Str
 	if err != nil || run == "" {
 		t.Fatalf("%s, %v", waiting, err)
@@ -35,12 +38,12 @@ func TestInterruptedQuestion(t *testing.T) {
 	}
 }
 
-// atTerminal runs a command at a pseudo terminal, types keys when it asks, and gives its status and what it has shown.
+// atTerminal runs a command at a pseudo terminal and types keys when it asks. It returns the exit status and the output.
 func atTerminal(t *testing.T, dir, args, keys string) (status, shown string) {
 	t.Helper()
-	own := command(t, dir)
-	cmd := exec.CommandContext(t.Context(), "script", "-qec", own.Path+" "+args, filepath.Join(t.TempDir(), "typescript"))
-	cmd.Dir, cmd.Env = own.Dir, slices.Concat(own.Env, []string{"NO_COLOR=1"})
+	self := clitest.Command(t, dir)
+	cmd := exec.CommandContext(t.Context(), "script", "-qec", self.Path+" "+args, filepath.Join(t.TempDir(), "typescript"))
+	cmd.Dir, cmd.Env = self.Dir, slices.Concat(self.Env, []string{"NO_COLOR=1"})
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,5 +67,5 @@ func atTerminal(t *testing.T, dir, args, keys string) (status, shown string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exitCodeOf(cmd.Wait()), question + string(rest)
+	return clitest.ExitCode(cmd.Wait()), question + string(rest)
 }

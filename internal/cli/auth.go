@@ -31,48 +31,48 @@ func newAuthCommand(c *cli) *cobra.Command {
 	login := &cobra.Command{
 		Use:   "login SOURCE",
 		Short: "Log in to a server, with a browser",
-		Long: "Log in to the server of that name in the configuration. The page to log in on is opened in a browser and its URL is\n" +
-			"shown; after it the browser comes back to a port on this machine. Over SSH, open the URL where your browser is, with\n" +
-			"that port forwarded: oauth.callbackPort in the configuration fixes it. The login is kept in the keyring of the\n" +
-			"system, or else in a file that only you can read.",
-		Args: cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
+		Long: "Log in to the server with that name in the configuration. The login page opens in a browser, and its URL is shown; then\n" +
+			"the browser is redirected to a port on this machine. Over SSH, open the URL on the machine with your browser, with that\n" +
+			"port forwarded: oauth.callbackPort in the configuration sets it. The login is stored in the keyring of the system, or\n" +
+			"else in a file that only you can read.",
+		Args: cobra.MatchAll(requireArg("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], noBrowser) },
 	}
 	login.Flags().BoolVar(&noBrowser, "no-browser", false, "show the URL only")
 	status := &cobra.Command{
 		Use:   "status [SOURCE]",
-		Short: "Show what is known of a login, or of all; of one that is not there the exit status is 1",
+		Short: "Show one login, or all; the exit status is 1 if SOURCE is not logged in",
 		Args:  cobra.MaximumNArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.loginStatus(cmd.Context(), args, asJSON) },
 	}
 	status.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
 	logout := &cobra.Command{
 		Use:   "logout SOURCE",
-		Short: "Revoke a login, where the server offers that, and delete it",
-		Args:  cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
+		Short: "Revoke a login, if the server supports that, and delete it",
+		Args:  cobra.MatchAll(requireArg("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.logout(cmd.Context(), args[0]) },
 	}
 	cmd.AddCommand(login, status, logout, newTokenCommand(c))
 	return cmd
 }
 
-// accounts are the servers behind HTTP in the configuration, or the one that is named.
-func (c *cli) accounts(named string) ([]app.Account, error) {
-	all, err := app.Accounts(c.configPath, &c.redactor, named)
+// accounts returns the HTTP servers in the configuration, or only the named one.
+func (c *cli) accounts(name string) ([]app.Account, error) {
+	all, err := app.Accounts(c.configPath, &c.redactor, name)
 	if err != nil {
-		return nil, met{err}
+		return nil, opError{err}
 	}
 	return all, nil
 }
 
-// loginFailed reports what went wrong with a login; the exit status is that of its code.
+// loginFailed reports a failed login. The exit status is that of the error's code.
 func (c *cli) loginFailed(err error) error {
 	f, ok := fault.As(err)
 	if !ok {
 		return err
 	}
 	c.note("onecall: %s", textfile.Printable(f.Message))
-	return answered(f.Code.Exit())
+	return exitError(f.Code.Exit())
 }
 
 func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
@@ -80,11 +80,11 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	if err != nil {
 		return err
 	}
-	kept, err := all[0].Login(ctx, &person{c.streams, !noBrowser && hasBrowser()})
+	store, err := all[0].Login(ctx, &loginUI{c.streams, !noBrowser && hasBrowser()})
 	if err != nil {
 		return c.loginFailed(err)
 	}
-	c.note("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), kept)
+	c.note("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), store)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 	return nil
 }
 
-// loginList is what auth status --json answers.
+// loginList is the answer of auth status --json.
 type loginList struct {
 	Sources []loginState `json:"sources"`
 }
@@ -108,8 +108,8 @@ type loginList struct {
 type loginState struct {
 	Source   string     `json:"source"`
 	LoggedIn bool       `json:"loggedIn"`
-	Renews   bool       `json:"renews"`            // by itself
-	Expires  *time.Time `json:"expires,omitempty"` // the access token
+	Renews   bool       `json:"renews"`            // without the user
+	Expires  *time.Time `json:"expires,omitempty"` // of the access token
 	Scopes   []string   `json:"scopes,omitempty"`
 	Wanted   []string   `json:"wanted,omitempty"` // scopes that the next login will ask for
 	Issuer   string     `json:"issuer,omitempty"`
@@ -118,18 +118,18 @@ type loginState struct {
 }
 
 func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error {
-	named := ""
+	name := ""
 	if len(args) > 0 {
-		named = args[0]
+		name = args[0]
 	}
-	all, err := c.accounts(named)
+	all, err := c.accounts(name)
 	if err != nil {
 		return err
 	}
 	list := loginList{Sources: []loginState{}}
 	var failed error
 	for i := range all {
-		state, err := stateOf(ctx, &all[i])
+		state, err := loginStateOf(ctx, &all[i])
 		if list.Sources = append(list.Sources, state); err != nil {
 			failed = c.loginFailed(err)
 		}
@@ -137,15 +137,15 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	if asJSON {
 		err = c.writeValue(list)
 	} else {
-		err = c.writeText(list.table())
+		err = c.writeRows(list.table())
 	}
-	if err == nil && named != "" && failed == nil && !list.Sources[0].LoggedIn {
-		failed = answered(exitFailed)
+	if err == nil && name != "" && failed == nil && !list.Sources[0].LoggedIn {
+		failed = exitError(exitFailed)
 	}
 	return errors.Join(err, failed)
 }
 
-func stateOf(ctx context.Context, a *app.Account) (loginState, error) {
+func loginStateOf(ctx context.Context, a *app.Account) (loginState, error) {
 	got, err := a.State(ctx)
 	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.Wanted, Issuer: got.Issuer}
 	if got.LoggedIn {
@@ -178,27 +178,27 @@ func (l *loginList) table() []byte {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", textfile.Printable(s.Source), login, expires, s.Store, textfile.Printable(s.Issuer))
 	}
-	if err := table.Flush(); err != nil { // a buffer takes everything
+	if err := table.Flush(); err != nil { // writing to a buffer does not fail
 		return nil
 	}
 	return b.Bytes()
 }
 
-// person is the user who logs in at this terminal.
-type person struct {
+// loginUI lets the user log in at this terminal.
+type loginUI struct {
 	*streams
-	browser bool // may be started
+	browser bool // a browser may be started
 }
 
 // Notice implements login.UI.
-func (p *person) Notice(text string) { p.note("%s", textfile.Printable(text)) }
+func (p *loginUI) Notice(text string) { p.note("%s", textfile.Printable(text)) }
 
-// Open implements login.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
-func (p *person) Open(url string) error {
+// Open implements login.UI. It always shows the URL, because the browser that opens may not be the one that the user wants.
+func (p *loginUI) Open(url string) error {
 	p.note("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {
-		browser.Stdout, browser.Stderr = io.Discard, io.Discard // what an opener prints is no part of an answer
-		go func() {                                             // some openers wait for their browser to end
+		browser.Stdout, browser.Stderr = io.Discard, io.Discard // the browser's output is not part of an answer
+		go func() {                                             // some commands that open a browser wait for it to exit
 			if err := browser.OpenURL(url); err != nil {
 				p.note("no browser could be started: open the page yourself")
 			}
@@ -207,7 +207,7 @@ func (p *person) Open(url string) error {
 	return nil
 }
 
-// hasBrowser reports whether a browser would appear before the person: not over SSH, and not without a display.
+// hasBrowser reports whether the user would see a browser: not over SSH, and not without a display.
 func hasBrowser() bool {
 	set := func(name string) bool { return os.Getenv(name) != "" }
 	if set("SSH_CONNECTION") || set("SSH_TTY") {

@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// loginServer is an MCP server that asks for a login, with its own authorization server, which agrees to everything.
+// loginServer is an MCP server that requires a login. It is its own authorization server, which agrees to everything.
 type loginServer struct {
 	*httptest.Server
 	mu      sync.Mutex
-	asked   url.Values // of the last authorization
-	secret  string     // of the client, as the token endpoint got it
+	asked   url.Values // by the last authorization
+	secret  string     // of the client, as sent to the token endpoint
 	revoked int
 }
 
@@ -43,7 +43,8 @@ func newLoginServer(t *testing.T) *loginServer {
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
-			"revocation_endpoint": s.URL + "/revoke", "response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
+			"revocation_endpoint": s.URL + "/revoke", "response_types_supported": []string{"code"},
+			"code_challenge_methods_supported":      []string{"S256"},
 			"token_endpoint_auth_methods_supported": []string{"client_secret_post"}})
 	})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +63,8 @@ func newLoginServer(t *testing.T) *loginServer {
 			return
 		}
 		s.secret = r.PostFormValue("client_secret")
-		answer(w, map[string]any{"access_token": "the-access-token", "refresh_token": "the-refresh-token", "token_type": "bearer", "expires_in": 3600, "scope": "a b"})
+		answer(w, map[string]any{"access_token": "the-access-token", "refresh_token": "the-refresh-token", "token_type": "bearer",
+			"expires_in": 3600, "scope": "a b"})
 	})
 	mux.HandleFunc("/revoke", func(http.ResponseWriter, *http.Request) {
 		s.mu.Lock()
@@ -74,8 +76,8 @@ func newLoginServer(t *testing.T) *loginServer {
 	return s
 }
 
-// opened is a standard error that follows the URL to log in on, as a person does with a browser.
-type opened struct {
+// loginOutput is a standard error that opens the URL to log in, as a user does in a browser.
+type loginOutput struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	once sync.Once
@@ -83,7 +85,7 @@ type opened struct {
 
 var pageToOpen = regexp.MustCompile(`(?m)^    (http\S+)$`)
 
-func (o *opened) Write(p []byte) (int, error) {
+func (o *loginOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
@@ -99,15 +101,15 @@ func (o *opened) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *opened) String() string {
+func (o *loginOutput) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// TestAuth logs in, asks for the state, and logs out, in the way of a person at a terminal.
+// TestAuth logs in, reads the status and logs out, as a user at a terminal does.
 func TestAuth(t *testing.T) {
-	// Not parallel: the login is kept in the folders of this environment. Without a bus there is no keyring: a file.
+	// Not parallel: the login is stored in the folders of this environment. Without a bus there is no keyring, so it is a file.
 	folder := t.TempDir()
 	t.Setenv("HOME", folder)
 	t.Setenv("AppData", folder)
@@ -117,13 +119,14 @@ func TestAuth(t *testing.T) {
 	t.Setenv("CLIENT_SECRET", "the-client-secret")
 	server := newLoginServer(t)
 	config := filepath.Join(folder, "onecall.yaml")
-	text := fmt.Sprintf("mcpServers:\n  my server: {url: %q, oauth: {clientId: me, clientSecret: '${CLIENT_SECRET}', scopes: [a, b]}}\n  other: {url: 'https://mcp.example.com'}\n", server.URL+"/mcp")
+	text := fmt.Sprintf("mcpServers:\n  my server: {url: %q, oauth: {clientId: me, clientSecret: '${CLIENT_SECRET}', scopes: [a, "+
+		"b]}}\n  other: {url: 'https://mcp.example.com'}\n", server.URL+"/mcp")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (status int, out, err string) {
 		var stdout bytes.Buffer
-		stderr := &opened{}
+		stderr := &loginOutput{}
 		s := &streams{in: strings.NewReader(""), out: &stdout, err: stderr, errWidth: func() int { return defaultWidth }}
 		root := newRoot(s)
 		root.SetArgs(append(args, "--config", config))
@@ -133,7 +136,8 @@ func TestAuth(t *testing.T) {
 	if status, out, _ := run("auth", "status", "my server"); status != exitFailed || !strings.Contains(out, "none") {
 		t.Errorf("before: %d, %s", status, out)
 	}
-	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != exitOK || out != "" || !strings.Contains(errors, "logged in to my server; kept in the ") {
+	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != exitOK || out != "" ||
+		!strings.Contains(errors, "logged in to my server; kept in the ") {
 		t.Fatalf("login: %d, %s, %s", status, out, errors)
 	}
 	if server.secret != "the-client-secret" || server.asked.Get("scope") != "a b" || server.asked.Get("client_id") != "me" {
@@ -145,21 +149,25 @@ func TestAuth(t *testing.T) {
 		t.Fatalf("status: %d, %v, %s", status, err, out)
 	}
 	mine, other := list.Sources[0], list.Sources[1]
-	if mine.Source != "my server" || !mine.LoggedIn || !mine.Renews || mine.Expires == nil || time.Until(*mine.Expires) < 50*time.Minute || mine.Issuer != server.URL || mine.Store == "" ||
+	if mine.Source != "my server" || !mine.LoggedIn || !mine.Renews || mine.Expires == nil ||
+		time.Until(*mine.Expires) < 50*time.Minute || mine.Issuer != server.URL || mine.Store == "" ||
 		other.Source != "other" || other.LoggedIn || other.Store != "" {
 		t.Errorf("status %s", out)
 	}
-	if status, out, _ := run("auth", "status", "my_server"); status != exitOK || !strings.Contains(out, "yes, renews itself") || strings.Contains(out, "other") {
+	if status, out, _ := run("auth", "status", "my_server"); status != exitOK || !strings.Contains(out, "yes, renews itself") ||
+		strings.Contains(out, "other") {
 		t.Errorf("status: %d, %s", status, out)
 	}
-	if status, _, errors := run("auth", "logout", "my server"); status != exitOK || !strings.Contains(errors, "logged out of my server") || server.revoked == 0 {
+	if status, _, errors := run("auth", "logout", "my server"); status != exitOK ||
+		!strings.Contains(errors, "logged out of my server") || server.revoked == 0 {
 		t.Errorf("logout: %d, %s", status, errors)
 	}
 	if status, _, _ := run("auth", "status", "my server"); status != exitFailed {
 		t.Errorf("after: %d", status)
 	}
 	server.Close()
-	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != 5 || out != "" || !strings.Contains(errors, "my_server") || strings.Contains(errors, "the-client-secret") {
+	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != 5 || out != "" ||
+		!strings.Contains(errors, "my_server") || strings.Contains(errors, "the-client-secret") {
 		t.Errorf("a server that is gone: %d, %s, %s", status, out, errors)
 	}
 }

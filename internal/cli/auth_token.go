@@ -11,9 +11,9 @@ func newTokenCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token [NAME]",
 		Short: "Make a token for a client of serve --http",
-		Long: "Make a token for a client of onecall serve --http. The token goes to stdout, and is kept nowhere: give it to the client,\n" +
-			"which sends it as Authorization: Bearer. Its entry for access.tokens in the server's configuration goes to stderr; it\n" +
-			"holds the token's hash. A token may read unless the entry says another tier.",
+		Long: "Make a token for a client of onecall serve --http. The token goes to stdout, and is not stored: give it to the client,\n" +
+			"which sends it as Authorization: Bearer. The entry for access.tokens in the server's configuration goes to stderr; it\n" +
+			"holds the token's hash. A token may only read, unless the entry sets another tier.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := "client"
@@ -27,8 +27,8 @@ func newTokenCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// madeToken is what auth token --json answers.
-type madeToken struct {
+// tokenAnswer is the answer of auth token --json.
+type tokenAnswer struct {
 	Name   string `json:"name"`
 	Token  string `json:"token"`
 	SHA256 string `json:"sha256"` // of the token's text, in hex
@@ -40,13 +40,14 @@ func (c *cli) makeToken(name string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	made := madeToken{line.Name, text, line.SHA256}
+	token := tokenAnswer{line.Name, text, line.SHA256}
 	if asJSON {
-		return c.writeValue(made)
+		return c.writeValue(token)
 	}
-	if err := c.writeText([]byte(made.Token + "\n")); err != nil {
+	if err := c.writeText([]byte(token.Token + "\n")); err != nil {
 		return err
 	}
-	c.note("The token is kept nowhere. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n", jsonText(made.Name), made.SHA256)
+	c.note("The token is not stored. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n",
+		jsonText(token.Name), token.SHA256)
 	return nil
 }

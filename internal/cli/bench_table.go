@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// writeComparison shows a person what bench has found.
+// writeComparison writes a comparison as a table.
 func (s *streams) writeComparison(r *comparison) error {
 	var b bytes.Buffer
 	row := func(what, chain, waves, calls string) {
@@ -21,10 +21,15 @@ func (s *streams) writeComparison(r *comparison) error {
 		if at.Model == 0 {
 			what = "ms, without the model"
 		}
-		row(what, millis(at.Chain), millis(at.Waves), millis(at.Calls))
+		row(what, formatShortMillis(at.Chain), formatShortMillis(at.Waves), formatShortMillis(at.Calls))
 	}
+	if err := s.writeRows(b.Bytes()); err != nil {
+		return err
+	}
+	b.Reset()
 	if r.Tools != nil {
-		fmt.Fprintf(&b, "\nThe tool list has %d tokens on the surface chain, %d on dispatch, %d on flat.\n", r.Tools["chain"], r.Tools["dispatch"], r.Tools["flat"])
+		fmt.Fprintf(&b, "\nThe tool list has %d tokens on the surface chain, %d on dispatch, %d on flat.\n",
+			r.Tools["chain"], r.Tools["dispatch"], r.Tools["flat"])
 	}
 	if r.At != nil {
 		fmt.Fprintf(&b, "Times without the model are the median of %d; those with one are computed from it.\n", r.Runs)
@@ -32,7 +37,7 @@ func (s *streams) writeComparison(r *comparison) error {
 	return s.writeText(b.Bytes())
 }
 
-func millis(ms float64) string {
+func formatShortMillis(ms float64) string {
 	if ms < 100 {
 		return strconv.FormatFloat(ms, 'f', 1, 64)
 	}

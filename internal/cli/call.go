@@ -21,35 +21,35 @@ import (
 
 func newCallCommand(c *cli) *cobra.Command {
 	var f answerFlags
-	var object string
+	var argsFlag string
 	var verify bool
 	cmd := &cobra.Command{
 		Use:   "call FN [key=value]...",
 		Short: "Call one function",
-		Long: "Call one function. A value is JSON if it parses as JSON, else text; where the function declares a string it is\n" +
-			"always text. Nothing in a value is read as a reference. FN --help shows what a function takes and gives.",
-		Args: needs("a function's name: onecall tools lists them"),
+		Long: "Call one function. A value is JSON if it parses as JSON, else text; if the function declares a string, it is always\n" +
+			"text. References in values are not resolved. FN --help shows the arguments and the result of a function.",
+		Args: requireArg("a function's name: onecall tools lists them"),
 	}
 	standard := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd.Flags().NArg() > 0 {
-			c.unhelped = c.describe(cmd.Context(), cmd.Flags().Arg(0))
+			c.helpError = c.showFunction(cmd.Context(), cmd.Flags().Arg(0))
 			return
 		}
 		standard(cmd, args)
 	})
 	f.add(cmd, c.streams)
-	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
-	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
+	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, not its short form")
+	cmd.Flags().StringVar(&argsFlag, "args", "", "the arguments: a `JSON` object, or @FILE; key=value sets single ones over it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		misused := false
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
 		}
-		var given []byte
+		var argsObject []byte
 		if cmd.Flags().Changed("args") {
-			if given, err = jsonObject("--args", object); err != nil {
+			if argsObject, err = jsonObject("--args", argsFlag); err != nil {
 				return err
 			}
 		}
@@ -58,9 +58,9 @@ func newCallCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer closeInto(a, &err)
-		waiting := c.startProgress()
-		made, err := argumentsOf(cmd.Context(), a, args[0], given, args[1:])
-		waiting.stop()
+		line := c.startProgress()
+		callArgs, err := argumentsObject(cmd.Context(), a, args[0], argsObject, args[1:])
+		line.stop()
 		if err != nil {
 			return err
 		}
@@ -68,8 +68,8 @@ func newCallCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
-			answer := a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+		err = c.answerOne(override, out, &document{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
+			answer := a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: callArgs, Verify: verify}, caller)
 			misused = answer.Error != nil && answer.Error.Code == fault.BadArguments
 			return answer
 		})
@@ -81,18 +81,18 @@ func newCallCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// describe shows a function with its arguments and its result.
-func (c *cli) describe(ctx context.Context, name string) (err error) {
+// showFunction shows the signature, arguments and result of a function.
+func (c *cli) showFunction(ctx context.Context, name string) (err error) {
 	a, err := c.open(ctx, app.Options{})
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
-	waiting := c.startProgress()
+	line := c.startProgress()
 	fn, err := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
-	waiting.stop()
+	line.stop()
 	if err != nil {
-		return met{err}
+		return opError{err}
 	}
 	var b bytes.Buffer
 	fmt.Fprintln(&b, textfile.Printable(fn.Signature()))
@@ -103,7 +103,7 @@ func (c *cli) describe(ctx context.Context, name string) (err error) {
 	return c.writeText(b.Bytes())
 }
 
-// callUsage is how a function is called, its required arguments first.
+// callUsage returns the usage line of a function, required arguments first.
 func callUsage(fn *steps.Entry) string {
 	var required, optional []string
 	gjson.GetBytes(fn.Spec().Input, "properties").ForEach(func(key, _ gjson.Result) bool {
@@ -117,20 +117,20 @@ func callUsage(fn *steps.Entry) string {
 	return textfile.Printable(strings.Join(slices.Concat([]string{fn.Spec().Name}, required, optional), " "))
 }
 
-// argument is one argument of a call: a name and JSON.
-type argument struct {
+// jsonMember is a member of a JSON object.
+type jsonMember struct {
 	name  string
 	value json.RawMessage
 }
 
-// argumentsOf puts key=value over the given arguments of a function.
-func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, settings []string) ([]byte, error) {
-	var list []argument
-	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
-		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
+// argumentsObject returns the arguments of a function: the members of object, with each key=value of settings set over them.
+func argumentsObject(ctx context.Context, a *app.App, name string, object []byte, settings []string) ([]byte, error) {
+	var list []jsonMember
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		list = append(list, jsonMember{key.String(), json.RawMessage(value.Raw)})
 		return true
 	})
-	var input []byte // nil for an unknown function, which the engine reports
+	var input []byte // nil for an unknown function, which the engine reports as a fault
 	functions := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) })
 	if fn, err := functions.Resolve(name); err == nil {
 		input = fn.Spec().Input
@@ -138,10 +138,10 @@ func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, set
 	for _, text := range settings {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, usage("%s is no argument: write it as key=value", fault.Clip(text, 100))
+			return nil, usageErrorf("%s is not an argument: write it as key=value", fault.Clip(text, 100))
 		}
-		one := argument{key, argumentValue(value, typeOf(input, key))}
-		if i := slices.IndexFunc(list, func(other argument) bool { return other.name == key }); i >= 0 {
+		one := jsonMember{key, argumentValue(value, typeOf(input, key))}
+		if i := slices.IndexFunc(list, func(other jsonMember) bool { return other.name == key }); i >= 0 {
 			list[i] = one
 		} else {
 			list = append(list, one)
@@ -150,7 +150,7 @@ func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, set
 	return appendObject(list), nil
 }
 
-// typeOf returns the type that an input schema declares for a property: "string" if it accepts strings only.
+// typeOf returns the type of a property in an input schema, "" if the schema does not declare exactly one.
 func typeOf(schema []byte, property string) string {
 	var declared gjson.Result
 	gjson.GetBytes(schema, "properties").ForEach(func(key, value gjson.Result) bool {
@@ -162,7 +162,7 @@ func typeOf(schema []byte, property string) string {
 	return declared.Str
 }
 
-// argumentValue reads an argument's text as JSON if it is JSON, unless a string is declared.
+// argumentValue reads text as JSON if it is valid JSON and the declared type is not string; otherwise as a string.
 func argumentValue(text, declared string) json.RawMessage {
 	if declared != "string" {
 		if compact, err := schema.Compact([]byte(text)); err == nil {
@@ -172,13 +172,13 @@ func argumentValue(text, declared string) json.RawMessage {
 	return jsonText(text)
 }
 
-// jsonText is a text as a JSON string; bytes that are not UTF-8 become U+FFFD.
+// jsonText returns text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func jsonText(text string) json.RawMessage {
-	quoted, _ := json.Marshal(text) // of a string: never fails
+	quoted, _ := json.Marshal(text) // marshaling a string does not fail
 	return quoted
 }
 
-func appendObject(list []argument) []byte {
+func appendObject(list []jsonMember) []byte {
 	dst := []byte{'{'}
 	for i, one := range list {
 		if i > 0 {

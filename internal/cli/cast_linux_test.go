@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"cmp"
@@ -16,12 +16,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/gen/cast"
 )
 
 var update = flag.Bool("update", false, "write the terminal cast again")
 
-// castChain fails at its last step, when the card is charged already.
+// castChain fails at its last step, after the card is charged.
 const castChain = `{"steps": [
   {"id": "order", "fn": "shop.order.get", "args": {"id": 1042}},
   {"id": "paid", "fn": "shop.charge.create", "args": {"card": "$order.card", "cents": "$order.cents"}},
@@ -31,7 +32,7 @@ const castChain = `{"steps": [
 
 const castColumns = 105
 
-// castService is the document of the service that the chain calls.
+// castService is the OpenAPI document of the service that the chain calls.
 const castService = `{"openapi": "3.0.3", "info": {"title": "Shop", "version": "1"}, "paths": {
   "/order/{id}": {"get": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}],
     "responses": {"200": {"description": "", "content": {"application/json": {"schema": {"type": "object",
@@ -45,8 +46,8 @@ const castService = `{"openapi": "3.0.3", "info": {"title": "Shop", "version": "
     "responses": {"201": {"description": "", "content": {"application/json": {"schema": {
       "type": "object", "properties": {"tracking": {"type": "string"}}}}}}}}}}}`
 
-// TestCast: the terminal cast of the README is what the commands print: a chain fails when the card is charged, is corrected and goes on, and
-// the card is charged once. With -update it is written again.
+// TestCast checks that the terminal cast of the README is what the commands print: a chain fails after the card is charged, is
+// corrected and resumed, and the card is charged once. With -update it writes the cast.
 func TestCast(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil {
@@ -55,9 +56,9 @@ func TestCast(t *testing.T) {
 	var charges atomic.Int64
 	url := castServer(t, &charges)
 	dir := t.TempDir()
-	write(t, dir, "ship.json", castChain)
-	write(t, dir, "shop.json", castService)
-	write(t, dir, "onecall.yaml", fmt.Sprintf("openapi:\n  shop: {spec: shop.json, baseUrl: %q}\n", url))
+	clitest.Write(t, dir, "ship.json", castChain)
+	clitest.Write(t, dir, "shop.json", castService)
+	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf("openapi:\n  shop: {spec: shop.json, baseUrl: %q}\n", url))
 	masked := strings.NewReplacer(url, "https://shop.example", strings.TrimPrefix(url, "http://"), "shop.example")
 	c := cast.New("A chain fails half-way, is corrected and resumed: the card is charged once", castColumns)
 	show := func(command string) (shown string) {
@@ -90,12 +91,14 @@ func TestCast(t *testing.T) {
 	}
 }
 
-// castRun stands for the run, whose id is another each time; castTimes are times of steps.
+// castRun replaces the id of the run, which varies; castTimes matches times of steps.
 const castRun = "run_q7fm2zk3vdx6ahy4tn5wcbeup2"
 
 var castTimes = regexp.MustCompile(`[0-9]+ ms +`)
 
-// castServer is the shop. It knows no carrier dlh.
+var runInOutput = regexp.MustCompile(`run_[a-z2-7]{26}`)
+
+// castServer is the shop. It does not know the carrier dlh.
 func castServer(t *testing.T, charges *atomic.Int64) (url string) {
 	mux := http.NewServeMux()
 	answer := func(status int, text string) http.HandlerFunc {
@@ -122,22 +125,22 @@ func castServer(t *testing.T, charges *atomic.Int64) (url string) {
 	return server.URL
 }
 
-// terminalOutput is what a command prints at a terminal of castColumns.
+// terminalOutput returns the output of a command at a terminal of castColumns.
 func terminalOutput(t *testing.T, dir, line string) string {
 	t.Helper()
 	programs := filepath.Join(dir, "bin")
-	own := command(t, dir)
+	self := clitest.Command(t, dir)
 	if err := os.Mkdir(programs, 0o755); err == nil {
-		if err := os.Symlink(own.Path, filepath.Join(programs, "onecall")); err != nil {
+		if err := os.Symlink(self.Path, filepath.Join(programs, "onecall")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	line = fmt.Sprintf("stty cols %d; %s", castColumns, line)
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", line, filepath.Join(t.TempDir(), "typescript"))
 	path := "PATH=" + programs + ":" + cmp.Or(os.Getenv("PATH"), "/bin")
-	cmd.Dir, cmd.Env = dir, slices.Concat(own.Env, []string{"TERM=xterm-256color", "NO_COLOR=", path})
+	cmd.Dir, cmd.Env = dir, slices.Concat(self.Env, []string{"TERM=xterm-256color", "NO_COLOR=", path})
 	shown, err := cmd.Output()
-	if err != nil && exitCodeOf(err) != "1" {
+	if err != nil && clitest.ExitCode(err) != "1" {
 		t.Fatalf("%s: %v\n%s", line, err, shown)
 	}
 	return strings.ReplaceAll(string(shown), "\r\n", "\n")

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestChains runs the saved chains on the repository's own files: each answers within its budget, from real files.
+// TestChains runs the saved chains on the repository's own files. Each answers from real files, within its budget.
 func TestChains(t *testing.T) {
 	t.Parallel()
 	checks := map[string]func(result gjson.Result) bool{
@@ -35,7 +37,7 @@ func TestChains(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".chain.json")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t, t.TempDir(), "run", "testdata/chains/"+name+".chain.json")
+			cmd := clitest.Command(t, t.TempDir(), "run", "testdata/chains/"+name+".chain.json")
 			cmd.Dir = "../.."
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr

@@ -14,9 +14,9 @@ func newCheckCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check chains without running them",
-		Long: "Check chains and tell every fault with its place. A line of JSON for each chain goes to stdout, the faults for\n" +
-			"reading to stderr. What params leaves open may stay open.",
-		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
+		Long: "Check chains and report every fault with its position. A line of JSON for each chain goes to stdout; the faults, in\n" +
+			"readable form, go to stderr. Params without a value are not faults.",
+		Args: requireArg("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.check(cmd.Context(), args) },
 	}
 }
@@ -24,7 +24,7 @@ func newCheckCommand(c *cli) *cobra.Command {
 func (c *cli) check(ctx context.Context, args []string) (err error) {
 	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
 	a, err := c.open(ctx, app.Options{Calls: true})
 	if err != nil {
@@ -48,36 +48,36 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	first := error(nil)
 	err = b.Each(ctx, func(e *chainfile.Entry) error {
 		if first == nil {
-			first = statusOf(e.Answer)
+			first = exitErrorOf(e.Answer)
 		}
 		c.showChecked(e)
-		return out.line(e.Answer.JSON)
+		return out.writeLine(e.Answer.JSON)
 	}, out.flush)
 	if err == nil {
 		err = out.commit()
 	}
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
 	return first
 }
 
 // showChecked shows the faults and warnings of one chain.
 func (c *cli) showChecked(e *chainfile.Entry) {
-	src := sourceOf(e)
+	doc := documentOf(e)
 	faults := e.Answer.Faults
 	if len(faults) == 0 && e.Answer.Error != nil {
 		faults = append(faults, e.Answer.Error)
 	}
-	c.showFaults(src, faults)
+	c.showFaults(doc, faults)
 	c.showWarnings(e.Label(), e.Answer)
 }
 
-// sourceOf is the text of a chain as it was written.
-func sourceOf(e *chainfile.Entry) *source {
-	src := &source{name: e.File.Name, text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
+// documentOf returns the text of a chain as it is in its file.
+func documentOf(e *chainfile.Entry) *document {
+	doc := &document{name: e.File.Name, text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
 	if e.Written != nil {
-		src.text = e.Written
+		doc.text = e.Written
 	}
-	return src
+	return doc
 }

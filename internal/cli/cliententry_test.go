@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -11,16 +11,18 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestClientEntry starts onecall as the client's configuration in the documents says, and as init prints it, and uses it
-// as a client does.
+// TestClientEntry starts onecall with the client entry in the documents, and with the one that init prints, and uses it as a client
+// does.
 func TestClientEntry(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	write(t, folder, "servers.json", `{"mcpServers": {"absent": {"command": "no-such-program"}}}`)
-	first := command(t, folder, "init", "--yes", "--from", "servers.json")
-	first.Env = append(first.Environ(), "PATH="+folder) // where no onecall is installed
+	clitest.Write(t, folder, "servers.json", `{"mcpServers": {"absent": {"command": "no-such-program"}}}`)
+	first := clitest.Command(t, folder, "init", "--yes", "--from", "servers.json")
+	first.Env = append(first.Environ(), "PATH="+folder) // without an installed onecall
 	printed, err := first.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, printed)
@@ -40,29 +42,29 @@ func TestClientEntry(t *testing.T) {
 	for name, text := range entries {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			found := regexp.MustCompile(`\{"mcpServers": ?\{"onecall".*`).FindString(text)
+			match := regexp.MustCompile(`\{"mcpServers": ?\{"onecall".*`).FindString(text)
 			var client struct {
 				MCPServers map[string]struct {
 					Command string
 					Args    []string
 				}
 			}
-			if err := json.Unmarshal([]byte(found), &client); err != nil {
-				t.Fatalf("the entry %q: %v", found, err)
+			if err := json.Unmarshal([]byte(match), &client); err != nil {
+				t.Fatalf("the entry %q: %v", match, err)
 			}
 			entry := client.MCPServers["onecall"]
-			if entry.Command != "onecall" { // also of init, as the test's binary is in a temporary folder
+			if entry.Command != "onecall" { // also from init, because the test binary is in a temporary folder
 				t.Errorf("the command is %s", entry.Command)
 			}
 			if want := []string{"serve", "--config", written}; !slices.Equal(entry.Args, want) {
 				t.Errorf("the arguments are %q, want %q", entry.Args, want)
 			}
-			useServer(t, command(t, t.TempDir(), entry.Args...))
+			useServer(t, clitest.Command(t, t.TempDir(), entry.Args...))
 		})
 	}
 }
 
-// useServer lists the tools of a server and has it run a chain.
+// useServer lists the tools of a server and runs a chain.
 func useServer(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil)
@@ -83,7 +85,8 @@ func useServer(t *testing.T, cmd *exec.Cmd) {
 		t.Errorf("the tools are %q, want %q", names, want)
 	}
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(
-		`{"steps":[{"fn":"expr.eval","args":{"expression":"[1, 2, 3]"}},{"fn":"expr.eval","args":{"expression":"sum(xs)","vars":{"xs":"$0"}}}],"lite":true}`)})
+		`{"steps":[{"fn":"expr.eval","args":{"expression":"[1, 2, 3]"}},{"fn":"expr.eval","args":{"expression":"sum(xs)",` +
+			`"vars":{"xs":"$0"}}}],"lite":true}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,49 +12,49 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// connect puts onecall into a client, or takes it out, after showing what changes. given reports whether a flag is.
-func (c *cli) connect(ctx context.Context, f *initFlags, given func(flag string) bool) error {
+// connect adds onecall to a client or removes it, after showing the changes. changed reports whether a flag was set.
+func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag string) bool) error {
 	switch {
 	case f.yes && f.dryRun:
-		return usage("--yes and --dry-run exclude each other")
+		return usageErrorf("--yes and --dry-run exclude each other")
 	case f.install != "" && f.uninstall != "":
-		return usage("--install and --uninstall exclude each other")
+		return usageErrorf("--install and --uninstall exclude each other")
 	case len(f.from) > 0:
-		return usage("--from: --install and --uninstall read the client's own file")
-	case given("out"):
-		return usage("--out: with --install and --uninstall the configuration is named by --config")
+		return usageErrorf("--from: --install and --uninstall read the client's own file")
+	case changed("out"):
+		return usageErrorf("--out: with --install and --uninstall the configuration is named by --config")
 	}
 	plan, err := c.plan(f)
-	if err == nil && !given("config") { // a file that is named was chosen with its readers
+	if err == nil && !changed("config") { // the user chose a named file, and who can read it
 		err = plan.CheckReaders()
 	}
 	if err != nil {
-		return met{err}
+		return opError{err}
 	}
 	if err := c.writeText(plan.Report()); err != nil {
 		return err
 	}
-	if plan.Nothing() {
-		c.note("onecall is in %s already: nothing is to be changed", plan.Client().Title)
+	if plan.Empty() {
+		c.note("onecall is in %s already: there is nothing to change", plan.Client().Title)
 		return nil
 	}
 	if f.dryRun {
 		return nil
 	}
-	if agreed, err := c.agreed(ctx, f, "nothing was written", "Write this?"); !agreed {
+	if agreed, err := c.askToWrite(ctx, f, "nothing was written", "Write this?"); !agreed {
 		return err
 	}
 	if err := plan.Apply(ctx); err != nil {
-		return met{err}
+		return opError{err}
 	}
-	for _, note := range plan.Notes() {
-		c.note("%s", note)
+	for _, message := range plan.Notes() {
+		c.note("%s", message)
 	}
 	if f.install != "" {
 		c.note("onecall is in %s now: start it again, and it shows the tools chain, info and search", plan.Client().Title)
 		c.note("What was there is put back by onecall init --uninstall %s", f.install)
 	} else {
-		c.note("onecall is no longer in %s: start it again; onecall's configuration keeps the servers", plan.Client().Title)
+		c.note("onecall is no longer in %s: restart it; onecall's configuration keeps the servers", plan.Client().Title)
 	}
 	return nil
 }
@@ -75,8 +75,9 @@ func (c *cli) plan(f *initFlags) (*clients.Plan, error) {
 	return clients.Install(client, path)
 }
 
-// configurationToWrite is the configuration that is named, else that of the user, which may not be there yet: a client starts onecall
-// anywhere, and a project's file may be shared with others, who must not get the client's secrets.
+// configurationToWrite returns the path of the named configuration, or else that of the user, which may not exist yet. A project's
+// configuration is not used: a client starts onecall in any folder, and other people may read the project's files, which would then
+// hold the client's secrets.
 func (c *cli) configurationToWrite() (string, error) {
 	if c.configPath != "" {
 		return c.configPath, nil

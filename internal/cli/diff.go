@@ -20,12 +20,12 @@ func newDiffCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two runs or recordings, call by call",
-		Long: "Compare two runs or recordings (files that run --record has written), call by call. Times are shown, and make no difference.\n" +
-			"Arguments and results are shown of recordings, and of runs with journal: {values: true}. The exit status is 0 if both did\n" +
-			"the same, 1 if not.",
+		Long: "Compare two runs or recordings (files written by run --record), call by call. Times are shown but not compared. Arguments\n" +
+			"and results are shown for recordings, and for runs with journal: {values: true}. The exit status is 0 if both did the\n" +
+			"same, otherwise 1.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage("diff needs two runs, which onecall runs lists, or files that run --record has written")
+				return usageErrorf("diff needs two runs, which onecall runs lists, or files that run --record has written")
 			}
 			return nil
 		},
@@ -47,12 +47,12 @@ func newDiffCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// trace reads one side of a comparison: a file, or else a run.
+// trace reads one side of a comparison: a recording if name is a file or a path, otherwise a run.
 func (c *cli) trace(ctx context.Context, a *app.App, name string) (*history.Trace, error) {
 	if _, err := os.Stat(name); err == nil || strings.ContainsAny(name, `./\`) {
 		t, err := history.Recording(name, &history.RecordingOptions{Scrubber: a.Scrubber(), Journal: a.Journal})
 		if err != nil {
-			return nil, met{err}
+			return nil, opError{err}
 		}
 		return t, nil
 	}
@@ -74,43 +74,44 @@ func (c *cli) showDiff(d *history.Diff, asJSON bool) error {
 		err = c.writeDiff(d)
 	}
 	if err == nil && !d.Equal {
-		err = answered(exitFailed)
+		err = exitError(exitFailed)
 	}
 	return err
 }
 
-// writeDiff writes a line for each call: ~ differs, - is only in the first, + only in the second.
+// writeDiff writes a row for each call: ~ differs, - is only in the first run, + only in the second.
 func (c *cli) writeDiff(d *history.Diff) error {
-	rows := joined(d.Calls)
+	rows := mergeRows(d.Calls)
 	sides := [...]*history.Side{&d.A, &d.B}
 	names := [...]string{"-", "+"}
 	if err := c.table("\tOF\tSTATUS\tCALLS\tTOOK\tBYTES\tTOKENS", len(sides), func(i int) string {
 		s := sides[i]
-		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%d\t%d", names[i], cmp.Or(s.Run, s.File), runStatus(s.Status, s.Code), s.Calls, took(s.Millis), s.Bytes, s.Tokens)
+		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%d\t%d", names[i], cmp.Or(s.Run, s.File), runStatus(s.Status, s.Code), s.Calls,
+			formatMillis(s.Millis), s.Bytes, s.Tokens)
 	}); err != nil {
 		return err
 	}
-	if err := c.table("\n\tAT\tFUNCTION\t- STATUS\t+ STATUS\t- TOOK\t+ TOOK\t- BYTES\t+ BYTES\t- TOKENS\t+ TOKENS\tDIFFERS", len(rows), func(i int) string {
-		return rows[i].String()
-	}); err != nil {
+	if err := c.table(diffHeader, len(rows), func(i int) string { return rows[i].String() }); err != nil {
 		return err
 	}
-	lines := values(d.Calls)
+	lines := valueRows(d.Calls)
 	if len(lines) == 0 {
 		return nil
 	}
 	return c.table("\nAT\tFUNCTION\tPLACE\t-\t+", len(lines), func(i int) string { return lines[i] })
 }
 
-// diffRow is a pair of calls, or several equal ones of the elements of a step.
+const diffHeader = "\n\tAT\tFUNCTION\t- STATUS\t+ STATUS\t- TOOK\t+ TOOK\t- BYTES\t+ BYTES\t- TOKENS\t+ TOKENS\tDIFFERS"
+
+// diffRow is a pair of calls, or several equal pairs of one step's elements.
 type diffRow struct {
 	history.Pair
 	at    string
 	count int
 }
 
-// joined puts equal calls of one step into one row.
-func joined(pairs []history.Pair) (rows []diffRow) {
+// mergeRows merges equal calls of one step into one row.
+func mergeRows(pairs []history.Pair) (rows []diffRow) {
 	for _, p := range pairs {
 		side := p.A
 		if side == nil {
@@ -119,10 +120,10 @@ func joined(pairs []history.Pair) (rows []diffRow) {
 		step, _, isElement := strings.Cut(side.At, "[")
 		row := diffRow{Pair: p, at: side.At, count: 1}
 		if n := len(rows); isElement && n > 0 && len(p.Differs) == 0 && p.A != nil && p.B != nil {
-			if last := &rows[n-1]; last.joins(&p, step) {
+			if last := &rows[n-1]; last.sameStep(&p, step) {
 				last.at = step + "[*]"
 				last.count++
-				last.A, last.B = added(last.A, p.A), added(last.B, p.B)
+				last.A, last.B = addSideCalls(last.A, p.A), addSideCalls(last.B, p.B)
 				continue
 			}
 		}
@@ -131,15 +132,15 @@ func joined(pairs []history.Pair) (rows []diffRow) {
 	return rows
 }
 
-func (r *diffRow) joins(p *history.Pair, step string) bool {
+func (r *diffRow) sameStep(p *history.Pair, step string) bool {
 	return strings.HasPrefix(r.at, step+"[") && r.Function == p.Function && len(r.Differs) == 0 && r.A != nil && r.B != nil &&
 		r.A.Status == p.A.Status && r.A.Outcome == p.A.Outcome
 }
 
-func added(sum, s *history.Seen) *history.Seen {
-	own := *sum
-	own.Millis, own.Bytes, own.Tokens = own.Millis+s.Millis, own.Bytes+s.Bytes, own.Tokens+s.Tokens
-	return &own
+func addSideCalls(sum, s *history.SideCall) *history.SideCall {
+	total := *sum
+	total.Millis, total.Bytes, total.Tokens = total.Millis+s.Millis, total.Bytes+s.Bytes, total.Tokens+s.Tokens
+	return &total
 }
 
 func (r *diffRow) String() string {
@@ -164,13 +165,13 @@ func (r *diffRow) String() string {
 		name += fmt.Sprintf(" ×%d", r.count)
 	}
 	cells := []string{mark, at, name}
-	for _, cell := range []func(*history.Seen) string{
-		func(s *history.Seen) string { return callStatus(s.Status, s.Outcome, s.Code) },
-		func(s *history.Seen) string { return took(s.Millis) },
-		func(s *history.Seen) string { return fmt.Sprint(s.Bytes) },
-		func(s *history.Seen) string { return fmt.Sprint(s.Tokens) },
+	for _, cell := range []func(*history.SideCall) string{
+		func(s *history.SideCall) string { return callStatus(s.Status, s.Outcome, s.Code) },
+		func(s *history.SideCall) string { return formatMillis(s.Millis) },
+		func(s *history.SideCall) string { return fmt.Sprint(s.Bytes) },
+		func(s *history.SideCall) string { return fmt.Sprint(s.Tokens) },
 	} {
-		for _, s := range []*history.Seen{r.A, r.B} {
+		for _, s := range []*history.SideCall{r.A, r.B} {
 			text := ""
 			if s != nil {
 				text = cell(s)
@@ -181,18 +182,18 @@ func (r *diffRow) String() string {
 	return strings.Join(append(cells, strings.Join(r.Differs, ", ")), "\t")
 }
 
-// values are lines of the arguments and results that differ.
-func values(pairs []history.Pair) (lines []string) {
-	const most = 60
+// valueRows returns a row for each argument and result that differs.
+func valueRows(pairs []history.Pair) (lines []string) {
+	const maxRunes = 60
 	for i := range pairs {
 		p := &pairs[i]
-		for _, one := range []struct {
+		for _, values := range []struct {
 			what string
 			list []history.Difference
 		}{{"args", p.Args}, {"result", p.Result}} {
-			for _, d := range one.list {
-				lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", p.A.At, p.Function, one.what+d.At,
-					fault.ClipRunes(string(d.A), most), fault.ClipRunes(string(d.B), most)))
+			for _, d := range values.list {
+				lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", p.A.At, p.Function, values.what+d.At,
+					fault.ClipRunes(string(d.A), maxRunes), fault.ClipRunes(string(d.B), maxRunes)))
 			}
 		}
 	}
@@ -214,8 +215,8 @@ func runStatus(status journal.Status, code fault.Code) string {
 	return string(status)
 }
 
-// took is a time; "": it is not known.
-func took(ms float64) string {
+// formatMillis formats a time; "" if it is 0, which means unknown.
+func formatMillis(ms float64) string {
 	if ms == 0 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// TestLinks checks the links of all Markdown files of the repository: the file or folder is there, and so is the heading, in GitHub's
-// spelling. Each page of docs can be reached from the README. A page is named by a link, not by its path in backticks.
+// TestLinks checks the links in all Markdown files of the repository. The file or folder must exist, and so must the heading, in
+// GitHub's spelling. Each page of docs must be reachable from the README. Pages are named by links, not by paths in backticks.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	pages := markdownPages(t)
@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// markdownPage is what a link can lead to, and what it leads from. text has no fenced code.
+// markdownPage has the targets and the links of a page. text has no fenced code.
 type markdownPage struct {
 	text     string
 	headings []string
@@ -87,7 +87,7 @@ var (
 	codeSpan        = regexp.MustCompile("`[^`\n]+`")
 	markdownHeading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	markdownLink    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	pageInBackticks = regexp.MustCompile("`(?:docs|decisions|reference|clients|cookbook)/[a-z/-]+\\.md`")
+	pageInBackticks = regexp.MustCompile("`(?:docs|decisions|reference|clients|cookbook)/[a-z0-9/-]+\\.md`")
 )
 
 // headingSlug is the anchor that GitHub gives a heading.

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"go/ast"
@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestTroubleshootingMessages: each message that docs/troubleshooting.md quotes in a block of text is one that the program has. `…` stands for what
-// a message fills in. Those in blocks of console are run by TestDocuments.
+// TestTroubleshootingMessages checks that the program has each message that docs/troubleshooting.md quotes in a block of text. `…`
+// stands for what a message fills in. TestDocuments runs those in blocks of console.
 func TestTroubleshootingMessages(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(repositoryRoot, "docs/troubleshooting.md"))
@@ -29,16 +29,16 @@ func TestTroubleshootingMessages(t *testing.T) {
 	literals := strings.Join(stringLiterals(t), "\n")
 	for _, block := range quoted {
 		for message := range strings.Lines(block[1]) {
-			for part := range strings.SplitSeq(strings.TrimSpace(message), "…") {
-				if part = strings.TrimSpace(part); !strings.Contains(literals, part) {
-					t.Errorf("%q of %q is in no message of the program", part, strings.TrimSpace(message))
+			for fragment := range strings.SplitSeq(strings.TrimSpace(message), "…") {
+				if fragment = strings.TrimSpace(fragment); !strings.Contains(literals, fragment) {
+					t.Errorf("%q of %q is in no message of the program", fragment, strings.TrimSpace(message))
 				}
 			}
 		}
 	}
 }
 
-// stringLiterals are the texts in the program's source, without its tests. Texts that are added to one another are one.
+// stringLiterals returns the string literals in the program's source, without its tests. Concatenated literals are one.
 func stringLiterals(t *testing.T) (all []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(repositoryRoot), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -64,7 +64,7 @@ func stringLiterals(t *testing.T) (all []string) {
 	return all
 }
 
-// literal is the text of a string literal, or of several that are added.
+// literal returns the text of a string literal, or of several concatenated ones.
 func literal(node ast.Node) (text string, ok bool) {
 	switch node := node.(type) {
 	case *ast.BasicLit:

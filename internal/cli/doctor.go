@@ -18,9 +18,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// diagnosis is what doctor --json answers.
+// diagnosis is the answer of doctor --json.
 type diagnosis struct {
-	OK       bool          `json:"ok"` // nothing fails
+	OK       bool          `json:"ok"` // nothing failed
 	Findings []app.Finding `json:"findings"`
 }
 
@@ -28,11 +28,11 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at all that a setup needs, and say what to do about what is wrong",
-		Long: "Look at the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
-			"the store of results, and the entries of MCP clients. A line for each: ok, warn or fail, and what to do. It changes\n" +
-			"nothing, but makes the journal if there is none; a server that npx or uvx starts may be installed by them.\n" +
-			"The exit status is 4 if something in a configuration fails, onecall's or a client's, and 5 if a source or a store cannot be reached.",
+		Short: "Check everything that a setup needs, and say how to fix what is wrong",
+		Long: "Check the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
+			"the store of results, and the entries of MCP clients. Each check writes a line: ok, warn or fail, and what to do. Doctor\n" +
+			"changes nothing, except that it creates a missing journal, and that npx or uvx may install a server that they start.\n" +
+			"The exit status is 4 if a configuration is wrong, onecall's or a client's, and 5 if a source or a store is unavailable.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), asJSON) },
 	}
@@ -62,14 +62,14 @@ func (c *cli) doctor(ctx context.Context, asJSON bool) error {
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
-		return answered(exitInterrupted)
+		return exitError(exitInterrupted)
 	case status != exitOK:
-		return answered(status)
+		return exitError(status)
 	}
 	return nil
 }
 
-// exitOf is the exit status for a failure.
+// exitOf returns the exit status for a failed check.
 func exitOf(check app.Check) int {
 	switch check {
 	case app.CheckSource, app.CheckLogin, app.CheckJournal, app.CheckResults:
@@ -78,10 +78,10 @@ func exitOf(check app.Check) int {
 	return exitConfiguration
 }
 
-// text is a line for each finding, and one that sums them up.
+// text returns a line for each finding and a line with their numbers.
 func (d *diagnosis) text() string {
 	var b strings.Builder
-	counts := map[app.Status]int{}
+	counts := map[app.Status]int64{}
 	for _, f := range d.Findings {
 		counts[f.Status]++
 		line := fmt.Sprintf("%-4s  %s", f.Status, f.Check)
@@ -94,11 +94,12 @@ func (d *diagnosis) text() string {
 		}
 		b.WriteString(textfile.Printable(strings.ReplaceAll(line, "\n", " ")) + "\n")
 	}
-	fmt.Fprintf(&b, "%d ok, %d warnings, %d failures\n", counts[app.StatusOK], counts[app.StatusWarn], counts[app.StatusFail])
+	fmt.Fprintf(&b, "%d ok, %s, %s\n", counts[app.StatusOK],
+		plural(counts[app.StatusWarn], "warning"), plural(counts[app.StatusFail], "failure"))
 	return b.String()
 }
 
-// clientFindings are about the files of clients.
+// clientFindings checks the files of MCP clients.
 func (c *cli) clientFindings() (list []app.Finding) {
 	add := func(subject string, status app.Status, remedy, format string, args ...any) {
 		list = append(list, app.Finding{Check: app.CheckClient, Subject: subject, Status: status,
@@ -125,17 +126,17 @@ func (c *cli) clientFindings() (list []app.Finding) {
 			status, message, remedy := c.examineStart(start, install)
 			add(subject, status, remedy, "%s", message)
 		}
-		if len(file.Starts) > 0 && len(file.Beside) > 0 {
-			add(subject, app.StatusWarn, beside, "servers beside onecall, not behind it: %s", fault.Clip(strings.Join(file.Beside, ", "), 300))
+		if len(file.Starts) > 0 && len(file.Others) > 0 {
+			add(subject, app.StatusWarn, beside, "servers beside onecall, not behind it: %s", fault.Clip(strings.Join(file.Others, ", "), 300))
 		}
 	}
 	if !started {
-		add("", app.StatusWarn, "onecall init --install CLIENT", "none that is known starts onecall")
+		add("", app.StatusWarn, "onecall init --install CLIENT", "no known client starts onecall")
 	}
 	return list
 }
 
-// examineStart looks at an entry that starts onecall; install is how another one is written.
+// examineStart checks a client's entry that starts onecall. install is the command that writes a correct one.
 func (c *cli) examineStart(s clients.Start, install string) (status app.Status, message, remedy string) {
 	command, err := exec.LookPath(s.Command)
 	switch {
@@ -153,7 +154,7 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	if err != nil || info.IsDir() {
 		return app.StatusFail, fmt.Sprintf("its entry %s names the configuration %s, which is not there", s.Name, s.Configuration), install
 	}
-	here, _ := config.Find(c.configPath) // what is wrong with it is reported
+	here, _ := config.Find(c.configPath) // other checks report a fault of the configuration
 	if examined, err := os.Stat(here); err != nil || !os.SameFile(info, examined) {
 		return app.StatusWarn, "it starts onecall with another configuration", "onecall doctor --config " + s.Configuration + " looks at that one"
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/app"
 )
 
-// TestDoctorLogins: a login that is missing, one that the server does not accept, and one that is not needed.
+// TestDoctorLogins checks a missing login, one that the server refuses, and one that is not needed.
 func TestDoctorLogins(t *testing.T) {
-	// Not parallel: the login is kept in the folders of this environment. Without a bus there is no keyring: a file.
+	// Not parallel: the login is stored in the folders of this environment. Without a bus there is no keyring, so it is a file.
 	folder := t.TempDir()
 	for name, value := range map[string]string{"HOME": folder, "AppData": folder, "XDG_CONFIG_HOME": filepath.Join(folder, ".config"),
 		"XDG_STATE_HOME": filepath.Join(folder, ".state"), "XDG_CACHE_HOME": filepath.Join(folder, ".cache"), "XDG_RUNTIME_DIR": folder,
@@ -24,13 +24,14 @@ func TestDoctorLogins(t *testing.T) {
 	t.Chdir(folder)
 	server := newLoginServer(t)
 	config := filepath.Join(folder, "onecall.yaml")
-	text := fmt.Sprintf("mcpServers:\n  my server: {url: %q, oauth: {clientId: me, clientSecret: '${CLIENT_SECRET}'}, startTimeoutMs: 20000}\n", server.URL+"/mcp")
+	text := fmt.Sprintf("mcpServers:\n  my server: {url: %q, oauth: {clientId: me, clientSecret: '${CLIENT_SECRET}'}, "+
+		"startTimeoutMs: 20000}\n", server.URL+"/mcp")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (status int, out string) {
 		var stdout bytes.Buffer
-		s := &streams{in: strings.NewReader(""), out: &stdout, err: &opened{}, errWidth: func() int { return defaultWidth }}
+		s := &streams{in: strings.NewReader(""), out: &stdout, err: &loginOutput{}, errWidth: func() int { return defaultWidth }}
 		root := newRoot(s)
 		root.SetArgs(append(args, "--config", config))
 		status = s.exitStatus(root.ExecuteContext(t.Context()))

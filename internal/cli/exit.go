@@ -13,68 +13,70 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// The exit statuses. That of an answer follows from its error's code (fault.Code.Exit), which also gives 3 for a chain
-// that does not compile and 5 for a source that could not be reached.
+// The exit statuses. The status of an answer is that of its error's code (fault.Code.Exit): also 3 for a chain that does not compile,
+// and 5 for a source that could not be reached.
 const (
 	exitOK            = 0
 	exitFailed        = 1 // the chain failed, or its answer could not be written
 	exitUsage         = 2
 	exitConfiguration = 4
-	exitInterrupted   = 130 // but for a server that was terminated, which ends as it should
+	exitInterrupted   = 130 // except for a server that was terminated, which is its normal end
 )
 
-// answered is the error of a command whose answer is written and says what is wrong. Only the exit status is left.
-type answered int
+// exitError is the error of a command whose answer already says what is wrong. Only the exit status is left to set.
+type exitError int
 
-func (a answered) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
+func (a exitError) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
 
-// statusOf makes the error of a written answer: nil when it is ok.
-func statusOf(a *chain.Answer) error {
+// exitErrorOf returns the error of a written answer; nil if the answer is ok.
+func exitErrorOf(a *chain.Answer) error {
 	switch {
 	case a.OK:
 		return nil
 	case a.Error == nil:
-		return answered(exitFailed)
+		return exitError(exitFailed)
 	case len(a.Faults) > 0 && !slices.ContainsFunc(a.Faults, func(f *fault.Error) bool { return f.Code != fault.Unavailable }):
-		return answered(fault.Unavailable.Exit()) // the chain may be right: its sources are not there
+		return exitError(fault.Unavailable.Exit()) // the chain may be correct: its sources are unavailable
 	}
-	return answered(a.Error.Code.Exit())
+	return exitError(a.Error.Code.Exit())
 }
 
-// usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
-func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
+// usageErrorf returns an error of the command line. Flags and arguments that cobra refuses are such errors too.
+func usageErrorf(format string, args ...any) error {
+	return fault.New(fault.BadRequest, format, args...)
+}
 
-// unable makes an error of what a command met with, where how it was called may be right: the status is that of wrong use.
-func unable(format string, args ...any) error { return met{usage(format, args...)} }
+// opErrorf returns an error of an operation, although the command line may be correct. It has the exit status of wrong usage.
+func opErrorf(format string, args ...any) error { return opError{usageErrorf(format, args...)} }
 
-type met struct{ error }
+type opError struct{ error }
 
-func (m met) Unwrap() error { return m.error }
+func (m opError) Unwrap() error { return m.error }
 
-// statusOfFiles makes an error of finding, reading or running chain files one that has an exit status.
-func statusOfFiles(err error) error {
+// exitErrorOfFiles gives an error of finding, reading or running chain files an exit status.
+func exitErrorOfFiles(err error) error {
 	_, coded := fault.As(err)
 	switch {
 	case errors.As(err, new(app.Failure)):
 		return err
 	case coded:
-		return met{err}
+		return opError{err}
 	case errors.Is(err, context.Canceled):
-		return answered(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return app.Failure{Err: err}
 }
 
-// exitStatus returns the exit status. It shows what is wrong unless an answer has shown it.
+// exitStatus returns the exit status of a command. It shows the error, unless an answer has shown it.
 func (s *streams) exitStatus(err error) int {
-	var done answered
+	var done exitError
 	var config *config.Error
 	var failed app.Failure
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &config):
-		s.showFaults(&source{name: config.File, text: config.Text}, config.Faults)
+		s.showFaults(&document{name: config.File, text: config.Text}, config.Faults)
 		return exitConfiguration
 	case errors.As(err, &failed):
 		s.note("onecall: %v", failed)
@@ -87,7 +89,9 @@ func (s *streams) exitStatus(err error) int {
 	}
 	message := fault.Message(err)
 	s.note("onecall: %s", message)
-	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) && !strings.Contains(message, "\nusage: ") {
+	f, coded := fault.As(err)
+	misused := !errors.As(err, new(opError)) && (!coded || f.Code == fault.BadRequest)
+	if misused && !strings.Contains(message, "\nusage: ") {
 		s.note("See onecall --help, or --help after a command.")
 	}
 	return exitUsage

@@ -12,23 +12,23 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// maxBrief bounds, in bytes, what is looked at of a result that is shown in brief: far more than a line of a terminal, so that no
-// secret is cut before it is taken out.
+// maxBrief is the maximum number of bytes of a result that are shown in brief. It is much longer than a line, so that secrets are
+// removed whole before the line is cut.
 const maxBrief = 64 << 10
 
-// explained shows each step as it ends, beside the line of progress.
-func (c *cli) explained(p *progress) func(chain.Progress) {
+// stepReporter returns a function that shows each step when it ends, above the line of progress.
+func (c *cli) stepReporter(p *progress) func(chain.Progress) {
 	return func(now chain.Progress) {
 		if now.Ended {
-			p.above(c.err, c.explainLine(&now, c.lineWidth()))
+			fmt.Fprintln(c.err, c.stepLine(&now, c.lineWidth()))
 		}
 		p.report(now)
 	}
 }
 
-// explainLine says of a step that has ended what --trace says of it, and how its result begins, in a line; where a narrow terminal
-// leaves no room for the result, it stands in a line of its own.
-func (c *cli) explainLine(now *chain.Progress, width int) string {
+// stepLine describes a step that has ended: what --trace says about it, and how its result begins. On a narrow terminal the result
+// goes to a second line.
+func (c *cli) stepLine(now *chain.Progress, width int) string {
 	name := now.Function
 	if name == "" {
 		name = "chain"
@@ -55,20 +55,20 @@ func (c *cli) explainLine(now *chain.Progress, width int) string {
 		head += fmt.Sprintf("  %d bytes", len(now.Result))
 		brief = prefix(string(now.Result), maxBrief)
 	}
-	const least = 24 // columns that are worth a look
+	const minResult = 24 // minimum columns for a result
 	brief = strings.TrimSpace(textfile.Printable(string(rawjson.Visible([]byte(c.redactor.Text(brief))))))
-	head = cut(head, width)
-	switch room := width - uniseg.StringWidth(head) - 2; {
+	head = truncate(head, width)
+	switch space := width - uniseg.StringWidth(head) - 2; {
 	case brief == "":
 		return head
-	case room < least:
-		return head + "\n" + margin + cut(brief, max(width-len(margin), 1))
+	case space < minResult:
+		return head + "\n" + margin + truncate(brief, max(width-len(margin), 1))
 	default:
-		return head + "  " + cut(brief, room)
+		return head + "  " + truncate(brief, space)
 	}
 }
 
-// lineWidth is the width of a line on stderr.
+// lineWidth returns the width of a line on stderr.
 func (s *streams) lineWidth() int {
 	if s.errTerminal {
 		return s.errWidth()

@@ -12,30 +12,47 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// source is the text that faults are shown in.
-type source struct {
+// document is a text that faults are shown in.
+type document struct {
 	name string
 	text []byte
-	file string // of a chain, which can be named to go on; "": it is none
-	line int    // the line of the file in which the text begins; 0 and 1: the first
+	file string // the file of a chain, for the command that resumes it; "": no file
+	line int    // the file's line in which the text begins; 0 and 1: the first
+
+	fromFlags map[string]string // by JSON pointer into the request: the flag that set the value over the text
 }
 
-// showFaults writes faults for a person: where, what, the line with a caret under the place, and the nearest names.
-func (s *streams) showFaults(src *source, faults []*fault.Error) {
+// flagOf returns the flag that set the value that f is about; "" if the value is in the text.
+func (doc *document) flagOf(f *fault.Error) string {
+	for at := f.At; at != ""; at = at[:max(strings.LastIndexByte(at, '/'), 0)] {
+		if flag := doc.fromFlags[at]; flag != "" {
+			return flag
+		}
+	}
+	return ""
+}
+
+// showFaults writes faults for a person: position, message, the line with a caret, and similar names.
+func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	width := s.lineWidth()
 	var b strings.Builder
 	for _, f := range faults {
-		src.render(&b, f, width)
+		doc.render(&b, f, width)
 	}
 	fmt.Fprint(s.err, b.String())
 }
 
-func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
-	line, caret := src.place(f)
-	b.WriteString(textfile.Printable(src.name))
-	if number := max(src.line, 1) + f.Line - 1; f.Line > 0 {
+func (doc *document) render(b *strings.Builder, f *fault.Error, width int) {
+	if flag := doc.flagOf(f); flag != "" {
+		unlocated := *f
+		unlocated.Line, unlocated.Column, unlocated.Source, unlocated.Offset = 0, 0, "", 0
+		doc, f = &document{name: flag}, &unlocated
+	}
+	line, caret := doc.locate(f)
+	b.WriteString(textfile.Printable(doc.name))
+	if number := max(doc.line, 1) + f.Line - 1; f.Line > 0 {
 		fmt.Fprintf(b, ":%d", number)
-		if column := src.column(f, line, caret); column > 0 {
+		if column := doc.column(f, line, caret); column > 0 {
 			fmt.Fprintf(b, ":%d", column)
 		}
 	}
@@ -51,11 +68,11 @@ func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
 
 const margin = "    "
 
-// mentions reports whether a message has a name as a word of its own, not only as a part of another.
+// mentions reports whether a message has a name as a whole word.
 func mentions(message, name string) bool {
 	for rest := message; ; {
-		_, after, found := strings.Cut(rest, name)
-		if !found {
+		_, after, ok := strings.Cut(rest, name)
+		if !ok {
 			return false
 		}
 		before := message[:len(message)-len(after)-len(name)]
@@ -74,19 +91,19 @@ func endsInName(text string) bool { return text != "" && isNameByte(text[len(tex
 
 func beginsWithName(text string) bool { return text != "" && isNameByte(text[0]) }
 
-// place gives the text to show and the byte in it that the caret marks: in the source's own line where the fault's place
-// can be found there, else in the text that the fault brings with it; "" when neither is known.
-func (src *source) place(f *fault.Error) (line string, caret int) {
-	line, found := lineAt(src.text, f.Line)
+// locate returns the line to show and the byte in it that the caret marks. It is a line of the document if the fault's text is found
+// there, otherwise the text that the fault carries; "" if neither is known.
+func (doc *document) locate(f *fault.Error) (line string, caret int) {
+	line, ok := lineAt(doc.text, f.Line)
 	caret = textfile.Offset(line, f.Column)
 	if f.Source == "" {
-		if !found || f.Column < 1 {
+		if !ok || f.Column < 1 {
 			return "", 0
 		}
 		return line, caret
 	}
 	offset := min(max(f.Offset, 0), len(f.Source))
-	if found {
+	if ok {
 		if at := strings.Index(line[caret:], f.Source); at >= 0 {
 			return line, caret + at + offset
 		}
@@ -94,9 +111,9 @@ func (src *source) place(f *fault.Error) (line string, caret int) {
 	return f.Source, offset
 }
 
-// column returns the column to show: that of the caret, if the caret is in the source's own line.
-func (src *source) column(f *fault.Error, line string, caret int) int {
-	if own, _ := lineAt(src.text, f.Line); line == "" || own != line {
+// column returns the column to show. It is that of the caret if the caret is in a line of the document.
+func (doc *document) column(f *fault.Error, line string, caret int) int {
+	if docLine, _ := lineAt(doc.text, f.Line); line == "" || docLine != line {
 		return f.Column
 	}
 	return utf8.RuneCountInString(line[:caret]) + 1
@@ -122,15 +139,15 @@ func lineAt(text []byte, number int) (string, bool) {
 func window(line string, caret, width int) (shown string, before int) {
 	const ellipsis = "…"
 	width = max(width, 20)
-	// Long lines are cut to what can matter before anything is measured.
+	// Cut long lines before measuring them.
 	head, tail := suffix(line[:caret], 4*width), prefix(line[caret:], 4*width)
 	cutHead, cutTail := len(head) < caret, len(tail) < len(line)-caret
 	head, tail = textfile.Printable(head), textfile.Printable(tail)
-	for room := width * 2 / 3; uniseg.StringWidth(head) > room; cutHead = true {
+	for space := width * 2 / 3; uniseg.StringWidth(head) > space; cutHead = true {
 		_, size := utf8.DecodeRuneInString(head)
 		head = head[size:]
 	}
-	for room := width - uniseg.StringWidth(head) - 2; uniseg.StringWidth(tail) > room; cutTail = true {
+	for space := width - uniseg.StringWidth(head) - 2; uniseg.StringWidth(tail) > space; cutTail = true {
 		_, size := utf8.DecodeLastRuneInString(tail)
 		tail = tail[:len(tail)-size]
 	}
@@ -143,7 +160,7 @@ func window(line string, caret, width int) (shown string, before int) {
 	return head + tail, uniseg.StringWidth(head)
 }
 
-// prefix and suffix are at most n bytes of a text, cut between characters.
+// prefix and suffix return at most n bytes of a text, cut between characters.
 func prefix(text string, n int) string {
 	if len(text) <= n {
 		return text

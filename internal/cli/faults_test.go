@@ -20,12 +20,17 @@ func TestRenderFault(t *testing.T) {
 		want string
 	}{
 		{"a place in a line", 0, fault.Error{Code: fault.UnknownField, Message: "unknown field", Line: 2, Column: 13, Nearest: []string{"args"}},
-			"f.json:2:13: unknown_field: unknown field\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n                ^\n    did you mean args?\n"},
-		{"a place in a string of it", 0, fault.Error{Code: fault.BadReference, Message: "no nme", Line: 2, Column: 27, Source: "$0.nme", Offset: 3},
-			"f.json:2:31: bad_reference: no nme\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n                                  ^\n"},
-		{"a text that is spelt otherwise in the file", 0, fault.Error{Code: fault.BadExpression, Message: "bad", Line: 2, Column: 27, Source: "a \"b\" c", Offset: 2},
+			"f.json:2:13: unknown_field: unknown field\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n           " +
+				"     ^\n    did you mean args?\n"},
+		{"a place in a string of it", 0, fault.Error{Code: fault.BadReference, Message: "no nme", Line: 2, Column: 27, Source: "$0.nme",
+			Offset: 3},
+			"f.json:2:31: bad_reference: no nme\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n                  " +
+				"                ^\n"},
+		{"a text that is spelt otherwise in the file", 0, fault.Error{Code: fault.BadExpression, Message: "bad", Line: 2, Column: 27,
+			Source: "a \"b\" c", Offset: 2},
 			"f.json:2:27: bad_expression: bad\n    a \"b\" c\n      ^\n"},
-		{"the nearest is in the message", 0, fault.Error{Code: fault.UnknownFunction, Message: "did you mean fs.cat?", Nearest: []string{"fs.cat"}},
+		{"the nearest is in the message", 0, fault.Error{Code: fault.UnknownFunction, Message: "did you mean fs.cat?",
+			Nearest: []string{"fs.cat"}},
 			"f.json: unknown_function: did you mean fs.cat?\n"},
 		{"a line of many", 7, fault.Error{Code: fault.BadJSON, Message: "x", Line: 1, Column: 2},
 			"f.json:7:2: bad_json: x\n    {\n     ^\n"},
@@ -36,7 +41,7 @@ func TestRenderFault(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var b strings.Builder
-			(&source{name: "f.json", text: []byte(text), line: test.line}).render(&b, &test.f, 100)
+			(&document{name: "f.json", text: []byte(text), line: test.line}).render(&b, &test.f, 100)
 			if b.String() != test.want {
 				t.Errorf("got\n%swant\n%s", b.String(), test.want)
 			}
@@ -44,7 +49,7 @@ func TestRenderFault(t *testing.T) {
 	}
 }
 
-// TestControlCharacters: what an upstream says reaches a terminal as text, in notes and in answers.
+// TestControlCharacters checks that notes and answers escape control characters from upstreams.
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	var out, err strings.Builder
@@ -94,7 +99,8 @@ func FuzzRenderFault(f *testing.F) {
 	f.Add("{\"a\": \"$0\"}", 1, 6, "$0", 1, 80)
 	f.Fuzz(func(t *testing.T, text string, line, column int, written string, offset, width int) {
 		var b strings.Builder
-		(&source{name: "f", text: []byte(text)}).render(&b, &fault.Error{Code: fault.BadJSON, Message: "m", Line: line, Column: column, Source: written, Offset: offset}, width)
+		(&document{name: "f", text: []byte(text)}).render(&b, &fault.Error{Code: fault.BadJSON, Message: "m", Line: line, Column: column,
+			Source: written, Offset: offset}, width)
 		if !utf8.ValidString(b.String()) {
 			t.Errorf("not text: %q", b.String())
 		}
@@ -104,7 +110,8 @@ func FuzzRenderFault(f *testing.F) {
 func TestMentions(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
-		`unknown key "budgett"`: false, `unknown key "mybudget"`: false, `use budget`: true, `"budget" is it`: true, `budgets, or budget?`: true, `the budget-like`: false, ``: false,
+		`unknown key "budgett"`: false, `unknown key "mybudget"`: false, `use budget`: true, `"budget" is it`: true,
+		`budgets, or budget?`: true, `the budget-like`: false, ``: false,
 	} {
 		if mentions(message, "budget") != want {
 			t.Errorf("%s: %v", message, !want)

@@ -15,7 +15,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch TOKEN",
 		Short: "Fetch more of a large result; nothing runs again",
-		Args:  cobra.MatchAll(needs("a continuation token"), cobra.MaximumNArgs(1)),
+		Args:  cobra.MatchAll(requireArg("a continuation token"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd, c.streams)
 	fields := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -43,14 +43,14 @@ func newFetchCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runOne(cmd.Context(), a, request, override, out)
+		return c.runRequest(cmd.Context(), a, request, override, out)
 	}
 	return cmd
 }
 
-// fetchRequest is the request of a fetch. Each flag that was given is the field of its name, with _ for -.
+// fetchRequest returns the request of a fetch. Each given flag is the field of the same name, with _ for -.
 func fetchRequest(token string, flags *pflag.FlagSet) (request []byte, err error) {
-	fields := []argument{{"continuation_token", jsonText(token)}}
+	fields := []jsonMember{{"continuation_token", jsonText(token)}}
 	flags.VisitAll(func(flag *pflag.Flag) {
 		var value any = flag.Value.String()
 		switch list, isList := flag.Value.(pflag.SliceValue); {
@@ -65,7 +65,7 @@ func fetchRequest(token string, flags *pflag.FlagSet) (request []byte, err error
 		if failed != nil {
 			err = failed
 		}
-		fields = append(fields, argument{strings.ReplaceAll(flag.Name, "-", "_"), encoded})
+		fields = append(fields, jsonMember{strings.ReplaceAll(flag.Name, "-", "_"), encoded})
 	})
 	return appendObject(fields), err
 }

@@ -1,25 +1,27 @@
 //go:build unix
 
-package cli
+package cli_test
 
 import (
 	"bufio"
 	"os"
 	"regexp"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestFollow: runs that another process makes are written as they end, and an interrupt ends that with its status.
+// TestFollow checks that runs of other processes are shown when they end, until an interrupt, with its exit status.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, "two.chain.json", `{"name":"two","steps":[{"expr":"1"},{"expr":"$0 + 1"}]}`)
-	follow := command(t, dir, "runs", "--follow")
+	clitest.Write(t, dir, "two.chain.json", `{"name":"two","steps":[{"expr":"1"},{"expr":"$0 + 1"}]}`)
+	follow := clitest.Command(t, dir, "runs", "--follow")
 	stdout, err := follow.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := command(t, dir, "run", "two.chain.json").Run(); err != nil {
+	if err := clitest.Command(t, dir, "run", "two.chain.json").Run(); err != nil {
 		t.Fatal(err)
 	}
 	if err := follow.Start(); err != nil {
@@ -29,7 +31,7 @@ func TestFollow(t *testing.T) {
 	run := regexp.MustCompile(`^run_\w+ +ok .* two\n$`)
 	for i, want := range []*regexp.Regexp{regexp.MustCompile(`^RUN +STATUS `), run, run} {
 		if i == 2 {
-			if err := command(t, dir, "run", "two.chain.json").Run(); err != nil {
+			if err := clitest.Command(t, dir, "run", "two.chain.json").Run(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,7 +42,7 @@ func TestFollow(t *testing.T) {
 	if err := follow.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if got := exitCodeOf(follow.Wait()); got != "130" {
+	if got := clitest.ExitCode(follow.Wait()); got != "130" {
 		t.Errorf("exit status %s, want 130", got)
 	}
 }

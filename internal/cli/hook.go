@@ -17,20 +17,21 @@ import (
 func newHookCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hook",
-		Short: "Tell a host that asks before each call of a tool what it does with a chain",
-		Long: "The rules of a host such as Claude Code see the tool chain, and not the functions in it. As its PreToolUse hook this command\n" +
-			"reads a call on stdin, and answers allow, ask or deny by the lists under hook in the configuration: the strongest that one of\n" +
-			"the functions in the chain has, however deep it stands. Without such lists, and for a call of no function, it answers nothing,\n" +
-			"and the host's own rules hold. What cannot be read is denied.",
+		Short: "Answer a host that asks before each tool call whether a chain may run",
+		Long: "The rules of a host such as Claude Code see the tool chain, and not the functions in it. As the host's PreToolUse hook, this\n" +
+			"command reads a call on stdin and answers allow, ask or deny by the lists under hook in the configuration. The strictest\n" +
+			"answer for any function in the chain counts, also for those in inline chains. Without such lists, or if no function is\n" +
+			"called, it answers nothing, and the host's own rules apply. A call that cannot be read is denied.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return c.hook() },
 	}
 }
 
-// exitBlocks is the exit status of a hook that blocks a call. Any other but 0 lets it pass, whatever was answered.
+// exitBlocks is the exit status of a hook that blocks a call. With any other status but 0 the host ignores the answer and allows the
+// call.
 const exitBlocks = 2
 
-// hookAnswer is what a PreToolUse hook of Claude Code answers.
+// hookAnswer is the answer of a PreToolUse hook of Claude Code.
 type hookAnswer struct {
 	Output hookOutput `json:"hookSpecificOutput"`
 }
@@ -41,7 +42,7 @@ type hookOutput struct {
 	Reason   string        `json:"permissionDecisionReason"`
 }
 
-// maxHookInput bounds a call, in bytes.
+// maxHookInput is the maximum size of a call, in bytes.
 const maxHookInput = 64 << 20
 
 func (c *cli) hook() error {
@@ -50,13 +51,13 @@ func (c *cli) hook() error {
 		return nil
 	}
 	if err := c.writeValue(hookAnswer{hookOutput{"PreToolUse", verdict.Decision, "onecall: " + verdict.Reason}}); err != nil {
-		return answered(exitBlocks)
+		return exitError(exitBlocks)
 	}
 	return nil
 }
 
-// projectVariable is the folder that a host was started in, which its servers were started in too. Hooks are started where the session has
-// gone to since, and another configuration may lie there.
+// projectVariable names the folder in which the host, and so its servers, started. A hook starts in the session's current folder,
+// where there may be another configuration.
 const projectVariable = "CLAUDE_PROJECT_DIR"
 
 func (c *cli) judge() hook.Verdict {
@@ -67,12 +68,12 @@ func (c *cli) judge() hook.Verdict {
 	}
 	cfg, faults := config.Load(c.configPath)
 	for _, f := range faults {
-		if cfg.Unread || hidesRules(f) {
+		if cfg.Unreadable || hidesRules(f) {
 			return hook.Verdict{Decision: hook.Deny, Reason: "the rules of " + cfg.Path + " cannot be read: " + fault.Message(f)}
 		}
 	}
 	rules := rulesOf(&cfg.Config)
-	if rules.None() {
+	if rules.IsEmpty() {
 		return hook.Verdict{}
 	}
 	call, err := io.ReadAll(io.LimitReader(c.in, maxHookInput+1))
@@ -82,15 +83,16 @@ func (c *cli) judge() hook.Verdict {
 	return rules.Judge(call)
 }
 
-// hidesRules reports whether by a fault of the configuration its rules may not be known: it is in them, or about all of it, or a key of
-// the outermost object is not known, which may be hook in other letters. What is wrong elsewhere changes no rule.
+// hidesRules reports whether rules may be missing because of a fault in the configuration: the fault is in the rules, or about the
+// whole configuration, or about an unknown key at the top level, which may be a misspelled hook.
 func hidesRules(f *fault.Error) bool {
 	return f.At == "" || f.At == "/hook" || strings.HasPrefix(f.At, "/hook/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
 }
 
-// rulesOf are the rules of a configuration, with the names that functions have in it.
+// rulesOf returns the rules of a configuration, and the names that it gives to functions.
 func rulesOf(c *config.Config) *hook.Rules {
-	r := &hook.Rules{Allow: c.Hook.Allow, Ask: c.Hook.Ask, Deny: c.Hook.Deny, Sources: slices.Clone(config.Embedded), Renamed: map[string]string{}}
+	r := &hook.Rules{Allow: c.Hook.Allow, Ask: c.Hook.Ask, Deny: c.Hook.Deny,
+		Sources: slices.Clone(config.Embedded), Renamed: map[string]string{}}
 	for _, server := range c.MCPServers {
 		r.Sources = append(r.Sources, server.Source())
 	}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -6,17 +6,21 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestLadderOfAClient: what one request of a client over stdio has called counts for the next one, on each surface.
+// TestLadderOfAClient checks that the calls of one request count for the next one of the same stdio client, on each surface.
 func TestLadderOfAClient(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	write(t, folder, "notes.txt", "a needle in the hay\n")
-	write(t, folder, "onecall.yaml", "surface: hybrid\nautodispatch: true\nladder: {mode: enforce, subject: path, rungs: [fs.grep, fs.list, fs.cat]}\n")
-	cmd := command(t, folder, "serve")
+	clitest.Write(t, folder, "notes.txt", "a needle in the hay\n")
+	clitest.Write(t, folder, "onecall.yaml", "surface: hybrid\nautodispatch: true\nladder: {mode: enforce, subject: path, rungs: "+
+		"[fs.grep, fs.list, fs.cat]}\n")
+	cmd := clitest.Command(t, folder, "serve")
 	cmd.Dir = folder
-	client, err := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(),
+		&sdk.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

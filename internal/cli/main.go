@@ -1,7 +1,7 @@
-// Package cli is the command line of onecall: its verbs, their flags, what they print, and exit statuses.
+// Package cli is the command line of onecall: its commands, flags, output and exit statuses.
 //
-// The answer goes to stdout and nothing else does; faults, warnings and progress go to stderr. The exit status tells the
-// kind of failure (see exit.go).
+// Only the answer goes to stdout; faults, warnings and progress go to stderr. The exit status tells the kind of failure (see
+// exit.go).
 package cli
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/app"
 )
 
-// Execute carries out one command line and returns its exit status. The first interrupt cancels what runs and lets the
-// answer be written, the second ends the process at once.
+// Execute runs one command line and returns its exit status. The first interrupt cancels the command and lets it write its answer;
+// the second ends the process at once.
 func Execute(args []string, in, out, err *os.File) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
@@ -31,30 +31,30 @@ func Execute(args []string, in, out, err *os.File) int {
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
 	if failed == nil {
-		failed = s.unhelped
+		failed = s.helpError
 	}
 	status := s.exitStatus(failed)
-	if by := new(interrupted); errors.As(context.Cause(ctx), by) && !by.ends(cmd) {
+	if by := new(interruptError); errors.As(context.Cause(ctx), by) && !by.endsNormally(cmd) {
 		return exitInterrupted
 	}
 	return status
 }
 
-// interrupted is the cause of a context that a signal has ended.
-type interrupted struct{ os.Signal }
+// interruptError is the cause of a context that a signal canceled.
+type interruptError struct{ os.Signal }
 
-func (i interrupted) Error() string { return "interrupted: " + i.String() }
+func (i interruptError) Error() string { return "interrupted: " + i.String() }
 
-// ends reports whether the signal is the normal end of a command: a service manager that terminates a server takes any status but 0
-// for a failure.
-func (i interrupted) ends(cmd *cobra.Command) bool {
+// endsNormally reports whether the signal is the normal end of a command. A service manager terminates a server, and takes any status
+// but 0 as a failure.
+func (i interruptError) endsNormally(cmd *cobra.Command) bool {
 	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""
 }
 
 // isService marks a command that runs until it is interrupted.
 const isService = "service"
 
-// interruptible returns a context that ends at the first interrupt, or at stop. After that, signals have their default effect.
+// interruptible returns a context that is canceled at the first interrupt, or at stop. After that, signals have their default effect.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -63,7 +63,7 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 		select {
 		case by := <-signals:
 			signal.Stop(signals)
-			cancel(interrupted{by})
+			cancel(interruptError{by})
 		case <-ctx.Done():
 		}
 	}()
@@ -73,38 +73,44 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// streams are what a command reads from and writes to.
+// streams are the input and outputs of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 
-	inTerminal  bool       // in is a terminal
-	outTerminal bool       // out is a terminal
-	colors      bool       // that shows colors: https://no-color.org
-	errTerminal bool       // err is a terminal
-	plain       bool       // terminals obey no sequences that move the cursor and clear lines
-	outWidth    func() int // the width of out in columns
-	errWidth    func() int // that of err
-	asJSON      bool       // whoever reads the answer is a program, whatever out is
-	raw         bool       // the answer is the result alone, a text as it is
+	inTerminal  bool        // in is a terminal
+	outTerminal bool        // out is a terminal
+	colors      bool        // out shows colors: https://no-color.org
+	errTerminal bool        // err is a terminal
+	plain       bool        // terminals obey no escape sequences
+	status      *statusLine // writes to err; nil: err shows no line of progress
+	outWidth    func() int  // width of out in columns
+	errWidth    func() int  // width of err in columns
+	asJSON      bool        // a program reads the answer, even from a terminal
+	raw         bool        // the answer is only the result, a string without quotes
 
-	starting func() string // the sources that are; nil: nothing was opened
+	startingSources func() string // names of sources that are starting; nil: none were opened
 
-	redactor app.Redactor // of all that is logged
-	unhelped error        // why there was no help
+	redactor  app.Redactor // for everything that is logged
+	helpError error        // why help failed
 }
 
 func newStreams(in, out, err *os.File) *streams {
 	name := os.Getenv("TERM")
-	return &streams{in: in, out: out, err: err,
+	s := &streams{in: in, out: out, err: err,
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
-		plain:       name == "dumb" || name == "" && runtime.GOOS != "windows", // which sets none
+		plain:       name == "dumb" || name == "" && runtime.GOOS != "windows", // Windows sets no TERM
 		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
 		outWidth:    func() int { return widthOf(out) },
 		errWidth:    func() int { return widthOf(err) },
 	}
+	if s.errTerminal && !s.plain {
+		s.status = &statusLine{w: err}
+		s.err = s.status
+	}
+	return s
 }
 
 func widthOf(f *os.File) int {
@@ -114,21 +120,21 @@ func widthOf(f *os.File) int {
 	return defaultWidth
 }
 
-// defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.
+// defaultWidth is the width of a terminal of unknown width, and of source lines in files and pipes.
 const defaultWidth = 100
 
-// configVariable names the configuration for programs that cannot pass the flag.
+// configVariable names the configuration for programs that cannot pass a flag.
 const configVariable = "ONECALL_CONFIG"
 
-// cli is what all verbs share.
+// cli is what all commands share.
 type cli struct {
 	*streams
 	configPath string
 	verbose    bool
-	explain    bool // steps are shown as they end
+	explain    bool // show steps when they end
 }
 
-// Commands returns the tree of commands, for what is written about them: manual pages and completions.
+// Commands returns the tree of commands, for manual pages and completions.
 func Commands() *cobra.Command {
 	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr))
 }
@@ -138,8 +144,8 @@ func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "onecall",
 		Short: "Run a whole pipeline of tool calls as one call",
-		Long: "onecall runs chains: JSON objects with an array of steps, whose references carry results from step to step, under a token\n" +
-			"budget that the answer never passes.",
+		Long: "onecall runs chains: JSON objects with an array of steps. References carry results from step to step, and the answer never\n" +
+			"exceeds its token budget.",
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -153,8 +159,9 @@ func newRoot(s *streams) *cobra.Command {
 	root.PersistentFlags().StringVar(&c.configPath, "config", os.Getenv(configVariable),
 		"configuration `file` (default: $"+configVariable+", else onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
-		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c), newBenchCommand(c),
-		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c), newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
-	explain(root)
+		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
+		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c),
+		newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+	addUsage(root)
 	return root
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// minDetails is the fewest columns that the details of a step are given beside its name; on narrower terminals they go below it.
+// minDetails is the minimum width, in columns, of a step's details beside its name. On narrower terminals they go below it.
 const minDetails = 24
 
-// planRow is a line of a drawn plan: a heading, or a step.
+// planRow is a row of a plan: a heading or a step.
 type planRow struct {
 	heading string
-	at      string // the step's place, and its id
-	name    string // of its function
+	at      string // the step's number and id
+	name    string // of the function
 	details string
 }
 
-// drawPlan draws a plan for a person, on lines of at most width columns.
+// drawPlan returns a plan for a person, in lines of at most width columns.
 func drawPlan(p *chain.DryRun, width int) string {
 	var b strings.Builder
 	writeWrapped(&b, "Plan "+p.Hash, 0, width)
@@ -38,34 +38,38 @@ func drawPlan(p *chain.DryRun, width int) string {
 		rows[i].draw(&b, at, name, width)
 	}
 	b.WriteByte('\n')
-	for _, line := range bounds(p) {
+	for _, line := range limitLines(p) {
 		writeWrapped(&b, line, 2, width)
 	}
 	return b.String()
 }
 
-// waveRows are the waves of a plan with their steps.
+// waveRows returns the rows of a plan's waves and their steps.
 func waveRows(p *chain.DryRun) (rows []planRow) {
 	for i, wave := range p.Waves {
 		rows = append(rows, planRow{heading: fmt.Sprintf("Wave %d", i+1)})
 		for _, n := range wave {
-			own := ""
+			fate := ""
 			if p.Resume != nil && slices.Contains(p.Resume.Reused, n) {
-				own = "reused"
+				fate = "reused"
 			} else if p.Resume != nil && slices.Contains(p.Resume.Made, n) {
-				own = "made"
+				fate = "made"
 			}
-			rows = appendStep(rows, &p.DryChain, n, "", own)
+			rows = appendStep(rows, &p.DryChain, n, "", fate)
 		}
 	}
 	return rows
 }
 
-// appendStep adds a step, and below it those of the chain that it runs. prefix is the place of the step that runs the chain.
+// appendStep adds a step, and below it the steps of its inline chain. prefix is the number of the step that contains this one.
 func appendStep(rows []planRow, c *chain.DryChain, n int, prefix, fate string) []planRow {
 	s := &c.Steps[n]
-	place := prefix + strconv.Itoa(n)
-	row := planRow{at: textfile.Printable(strings.TrimSpace(place + " " + s.ID)), name: textfile.Printable(s.Function), details: s.Effect.String()}
+	number := prefix + strconv.Itoa(n)
+	row := planRow{
+		at:      textfile.Printable(strings.TrimSpace(number + " " + s.ID)),
+		name:    textfile.Printable(s.Function),
+		details: s.Effect.String(),
+	}
 	if s.Function == "" {
 		row.name = "chain"
 	}
@@ -73,7 +77,7 @@ func appendStep(rows []planRow, c *chain.DryChain, n int, prefix, fate string) [
 		row.details += ", " + fate
 	}
 	if len(s.After) > 0 {
-		row.details += ", after " + ranges(s.After, prefix)
+		row.details += ", after " + stepRanges(s.After, prefix)
 	}
 	if s.Approve {
 		row.details += ", needs approval"
@@ -85,62 +89,62 @@ func appendStep(rows []planRow, c *chain.DryChain, n int, prefix, fate string) [
 	if s.Chain != nil {
 		for _, wave := range s.Chain.Waves {
 			for _, inner := range wave {
-				rows = appendStep(rows, s.Chain, inner, place+".", "")
+				rows = appendStep(rows, s.Chain, inner, number+".", "")
 			}
 		}
 	}
 	return rows
 }
 
-// ranges names steps, neighbors together: 0-3, 5.
-func ranges(list []int, prefix string) string {
+// stepRanges lists steps, with neighbors joined: 0-3, 5.
+func stepRanges(list []int, prefix string) string {
 	list = slices.Sorted(slices.Values(list))
-	var parts []string
+	var texts []string
 	for i := 0; i < len(list); {
 		end := i
 		for end+1 < len(list) && list[end+1] == list[end]+1 {
 			end++
 		}
-		part := prefix + strconv.Itoa(list[i])
+		text := prefix + strconv.Itoa(list[i])
 		if end > i {
-			part += "-" + prefix + strconv.Itoa(list[end])
+			text += "-" + prefix + strconv.Itoa(list[end])
 		}
-		parts, i = append(parts, part), end+1
+		texts, i = append(texts, text), end+1
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(texts, " ")
 }
 
-// bounds are the lines below the steps.
-func bounds(p *chain.DryRun) []string {
-	most := []string{counted(p.MaxCalls, "call")}
+// limitLines returns the lines below the steps.
+func limitLines(p *chain.DryRun) []string {
+	limits := []string{plural(p.MaxCalls, "call")}
 	if p.MaxTokens > 0 {
-		most = append(most, counted(int64(p.MaxTokens), "token")+" in the answer")
+		limits = append(limits, plural(int64(p.MaxTokens), "token")+" in the answer")
 	}
 	if p.MaxDuration > 0 {
-		most = append(most, fmt.Sprint(p.MaxDuration.Milliseconds(), " ms"))
+		limits = append(limits, fmt.Sprint(p.MaxDuration.Milliseconds(), " ms"))
 	}
 	lines := []string{
 		fmt.Sprintf("Steps: %d read, %d write, %d destroy", p.Counts[steps.Read], p.Counts[steps.Write], p.Counts[steps.Destroy]),
-		"At most: " + strings.Join(most, ", "),
+		"At most: " + strings.Join(limits, ", "),
 	}
 	if p.Resume == nil || len(p.Resume.Conflicts) == 0 {
 		return lines
 	}
-	lines = append(lines, "In conflict: the run has made these calls, and the chain does not make them; --assume says what holds")
+	lines = append(lines, "Conflict: the run made these calls, and the chain does not; set their outcome by --assume")
 	for _, c := range p.Resume.Conflicts {
-		lines = append(lines, fmt.Sprintf("  %s %s %s", c.Place, textfile.Printable(c.Function), c.Outcome))
+		lines = append(lines, fmt.Sprintf("  %s %s %s", c.StepPath, textfile.Printable(c.Function), c.Outcome))
 	}
 	return lines
 }
 
-func counted(n int64, what string) string {
+func plural(n int64, what string) string {
 	if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprint(n, " ", what)
 }
 
-// draw writes a row; at and name are the widths of these columns.
+// draw writes a row. at and name are the widths of these columns.
 func (r *planRow) draw(b *strings.Builder, at, name, width int) {
 	switch {
 	case r.heading != "":
@@ -159,15 +163,15 @@ func padded(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
 }
 
-// writeWrapped writes a line as lines of at most width columns, all but the first indented. It breaks at blanks, and within words
-// that are too long.
+// writeWrapped writes a line as lines of at most width columns, all but the first indented. It breaks at spaces, and inside a word
+// only if the word is too long.
 func writeWrapped(b *strings.Builder, line string, indent, width int) {
 	if indent > width/2 && uniseg.StringWidth(line) > width {
 		indent = 0
 	}
 	for uniseg.StringWidth(line) > width {
-		fits := beginning(line, width)
-		cut := len(fits)
+		fitting := fittingPrefix(line, width)
+		cut := len(fitting)
 		if blank := strings.LastIndexByte(line[:min(cut+1, len(line))], ' '); strings.TrimSpace(line[:max(blank, 0)]) != "" {
 			cut = blank
 		}
@@ -177,8 +181,8 @@ func writeWrapped(b *strings.Builder, line string, indent, width int) {
 	b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// beginning is as much of the beginning of a line as width columns hold: one character at least, and more than its indent.
-func beginning(line string, width int) string {
+// fittingPrefix returns the longest prefix of a line that fits into width columns, but at least one character after its indent.
+func fittingPrefix(line string, width int) string {
 	used, end := 0, 0
 	for rest, state := line, -1; rest != ""; {
 		var cluster string

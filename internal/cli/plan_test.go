@@ -17,15 +17,17 @@ import (
 
 func TestDrawPlan(t *testing.T) {
 	t.Parallel()
-	p := &chain.DryRun{Hash: "5d18", MaxCalls: 7, MaxTokens: 2000, MaxDuration: time.Minute, Counts: map[steps.Effect]int{steps.Read: 2, steps.Write: 1, steps.Destroy: 1},
+	p := &chain.DryRun{Hash: "5d18", MaxCalls: 7, MaxTokens: 2000, MaxDuration: time.Minute,
+		Counts: map[steps.Effect]int{steps.Read: 2, steps.Write: 1, steps.Destroy: 1},
 		DryChain: chain.DryChain{Waves: [][]int{{0, 1}, {2}, {3}}, Steps: []chain.DryStep{
 			{ID: "hosts", Function: "fs.cat", Effect: steps.Read},
 			{Function: "memory.read_graph", Effect: steps.Read},
 			{Effect: steps.Write, After: []int{1, 0}, Chain: &chain.DryChain{Waves: [][]int{{0}, {1}}, Steps: []chain.DryStep{
-				{Function: "memory.create_entities", Effect: steps.Write, Undo: []byte(`{"fn":"memory.delete_entities","args":{}}`)}, {ID: "n", Function: "expr", Effect: steps.Read, After: []int{0}}}}},
+				{Function: "memory.create_entities", Effect: steps.Write, Undo: []byte(`{"fn":"memory.delete_entities","args":{}}`)},
+				{ID: "n", Function: "expr", Effect: steps.Read, After: []int{0}}}}},
 			{Function: "memory.delete_entities", Effect: steps.Destroy, After: []int{2}, Approve: true}}},
-		Resume: &chain.Foreseen{Reused: []int{0, 1}, Made: []int{2, 3}, Conflicts: []*journal.PastCall{
-			{Event: journal.Event{Place: "3[1]", Function: "memory.create_relations"}, Outcome: fault.Applied}}}}
+		Resume: &chain.ResumePreview{Reused: []int{0, 1}, Made: []int{2, 3}, Conflicts: []*journal.PastCall{
+			{Event: journal.Event{StepPath: "3[1]", Function: "memory.create_relations"}, Outcome: fault.Applied}}}}
 	const want = `Plan 5d18
 
 Wave 1
@@ -42,8 +44,8 @@ Wave 3
 
 Steps: 2 read, 1 write, 1 destroy
 At most: 7 calls, 2000 tokens in the answer, 60000 ms
-In conflict: the run has made these calls, and the chain does not make them;
-  --assume says what holds
+Conflict: the run made these calls, and the chain does not; set their outcome by
+  --assume
   3[1] memory.create_relations applied
 `
 	if got := drawPlan(p, 80); got != want {
@@ -64,7 +66,7 @@ Wave 1
 	}
 }
 
-// TestDrawPlanFitsTerminal: whatever names upstreams give, no line is too wide, and none holds what a terminal would obey.
+// TestDrawPlanFitsTerminal checks that no line is too wide or has control characters, whatever names upstreams use.
 func TestDrawPlanFitsTerminal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,42 +18,39 @@ import (
 // progressInterval is how often the line of progress is redrawn while nothing happens.
 const progressInterval = 100 * time.Millisecond
 
-// clearLine goes to the beginning of the line and clears it.
-const clearLine = "\r\x1b[K"
-
-// progress is the line at a terminal that shows how far a chain is. Elsewhere it does nothing.
+// progress draws the progress of a chain on the last line of a terminal. Elsewhere it does nothing.
 type progress struct {
-	out      io.Writer // nil: nothing is shown
-	width    func() int
-	starting func() string // the sources that are, before the first step; nil: nothing waits for them
-	started  time.Time
+	status          *statusLine // nil: nothing is shown
+	width           func() int
+	startingSources func() string // names of sources that are starting; nil: no source is waited for
+	started         time.Time
 
-	mu     sync.Mutex
-	now    chain.Progress
-	hidden bool
-	done   chan struct{}
-	idle   sync.WaitGroup
+	mu      sync.Mutex
+	current chain.Progress
+	hidden  bool
+	done    chan struct{}
+	ticking sync.WaitGroup
 }
 
-// startProgress begins a line of progress; stop clears it.
+// startProgress starts a line of progress. stop clears it.
 func (s *streams) startProgress() *progress {
 	p := &progress{started: time.Now()}
-	if !s.errTerminal || s.plain {
+	if s.status == nil {
 		return p
 	}
-	p.out, p.width, p.starting, p.done = s.err, s.errWidth, s.starting, make(chan struct{})
-	p.idle.Go(p.tick)
+	p.status, p.width, p.startingSources, p.done = s.status, s.errWidth, s.startingSources, make(chan struct{})
+	p.ticking.Go(p.tick)
 	return p
 }
 
-// report shows what the engine reports.
+// report draws what the engine reports.
 func (p *progress) report(now chain.Progress) {
-	if p.out == nil {
+	if p.status == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now = now
+	p.current = now
 	p.draw()
 }
 
@@ -76,54 +73,48 @@ func (p *progress) draw() {
 	elapsed := time.Since(p.started)
 	switch {
 	case p.hidden:
-	case p.now.Total > 0:
-		fmt.Fprint(p.out, clearLine+progressLine(p.now, elapsed, p.width()))
-	case p.starting != nil && elapsed >= startingAfter:
-		if names := p.starting(); names != "" {
+	case p.current.Total > 0:
+		p.show(progressLine(p.current, elapsed, p.width()))
+	case p.startingSources != nil && elapsed >= startingAfter:
+		if names := p.startingSources(); names != "" {
 			after := fmt.Sprintf(" %.1fs", elapsed.Seconds())
-			line := cut(textfile.Printable("waiting for "+names), max(p.width()-1-len(after), 1))
-			fmt.Fprint(p.out, clearLine+line+after)
+			line := truncate(textfile.Printable("waiting for "+names), max(p.width()-1-len(after), 1))
+			p.show(line + after)
 		}
 	}
 }
 
-// startingAfter is how long sources may take to start before they are named: most are there in a moment.
+// startingAfter is how long sources may take to start before they are named. Most take less.
 const startingAfter = 500 * time.Millisecond
 
-// above writes lines above the line of progress.
-func (p *progress) above(w io.Writer, lines string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.out != nil {
-		lines = clearLine + lines
-	}
-	fmt.Fprintln(w, lines)
+func (p *progress) show(line string) {
+	p.status.show(func(w io.Writer) { _, _ = io.WriteString(w, clearLine+line) })
 }
 
-// hide clears the line until show is called.
+// hide hides the line until show is called.
 func (p *progress) hide() (show func()) {
 	set := func(hidden bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.hidden = hidden; hidden && p.out != nil {
-			fmt.Fprint(p.out, clearLine)
+		if p.hidden = hidden; hidden && p.status != nil {
+			p.status.hide()
 		}
 	}
 	set(true)
 	return func() { set(false) }
 }
 
-// stop ends the drawing and clears the line.
+// stop ends drawing and clears the line.
 func (p *progress) stop() {
-	if p.out == nil {
+	if p.status == nil {
 		return
 	}
 	close(p.done)
-	p.idle.Wait()
-	fmt.Fprint(p.out, clearLine)
+	p.ticking.Wait()
+	p.status.hide()
 }
 
-// progressLine is "steps done/all, what runs, how long", no wider than a terminal's line.
+// progressLine returns "steps done/all, function, elapsed time", shorter than a terminal's line.
 func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	name := p.Function
 	if name == "" {
@@ -137,9 +128,9 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	if p.Message != "" {
 		name += ": " + p.Message
 	}
-	room := max(width-1-len(before)-len(after), 0)
-	if name = textfile.Printable(name); uniseg.StringWidth(name) > room {
-		for name != "" && uniseg.StringWidth(name)+1 > room {
+	space := max(width-1-len(before)-len(after), 0)
+	if name = textfile.Printable(name); uniseg.StringWidth(name) > space {
+		for name != "" && uniseg.StringWidth(name)+1 > space {
 			name = prefix(name, len(name)-1)
 		}
 		name += "…"
@@ -147,16 +138,17 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	return before + name + after
 }
 
-// bar shows at a terminal how far a batch is, by the bytes of its input.
-type bar struct {
+// batchBar shows the progress of a batch at a terminal, by the bytes of its input.
+type batchBar struct {
 	bar    *progressbar.ProgressBar // nil: nothing is shown
+	status *statusLine
 	chains int
 }
 
-// newBar begins a bar. There is none if the answers go to the terminal.
-func (s *streams) newBar(files []chainfile.File) *bar {
-	if !s.errTerminal || s.plain || s.outTerminal {
-		return &bar{}
+// newBatchBar starts a bar. It shows nothing if the answers go to the terminal.
+func (s *streams) newBatchBar(files []chainfile.File) *batchBar {
+	if s.status == nil || s.outTerminal {
+		return &batchBar{}
 	}
 	total := int64(0)
 	for _, file := range files {
@@ -167,8 +159,8 @@ func (s *streams) newBar(files []chainfile.File) *bar {
 		}
 		total += info.Size()
 	}
-	return &bar{bar: progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(s.err),
+	return &batchBar{status: s.status, bar: progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(s.status.w),
 		progressbar.OptionSetDescription("chains: 0"),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionThrottle(progressInterval),
@@ -176,21 +168,23 @@ func (s *streams) newBar(files []chainfile.File) *bar {
 	)}
 }
 
-// add takes note of a chain that has ended.
-func (b *bar) add(e *chainfile.Entry) {
+// add counts a chain that has ended.
+func (b *batchBar) add(e *chainfile.Entry) {
 	if b.bar == nil {
 		return
 	}
 	b.chains++
-	b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
-	// Errors of drawing are ignored.
-	_ = b.bar.Add64(e.Read)
+	b.status.show(func(io.Writer) {
+		b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
+		_ = b.bar.Add64(e.Read)
+	})
 }
 
-// stop clears the bar; a second time it does nothing.
-func (b *bar) stop() {
+// stop clears the bar. Further calls do nothing.
+func (b *batchBar) stop() {
 	if b.bar != nil {
-		_ = b.bar.Finish()
+		b.status.show(func(io.Writer) { _ = b.bar.Finish() })
+		b.status.hide()
 		b.bar = nil
 	}
 }

@@ -10,21 +10,20 @@ import (
 	"golang.org/x/term"
 )
 
-// hangups returns the signals that load the configuration again, until the function is called. Signals that were not received yet
-// count as one.
+// hangups returns the signals that reload the configuration, and a function that stops them. Signals that were not received yet count
+// as one.
 func hangups() (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// terminalGone reports whether the terminal is gone that the command was started from. Then the signal means that, and no client is
-// left.
+// terminalGone reports whether the terminal that started the command is gone. A hangup signal then means that no client is left.
 func (s *streams) terminalGone() bool {
 	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))
 }
 
 // interruptSelf ends the command as a service manager does.
 func interruptSelf() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // a process may always signal itself
+	_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // a process may signal itself
 }

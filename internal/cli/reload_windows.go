@@ -2,7 +2,7 @@ package cli
 
 import "os"
 
-// hangups returns no signal: there is none on Windows. The configuration is loaded again when it changes.
+// hangups returns no signals: Windows has none for this. The configuration is reloaded when it changes.
 func hangups() (chan os.Signal, func()) { return nil, func() {} }
 
 func (*streams) terminalGone() bool { return false }

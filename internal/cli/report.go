@@ -11,22 +11,22 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// options are the options of an app, with those that all commands share.
+// options adds the options that all commands share.
 func (c *cli) options(o app.Options) *app.Options {
 	o.Reporter, o.Redactor, o.Config, o.Verbose, o.Version = reporter{c}, &c.redactor, c.configPath, c.verbose, version()
 	return &o
 }
 
-// open opens an app for a command, which closes it with closeInto.
+// open opens an app for a command, which must close it with closeInto.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	a, err := app.Open(ctx, c.options(o))
 	if err == nil {
-		c.starting = a.Starting
+		c.startingSources = a.Starting
 	}
 	return a, err
 }
 
-// closeInto closes an app, and adds what went wrong to the command's error.
+// closeInto closes an app and joins its error with the command's.
 func closeInto(a *app.App, err *error) { *err = errors.Join(*err, a.Close()) }
 
 // reporter implements app.Reporter.
@@ -40,13 +40,13 @@ func (r reporter) Warn(f *fault.Error) { r.warn(f) }
 
 // Faults implements app.Reporter.
 func (r reporter) Faults(file string, text []byte, faults []*fault.Error) {
-	r.showFaults(&source{name: file, text: text}, faults)
+	r.showFaults(&document{name: file, text: text}, faults)
 }
 
-// warn shows a warning: something odd that stops nothing.
+// warn shows a warning.
 func (s *streams) warn(f *fault.Error) {
 	text := f.Error()
-	if f.Code == fault.BadRequest { // which is the code of a note too
+	if f.Code == fault.BadRequest { // the code of warnings too
 		text = strings.TrimPrefix(text, string(f.Code)+" ")
 		text = strings.TrimPrefix(text, string(f.Code)+": ")
 	}
@@ -56,7 +56,7 @@ func (s *streams) warn(f *fault.Error) {
 	s.note("warning: %s", textfile.Printable(text))
 }
 
-// note writes a line for a person, or several.
+// note writes one or more lines for a person.
 func (s *streams) note(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {

@@ -20,10 +20,10 @@ func newResumeCommand(c *cli) *cobra.Command {
 	var assume []string
 	cmd := &cobra.Command{
 		Use:   "resume RUN [FILE]",
-		Short: "Go on with a run that failed; what it has done is not done again",
-		Long: "Go on with a run that failed, was interrupted or waits for approval. Calls that it made are taken from the journal. With\n" +
-			"FILE, a chain, each field of it takes the place of the run's; so does --input, and --set sets single values over it.",
-		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
+		Short: "Continue a run that failed; nothing that it did is done again",
+		Long: "Continue a run that failed, was interrupted or waits for approval. The calls that it made are taken from the journal. The\n" +
+			"fields of a chain in FILE replace those of the run; so does --input, and --set sets single values over it.",
+		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
 	f.add(cmd, c)
 	assumeFlag(cmd, &assume)
@@ -33,83 +33,86 @@ func newResumeCommand(c *cli) *cobra.Command {
 			return err
 		}
 		override.Operator = true
-		var fields []argument
+		var fields []jsonMember
 		if override.Input != nil {
-			fields = append(fields, argument{"input", override.Input})
-			override.Input = nil // it is a field as those of FILE, and set over nothing
+			fields = append(fields, jsonMember{"input", override.Input})
+			override.Input = nil // it replaces the whole input, like that of FILE
 		}
-		if fields, err = withAssumed(fields, assume); err != nil {
+		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override, f.out)
+			return c.continueRun(cmd.Context(), a, args, fields, override, f.out)
 		})
 	}
 	return cmd
 }
 
 func assumeFlag(cmd *cobra.Command, list *[]string) {
-	cmd.Flags().StringArrayVar(list, "assume", nil, "what holds of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
+	cmd.Flags().StringArrayVar(list, "assume", nil, "the outcome of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
 }
 
-// withAssumed adds the field assume to those of a request, if the flags say something.
-func withAssumed(fields []argument, list []string) ([]argument, error) {
+// addAssumed adds the field assume to a request if there are --assume flags.
+func addAssumed(fields []jsonMember, list []string) ([]jsonMember, error) {
 	if len(list) == 0 {
 		return fields, nil
 	}
-	said, err := assumed(list)
+	object, err := assumeField(list)
 	if err != nil {
 		return nil, err
 	}
-	return append(fields, argument{"assume", said}), nil
+	return append(fields, jsonMember{"assume", object}), nil
 }
 
-// assumed makes the field assume of what the flags say.
-func assumed(list []string) (json.RawMessage, error) {
-	var said []argument
+// assumeField returns the field assume that the --assume flags describe.
+func assumeField(list []string) (json.RawMessage, error) {
+	var outcomes []jsonMember
 	for _, text := range list {
 		place, what, ok := strings.Cut(text, "=")
 		if !ok || place == "" {
-			return nil, usage("--assume %s: write it as PLACE=applied, PLACE=not_sent, or PLACE= and the result as JSON", fault.Clip(text, 100))
+			return nil, usageErrorf("--assume %s: write it as PLACE=applied, PLACE=not_sent, or PLACE= and the result as JSON",
+				fault.Clip(text, 100))
 		}
 		value := jsonText(what)
 		if what != string(fault.Applied) && what != string(fault.NotSent) {
 			result, err := schema.Compact([]byte(what))
 			if err != nil {
-				return nil, usage("--assume %s: what holds is applied, not_sent, or the call's result as JSON", fault.Clip(text, 100))
+				return nil, usageErrorf("--assume %s: what holds is applied, not_sent, or the call's result as JSON", fault.Clip(text, 100))
 			}
-			value = appendObject([]argument{{"result", result}})
+			value = appendObject([]jsonMember{{"result", result}})
 		}
-		said = append(said, argument{place, value})
+		outcomes = append(outcomes, jsonMember{place, value})
 	}
-	return appendObject(said), nil
+	return appendObject(outcomes), nil
 }
 
-// goOn sends a run again, with the fields that were given, and those of a chain in a file. The answer goes to the file out; "": stdout.
-func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override, out string) error {
-	id, err := found(ctx, a, args[0])
+// continueRun sends a run again with more fields: those of the chain in a file, then fields. The answer goes to the file out, or to
+// stdout if out is "".
+func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields []jsonMember, override chain.Override, out string) error {
+	id, err := findRun(ctx, a, args[0])
 	if err != nil {
 		return err
 	}
-	request := []argument{{"resume", jsonText(id)}}
-	var e *chainfile.Entry // of FILE; nil: there is none
+	request := []jsonMember{{"resume", jsonText(id)}}
+	fromFlags := map[string]string{"/resume": "onecall"} // by JSON pointer
+	var e *chainfile.Entry                               // the chain in FILE; nil: none is given
 	if len(args) > 1 {
 		files, err := chainfile.Find(args[1:], c.chainFolders())
 		if err != nil {
-			return statusOfFiles(err)
+			return exitErrorOfFiles(err)
 		}
 		if e, err = files[0].Read(ctx, c.in, a.MaxRequestBytes); err != nil {
-			return statusOfFiles(err)
+			return exitErrorOfFiles(err)
 		}
 		if len(e.Faults) > 0 || !gjson.ValidBytes(e.Request) {
 			return c.refuseFile(ctx, a, e, override)
 		}
 		gjson.ParseBytes(e.Request).ForEach(func(key, value gjson.Result) bool {
-			request = append(request, argument{key.String(), json.RawMessage(value.Raw)})
+			request = append(request, jsonMember{key.String(), json.RawMessage(value.Raw)})
 			return true
 		})
 	}
-	for _, field := range fields { // over those of the file
+	for _, field := range fields { // fields replace those of the file
 		for i := range request {
 			if request[i].name == field.name {
 				request = append(request[:i], request[i+1:]...)
@@ -117,6 +120,7 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 			}
 		}
 		request = append(request, field)
+		fromFlags["/"+field.name] = "--" + field.name
 	}
 	to, err := c.newOutput(out)
 	if err != nil {
@@ -124,21 +128,23 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 	}
 	defer to.discard()
 	if e == nil {
-		return c.runOne(ctx, a, appendObject(request), override, to)
+		return c.runRequest(ctx, a, appendObject(request), override, to)
 	}
-	return c.answerOne(override, to, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
+	doc := documentOf(e)
+	doc.fromFlags = fromFlags
+	return c.answerOne(override, to, doc, func(caller *chain.Caller) *chain.Answer {
 		return answerOf(ctx, a, e, appendObject(request), caller)
 	})
 }
 
-// refuseFile answers what a file that holds no chain is answered.
+// refuseFile answers for a file that holds no chain.
 func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override) error {
 	out, err := c.newOutput("")
 	if err != nil {
 		return err
 	}
 	override.Check = true
-	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
 }
 
 func newUndoCommand(c *cli) *cobra.Command {
@@ -146,8 +152,8 @@ func newUndoCommand(c *cli) *cobra.Command {
 	var assume []string
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
-		Short: "Take back what a run has written, the last first",
-		Args:  cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
+		Short: "Undo what a run wrote, the last write first",
+		Args:  cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd, c.streams)
 	assumeFlag(cmd, &assume)
@@ -157,12 +163,12 @@ func newUndoCommand(c *cli) *cobra.Command {
 			return err
 		}
 		override.Operator = true
-		fields := []argument{{"undo", json.RawMessage("true")}}
-		if fields, err = withAssumed(fields, assume); err != nil {
+		fields := []jsonMember{{"undo", json.RawMessage("true")}}
+		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override, "")
+			return c.continueRun(cmd.Context(), a, args, fields, override, "")
 		})
 	}
 	return cmd

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,25 +20,25 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// answerFlags are the flags of every verb that answers with a chain's answer.
+// answerFlags are the flags of every command that runs something and writes its answer.
 type answerFlags struct {
 	lite   bool
 	budget int
 }
 
 func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "answer JSON in one line, and ask nothing, at a terminal too")
-	cmd.Flags().BoolVar(&f.lite, "lite", false, "the leanest answer: the result and nothing else")
-	cmd.Flags().IntVar(&f.budget, "budget", 0, "most `tokens` of the answer, 150 at least (default: none)")
-	cmd.Flags().BoolVar(&s.raw, "raw", false, "the result alone, a text as it is")
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "answer JSON on one line, and never ask, even at a terminal")
+	cmd.Flags().BoolVar(&f.lite, "lite", false, "the shortest answer: only the result")
+	cmd.Flags().IntVar(&f.budget, "budget", 0, "maximum `tokens` of the answer, at least 150 (default: no limit)")
+	cmd.Flags().BoolVar(&s.raw, "raw", false, "only the result; a string without quotes")
 	cmd.MarkFlagsMutuallyExclusive("json", "raw")
 }
 
-// override is what the flags set over the request.
+// override returns what the flags set over the request.
 func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	o := chain.Override{MaxTotalTokens: f.budget}
-	if cmd.Flags().Changed("budget") && f.budget < budget.LeastTokens {
-		return o, usage("--budget is %d: the least is %d", f.budget, budget.LeastTokens)
+	if cmd.Flags().Changed("budget") && f.budget < budget.MinTokens {
+		return o, usageErrorf("--budget is %d: the least is %d", f.budget, budget.MinTokens)
 	}
 	if cmd.Flags().Changed("lite") {
 		o.Lite = &f.lite
@@ -45,7 +46,7 @@ func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	return o, nil
 }
 
-// chainFlags are the flags of the verbs that run a chain: run and resume.
+// chainFlags are the flags of run and resume.
 type chainFlags struct {
 	answerFlags
 	input  string
@@ -58,12 +59,12 @@ type chainFlags struct {
 func (f *chainFlags) add(cmd *cobra.Command, c *cli) {
 	f.answerFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
-	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
-	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
+	flags.StringVar(&f.input, "input", "", "the chain's $input: a `JSON` object, or @FILE")
+	flags.StringArrayVar(&f.set, "set", nil, "set one value of the input, `key=value`: JSON if it parses, else text")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
-	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
-	flags.BoolVar(&c.explain, "explain", false, "show each step as it ends, and how its result begins, on stderr")
-	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
+	flags.StringVar(&f.trace, "trace", "", "what the answer says about each step: none, summary or full")
+	flags.BoolVar(&c.explain, "explain", false, "show each step when it ends, and how its result begins, on stderr")
+	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears when it is complete")
 }
 
 func (f *chainFlags) override(cmd *cobra.Command) (chain.Override, error) {
@@ -73,12 +74,12 @@ func (f *chainFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	}
 	o.DryRun, o.Trace = f.dryRun, f.trace
 	if traces := []string{"none", "summary", "full"}; cmd.Flags().Changed("trace") && !slices.Contains(traces, f.trace) {
-		return o, usage("--trace is %q: use %s", f.trace, strings.Join(traces, ", "))
+		return o, usageErrorf("--trace is %q: use %s", f.trace, strings.Join(traces, ", "))
 	}
 	for _, text := range f.set {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return o, usage("--set %s: write it as key=value", fault.Clip(text, 100))
+			return o, usageErrorf("--set %s: write it as key=value", fault.Clip(text, 100))
 		}
 		o.Set = append(o.Set, chain.Setting{Key: key, Value: value})
 	}
@@ -101,56 +102,58 @@ func newRunCommand(c *cli) *cobra.Command {
 		Use:   "run FILE|NAME|-...",
 		Short: "Run chains and write their answers",
 		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json, .jsonc or .yaml here or in the folder chains), or\n" +
-			"- for the standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of\n" +
-			"answer for each chain, in the order of the input. run NAME --help shows what a saved chain takes.",
-		Args:              needs("a chain: a file, the name of a saved one, or - for the standard input"),
+			"- for the standard input. Several files, or a .jsonl file with one chain per line, are a batch: the answer is one\n" +
+			"line for each chain, in the order of the input. run NAME --help shows the params of a saved chain.",
+		Args:              requireArg("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
 		ValidArgsFunction: c.completeChains,
 	}
-	c.helpOfChains(cmd)
+	c.setChainHelp(cmd)
 	f.chainFlags.add(cmd, c)
 	flags := cmd.Flags()
 	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once (default: one for each processor)")
-	flags.Lookup("jobs").DefValue = "0" // the same help on each machine
-	flags.BoolVar(&f.watch, "watch", false, "run again when the chain's file, its input or a saved chain is saved; only what reads, or --dry-run")
+	flags.Lookup("jobs").DefValue = "0" // the same help on every machine
+	flags.BoolVar(&f.watch, "watch", false,
+		"run again when the chain's file, its input or a saved chain changes; only for chains that read, or with --dry-run")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
-	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
+	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
-		panic(err) // the flag is there
+		panic(err) // the flag exists
 	}
 	return cmd
 }
 
 func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	if f.jobs < 1 {
-		return chain.Override{}, usage("--jobs is %d: the least is 1", f.jobs)
+		return chain.Override{}, usageErrorf("--jobs is %d: the least is 1", f.jobs)
 	}
 	return f.chainFlags.override(cmd)
 }
 
-// jsonObject reads the value of a flag that is a JSON object, or @ and the path of a file that holds one.
+// jsonObject reads a flag's value: a JSON object, or @ and the path of a file that holds one.
 func jsonObject(flag, value string) ([]byte, error) {
 	text := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
 		file, err := textfile.Open(path)
 		if err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
+			return nil, opErrorf("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
 		defer file.Close()
 		if text, err = textfile.ReadAll(file, chain.DefaultMaxRequestBytes); err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
+			return nil, opErrorf("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
 		text = textfile.WithoutMark(text)
 	}
 	if len(text) > chain.DefaultMaxRequestBytes {
-		return nil, usage("%s: more than %d bytes", flag, chain.DefaultMaxRequestBytes)
+		return nil, usageErrorf("%s: more than %d bytes", flag, chain.DefaultMaxRequestBytes)
 	}
 	compact, err := jsontext.AppendFormat(nil, text, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return nil, usage("%s is not JSON: %s. In a shell, in single quotes: %s '{\"name\": \"value\"}'", flag, strings.TrimPrefix(err.Error(), "jsontext: "), flag)
+		return nil, usageErrorf("%s is not JSON: %s. In a shell, in single quotes: %s '{\"name\": \"value\"}'",
+			flag, strings.TrimPrefix(err.Error(), "jsontext: "), flag)
 	}
 	if compact[0] != '{' {
-		return nil, usage("%s must be a JSON object, not %s", flag, fault.Clip(string(compact), 60))
+		return nil, usageErrorf("%s must be a JSON object, not %s", flag, fault.Clip(string(compact), 60))
 	}
 	return compact, nil
 }
@@ -162,14 +165,14 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	}
 	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
 	if f.watch {
 		return c.watch(cmd, f, files)
 	}
 	batch := len(files) > 1 || files[0].Lines
-	if c.explain && batch { // whose chains end side by side
-		return usage("--explain goes with one chain: of a batch --trace summary has the steps in the answers")
+	if c.explain && batch { // the chains of a batch run side by side
+		return usageErrorf("--explain goes with one chain: for a batch, --trace summary puts the steps in the answers")
 	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
@@ -187,7 +190,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	return c.runBatch(cmd.Context(), a, files, f.jobs, override, out)
 }
 
-// runFile runs the chain of a file. The answer goes to the file path; "": stdout.
+// runFile runs the chain in a file. The answer goes to the file path, or to stdout if path is "".
 func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, override chain.Override, path string) error {
 	out, err := c.newOutput(path)
 	if err != nil {
@@ -196,15 +199,15 @@ func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, ove
 	defer out.discard()
 	e, err := file.Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
-	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
-		caller.Chain = c.savedAs(file)
+	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer {
+		caller.Chain = c.savedFunction(file)
 		return answerEntry(ctx, a, e, caller)
 	})
 }
 
-// answerEntry answers a chain. What is wrong with it stands where it is in the file.
+// answerEntry runs the chain of an entry. Faults get their positions in the file.
 func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *chain.Caller) *chain.Answer {
 	if len(e.Faults) > 0 {
 		return a.Engine.Refuse(ctx, e.Faults, caller)
@@ -213,14 +216,14 @@ func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *ch
 	return answerOf(ctx, a, e, e.Request, caller)
 }
 
-// answerOf answers a request that was made of an entry. What is wrong with it stands where it is in the file.
+// answerOf runs a request that was made from an entry. Faults get their positions in the file.
 func answerOf(ctx context.Context, a *app.App, e *chainfile.Entry, request []byte, caller *chain.Caller) *chain.Answer {
 	answer := a.Run(ctx, request, caller)
-	other := !bytes.Equal(request, e.Request)
+	changed := !bytes.Equal(request, e.Request)
 	for _, f := range answer.Faults {
-		if other { // with lines of its own
+		if changed { // its lines are not those of the file
 			f.Line, f.Column = 0, 0
-		} else if e.Line > 0 && f.Line >= e.Line { // what is shown counts from the chain's own first line
+		} else if e.Line > 0 && f.Line >= e.Line { // positions are relative to the chain's first line
 			f.Line -= e.Line - 1
 		}
 	}
@@ -231,41 +234,44 @@ func answerOf(ctx context.Context, a *app.App, e *chainfile.Entry, request []byt
 	return answer
 }
 
-// runOne runs one request, with a line of progress, and writes its answer.
-func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override chain.Override, out *output) error {
-	return c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
+// runRequest runs one request, with a line of progress, and writes its answer.
+func (c *cli) runRequest(ctx context.Context, a *app.App, request []byte, override chain.Override, out *output) error {
+	return c.answerOne(override, out, &document{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
+		return a.Run(ctx, request, caller)
+	})
 }
 
-// answerOne makes one answer, with a line of progress, and writes it: as JSON, or for a person at a terminal. src is the file of the
+// answerOne makes one answer, with a line of progress, and writes it: as JSON, or for a person at a terminal. doc is the text of the
 // chain.
-func (c *cli) answerOne(override chain.Override, out *output, src *source, answered func(*chain.Caller) *chain.Answer) error {
-	forPerson := (out.person || out.raw) && !override.DryRun
+func (c *cli) answerOne(override chain.Override, out *output, doc *document, makeAnswer func(*chain.Caller) *chain.Answer) error {
+	forPerson := (out.forPerson || out.raw) && !override.DryRun
 	lite := forPerson && (override.Trace == "" || override.Trace == "none")
 	if forPerson {
 		override.Lite = &lite
 	}
+	doc.fromFlags = flagsIn(doc.fromFlags, &override)
 	p := c.startProgress()
-	caller := &chain.Caller{Override: override, Log: c.logged(), Approve: c.approver(p)}
+	caller := &chain.Caller{Override: override, Log: c.logFunc(), Approve: c.approver(p)}
 	switch {
 	case c.explain:
-		caller.Progress = c.explained(p)
-	case p.out != nil:
+		caller.Progress = c.stepReporter(p)
+	case p.status != nil:
 		caller.Progress = p.report
 	}
-	answer := answered(caller)
+	answer := makeAnswer(caller)
 	p.stop()
 	c.showWarnings("", answer)
-	show := func() error { return out.answer(answer.JSON) }
+	show := func() error { return out.writeAnswer(answer.JSON) }
 	switch {
-	case out.person && answer.Plan != nil:
+	case out.forPerson && answer.Plan != nil:
 		show = func() error {
-			out.drawn(drawPlan(answer.Plan, c.outWidth()))
+			out.writeLines(drawPlan(answer.Plan, c.outWidth()))
 			return nil
 		}
 	case out.raw && answer.OK && forPerson:
-		show = func() error { return out.text(answer.JSON) }
-	case out.person && forPerson:
-		show = func() error { return c.showAnswer(out, src, answer, lite) }
+		show = func() error { return out.writeResult(answer.JSON) }
+	case out.forPerson && forPerson:
+		show = func() error { return c.showAnswer(out, doc, answer, lite) }
 	}
 	if err := show(); err != nil {
 		return err
@@ -274,44 +280,58 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 		return err
 	}
 	switch {
-	case out.cut > 0:
-		c.noteCut(out.cut)
+	case out.fullSize > 0:
+		c.noteCut(out.fullSize)
 	case out.path != "" && c.errTerminal && !c.asJSON && !answer.OK:
-		c.showFailure(src, answer, gjson.ParseBytes(answer.JSON))
+		c.showFailure(doc, answer, gjson.ParseBytes(answer.JSON))
 	}
-	return statusOf(answer)
+	return exitErrorOf(answer)
+}
+
+// flagsIn returns flags, by JSON pointer, and those that set the input in o.
+func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, flags)
+	gjson.ParseBytes(o.Input).ForEach(func(key, _ gjson.Result) bool {
+		all[fault.Key("/input", key.String())] = "--input"
+		return true
+	})
+	for _, setting := range o.Set {
+		all[fault.Key("/input", setting.Key)] = "--set " + setting.Key
+	}
+	return all
 }
 
 // runBatch runs many chains and writes a line for each.
 func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
-			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Override: override, Log: c.logged()})
+			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Override: override, Log: c.logFunc()})
 		}}
-	bar := c.newBar(files)
+	bar := c.newBatchBar(files)
 	defer bar.stop()
 	first := error(nil)
-	answered := 0
+	answers := 0
 	err := b.Each(ctx, func(e *chainfile.Entry) error {
-		answered++
+		answers++
 		bar.add(e)
 		c.showWarnings(e.Label(), e.Answer)
 		if first == nil {
-			first = statusOf(e.Answer)
+			first = exitErrorOf(e.Answer)
 		}
-		return out.line(e.Answer.JSON)
+		return out.writeLine(e.Answer.JSON)
 	}, out.flush)
 	bar.stop()
 	if ctx.Err() != nil {
 		if out.path != "" {
 			c.note("interrupted: %s%s holds the answers so far", out.path, partialSuffix)
 		} else {
-			c.note("interrupted: %d chains were answered", answered)
+			c.note("interrupted: %d chains were answered", answers)
 		}
 		return out.commitPartial()
 	}
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
 	if err := out.commit(); err != nil {
 		return err
@@ -319,8 +339,8 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, 
 	return first
 }
 
-// logged returns what shows the logs of functions; nil without --verbose.
-func (c *cli) logged() func(chain.LogMessage) {
+// logFunc returns a function that shows what functions log; nil without --verbose.
+func (c *cli) logFunc() func(chain.LogMessage) {
 	if !c.verbose {
 		return nil
 	}

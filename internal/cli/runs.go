@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// withJournal opens what the configuration says, with a journal; a verb that runs nothing starts no source.
+// withJournal opens the app and calls do. It fails if there is no journal.
 func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
 	return c.withApp(ctx, o, func(a *app.App) error {
 		if a.Journal == nil {
@@ -29,9 +29,9 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 	})
 }
 
-var errNoJournal = unable("nothing is remembered: the configuration says journal: {store: off}")
+var errNoJournal = opErrorf("nothing is remembered: the configuration says journal: {store: off}")
 
-// withApp opens what the configuration says. A journal that cannot be read is unavailable.
+// withApp opens the app and calls do. If the journal cannot be read, it reports that and the exit status is that of unavailable.
 func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
@@ -41,25 +41,25 @@ func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) erro
 	err = do(a)
 	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
 		c.note("onecall: %s", f.Message)
-		return answered(f.Code.Exit())
+		return exitError(f.Code.Exit())
 	}
 	return err
 }
 
-// found is the id of a run that is named by it, or by how it begins.
-func found(ctx context.Context, a *app.App, begins string) (string, error) {
+// findRun returns the id of the run that begins with a prefix.
+func findRun(ctx context.Context, a *app.App, begins string) (string, error) {
 	id, err := history.Find(ctx, a.Journal, begins)
 	if errors.Is(err, journal.ErrNotFound) {
-		return "", noRun(begins)
+		return "", noRunError(begins)
 	}
 	return id, err
 }
 
-func noRun(name string) error {
-	return unable("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(name, 60))
+func noRunError(name string) error {
+	return opErrorf("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(name, 60))
 }
 
-// filterFlags say which runs are meant.
+// filterFlags select runs.
 type filterFlags struct {
 	status, function, chain, caller string
 	since                           time.Duration
@@ -69,7 +69,7 @@ type filterFlags struct {
 func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 	filter := &journal.Filter{Status: journal.Status(f.status), Function: f.function, Chain: f.chain}
 	if cmd.Flags().Changed("caller") {
-		caller := strings.TrimPrefix(f.caller, "-") // as stats shows the one without a name
+		caller := strings.TrimPrefix(f.caller, "-") // stats shows the unnamed caller as -
 		filter.Caller = &caller
 	}
 	if f.since > 0 {
@@ -87,20 +87,20 @@ func newRunsCommand(c *cli) *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.status, "status", "", "only those that are running, interrupted, ok, failed, waiting or undone")
-	flags.StringVar(&f.function, "function", "", "only those that call a function")
-	flags.StringVar(&f.chain, "chain", "", "only those of a chain with this name")
-	flags.StringVar(&f.caller, "caller", "", "only those of a caller")
-	flags.DurationVar(&f.since, "since", 0, "only those that began within this time, such as 2h")
-	flags.IntVar(&limit, "limit", 50, "how many at most")
+	flags.StringVar(&f.status, "status", "", "only runs with this status: running, interrupted, ok, failed, waiting or undone")
+	flags.StringVar(&f.function, "function", "", "only runs that call this function")
+	flags.StringVar(&f.chain, "chain", "", "only runs of the chain with this name")
+	flags.StringVar(&f.caller, "caller", "", "only runs of this caller")
+	flags.DurationVar(&f.since, "since", 0, "only runs that began within this time, such as 2h")
+	flags.IntVar(&limit, "limit", 50, "maximum number of runs")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
-	flags.BoolVar(&follow, "follow", false, "go on with what comes: of a run until it has ended, of all until it is interrupted")
+	flags.BoolVar(&follow, "follow", false, "keep showing new events: of one run until it ends, of all until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if known := []journal.Status{journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
-			return usage("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
+		if f.status != "" && !slices.Contains(runStatuses, journal.Status(f.status)) {
+			return usageErrorf("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
 		}
 		if limit < 1 {
-			return usage("--limit is %d: the least is 1", limit)
+			return usageErrorf("--limit is %d: the least is 1", limit)
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 			if len(args) == 1 {
@@ -124,10 +124,14 @@ func newRunsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-const runHead = "RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN"
+var runStatuses = []journal.Status{
+	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone,
+}
+
+const runHeader = "RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN"
 
 func (c *cli) writeRuns(runs []history.Run) error {
-	return c.table(runHead, len(runs), func(i int) string { return runRow(&runs[i]) })
+	return c.table(runHeader, len(runs), func(i int) string { return runRow(&runs[i]) })
 }
 
 func runRow(r *history.Run) string {
@@ -135,10 +139,11 @@ func runRow(r *history.Run) string {
 	if name == "" {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code), r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
+	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code),
+		r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
 }
 
-// table writes rows under a head.
+// table writes rows under a header.
 func (c *cli) table(head string, rows int, row func(i int) string) error {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -153,5 +158,17 @@ func (c *cli) table(head string, rows int, row func(i int) string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return c.writeText(b.Bytes())
+	return c.writeRows(b.Bytes())
+}
+
+// writeRows writes the rows of a table. At a terminal they are cut to its width.
+func (s *streams) writeRows(text []byte) error {
+	if !s.outTerminal {
+		return s.writeText(text)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		b.WriteString(truncate(strings.TrimRight(line, " \n"), s.outWidth()) + "\n")
+	}
+	return s.writeText([]byte(b.String()))
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// chainList is what list --json answers.
+// chainList is the answer of list --json.
 type chainList struct {
 	Chains []savedChain `json:"chains"`
 	Broken []string     `json:"broken,omitempty"`
@@ -47,8 +47,8 @@ func newListCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the saved chains",
-		Long: "List the chains in the folder chains beside the configuration (in the working directory, if there is none): what\n" +
-			"each takes, and the strongest effect of its steps. It waits until each source has started, or has failed to.",
+		Long: "List the chains in the folder chains beside the configuration (in the working directory, if there is none), with their\n" +
+			"params and the strongest effect of their steps. It waits until each source has started or failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			a, err := c.open(cmd.Context(), app.Options{})
@@ -56,13 +56,13 @@ func newListCommand(c *cli) *cobra.Command {
 				return err
 			}
 			defer closeInto(a, &err)
-			waiting := c.startProgress()
+			line := c.startProgress()
 			list := listChains(cmd.Context(), a)
-			waiting.stop()
+			line.stop()
 			if asJSON {
 				return c.writeValue(list)
 			}
-			for _, f := range a.OddChains() {
+			for _, f := range a.SuspectChains() {
 				c.warn(f)
 			}
 			return c.writeChains(list)
@@ -80,7 +80,8 @@ func listChains(ctx context.Context, a *app.App) *chainList {
 			continue
 		}
 		list.Chains = append(list.Chains, savedChain{Name: strings.TrimPrefix(spec.Name, steps.ChainSource+"."), Function: spec.Name,
-			File: a.ChainFile(spec.Name), Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(), Signature: entry.Signature(), Description: spec.Description})
+			File: a.ChainFile(spec.Name), Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
+			Signature: entry.Signature(), Description: spec.Description})
 	}
 	for _, f := range a.BrokenChains() {
 		list.Broken = append(list.Broken, f.Message)
@@ -96,16 +97,16 @@ func (s *streams) writeChains(list *chainList) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tEFFECT\tCALL")
-	for _, one := range list.Chains {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", textfile.Printable(one.Name), one.Effect, textfile.Printable(one.Signature))
-		if one.Description != "" {
-			fmt.Fprintf(table, "\t\t%s\n", textfile.Printable(one.Description))
+	for _, saved := range list.Chains {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", textfile.Printable(saved.Name), saved.Effect, textfile.Printable(saved.Signature))
+		if saved.Description != "" {
+			fmt.Fprintf(table, "\t\t%s\n", textfile.Printable(saved.Description))
 		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	return s.writeText(b.Bytes())
+	return s.writeRows(b.Bytes())
 }
 
 //go:embed new.chain.jsonc
@@ -114,11 +115,12 @@ var newChain []byte
 func newNewCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new NAME",
-		Short: "Write a saved chain to begin with",
-		Long:  "Write an example of a saved chain, which runs as it is, into the folder chains beside the configuration (in the\nworking directory, if there is none). A file that is there stays as it is.",
+		Short: "Write a saved chain to start from",
+		Long: "Write an example of a saved chain, ready to run, to the folder chains beside the configuration (in the working\n" +
+			"directory, if there is none). No file is overwritten.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("new needs one name for the chain")
+				return usageErrorf("new needs one name for the chain")
 			}
 			return nil
 		},
@@ -129,7 +131,7 @@ func newNewCommand(c *cli) *cobra.Command {
 func (c *cli) writeNew(name string) error {
 	configPath, f := config.Find(c.configPath)
 	if f != nil {
-		return met{f}
+		return opError{f}
 	}
 	path, err := createChain(app.ChainsFolder(configPath), name, ".chain.jsonc", newChain)
 	if err != nil {
@@ -141,13 +143,13 @@ func (c *cli) writeNew(name string) error {
 // createChain writes the file of a new saved chain.
 func createChain(folder, name, suffix string, text []byte) (path string, err error) {
 	if f := chainfile.CheckName(name); f != nil {
-		return "", met{f}
+		return "", opError{f}
 	}
-	if there := chainfile.InFolder(folder, name); there != "" {
-		return "", unable("%s is there already: choose another name, or remove it", textfile.Printable(there))
+	if existing := chainfile.InFolder(folder, name); existing != "" {
+		return "", opErrorf("%s already exists: choose another name, or remove it", textfile.Printable(existing))
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", unable("%s cannot be made: %v", folder, textfile.Cause(err))
+		return "", opErrorf("%s cannot be made: %v", folder, textfile.Cause(err))
 	}
 	path = filepath.Join(folder, name+suffix)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -156,7 +158,7 @@ func createChain(folder, name, suffix string, text []byte) (path string, err err
 		err = errors.Join(err, file.Close())
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", unable("%s is there already: choose another name, or remove it", textfile.Printable(path))
+		return "", opErrorf("%s already exists: choose another name, or remove it", textfile.Printable(path))
 	}
 	if err != nil {
 		return "", app.Failure{Err: fmt.Errorf("%s cannot be written: %w", path, textfile.Cause(err))}
@@ -164,27 +166,27 @@ func createChain(folder, name, suffix string, text []byte) (path string, err err
 	return path, nil
 }
 
-// helpOfChains makes the help of a command that is given a saved chain that of the chain.
-func (c *cli) helpOfChains(cmd *cobra.Command) {
+// setChainHelp makes a command's help show the saved chain that its arguments name.
+func (c *cli) setChainHelp(cmd *cobra.Command) {
 	standard := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd.Flags().NArg() > 0 {
-			c.unhelped = c.describeChain(cmd.Context(), cmd.Flags().Arg(0))
+			c.helpError = c.showChain(cmd.Context(), cmd.Flags().Arg(0))
 			return
 		}
 		standard(cmd, args)
 	})
 }
 
-// describeChain shows what a saved chain takes.
-func (c *cli) describeChain(ctx context.Context, name string) (err error) {
+// showChain shows the params of a saved chain.
+func (c *cli) showChain(ctx context.Context, name string) (err error) {
 	files, err := chainfile.Find([]string{name}, c.chainFolders())
 	if err != nil {
-		return statusOfFiles(err)
+		return exitErrorOfFiles(err)
 	}
 	file := files[0]
 	if file.Path == "" || file.Lines {
-		return unable("%s is no saved chain, and has no help", name)
+		return opErrorf("%s is not a saved chain, and has no help", name)
 	}
 	a, err := c.open(ctx, app.Options{NoSources: true})
 	if err != nil {
@@ -195,12 +197,12 @@ func (c *cli) describeChain(ctx context.Context, name string) (err error) {
 	fn, faults := a.ReadChain(chainfile.Saved{Name: short, Path: file.Path})
 	if len(faults) > 0 {
 		text, _ := textfile.Read(file.Path, a.MaxRequestBytes)
-		c.showFaults(&source{name: file.Path, text: text}, faults)
-		return answered(fault.Compile.Exit())
+		c.showFaults(&document{name: file.Path, text: text}, faults)
+		return exitError(fault.Compile.Exit())
 	}
 	registry, err := steps.NewRegistry([]steps.Function{*fn}, nil)
 	if err != nil {
-		return met{err}
+		return opError{err}
 	}
 	var b bytes.Buffer
 	for _, entry := range registry.All() {
@@ -214,27 +216,27 @@ func (c *cli) describeChain(ctx context.Context, name string) (err error) {
 	return c.writeText(b.Bytes())
 }
 
-// completeChains completes the names of saved chains, beside files.
-func (c *cli) completeChains(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(given) > 0 {
+// completeChains completes the names of saved chains; the shell completes files.
+func (c *cli) completeChains(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var names []string
 	for _, folder := range c.chainFolders() {
 		list, _ := chainfile.List(cmp.Or(folder, "."))
 		for _, file := range list {
-			names = append(names, completion(file.Name, descriptionOf(file.Path, "description")))
+			names = append(names, completion(file.Name, descriptionOf(file.Path)))
 		}
 	}
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// completeParams completes the params of the saved chain that a command line names.
-func (c *cli) completeParams(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(given) == 0 {
+// completeParams completes the params of the saved chain in a command line.
+func (c *cli) completeParams(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	files, err := chainfile.Find(given[:1], c.chainFolders())
+	files, err := chainfile.Find(args[:1], c.chainFolders())
 	if err != nil || files[0].Path == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -249,16 +251,16 @@ func (c *cli) completeParams(_ *cobra.Command, given []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// descriptionOf is a text in the file of a saved chain.
-func descriptionOf(path, field string) string {
+// descriptionOf returns the description in a saved chain's file.
+func descriptionOf(path string) string {
 	text, faults := chainfile.ReadSaved(path, chain.DefaultMaxRequestBytes)
 	if len(faults) > 0 || !gjson.ValidBytes(text.JSON) {
 		return ""
 	}
-	return gjson.GetBytes(text.JSON, field).Str
+	return gjson.GetBytes(text.JSON, "description").Str
 }
 
-// completion is a word that a shell completes, with a line on it.
+// completion returns a word for a shell to complete, with a description.
 func completion(word, line string) string {
 	if line = textfile.Printable(fault.ClipRunes(line, 100)); line == "" {
 		return word
@@ -266,8 +268,8 @@ func completion(word, line string) string {
 	return word + "\t" + line
 }
 
-// savedAs is the function that a file of the folder chains is; "": it is none.
-func (c *cli) savedAs(file *chainfile.File) string {
+// savedFunction returns the function that a file in a folder of saved chains defines; "" for other files.
+func (c *cli) savedFunction(file *chainfile.File) string {
 	name := chainfile.NameOf(file.Path)
 	if name == "" || !slices.Contains(c.chainFolders()[1:], filepath.Dir(file.Path)) {
 		return ""
@@ -275,10 +277,10 @@ func (c *cli) savedAs(file *chainfile.File) string {
 	return steps.ChainSource + "." + name
 }
 
-// chainFolders are where saved chains are looked for.
+// chainFolders returns the folders where saved chains are looked for.
 func (c *cli) chainFolders() []string {
 	folders := []string{"", app.ChainsFolder("")}
-	path, _ := config.Find(c.configPath) // what is wrong with it is told where it is loaded
+	path, _ := config.Find(c.configPath) // loading reports its faults
 	if beside := app.ChainsFolder(path); beside != folders[1] {
 		folders = append(folders, beside)
 	}
@@ -290,12 +292,12 @@ func newSaveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save RUN NAME",
 		Short: "Save the chain of a run under a name",
-		Long: "Write the chain of a run into the folder chains beside the configuration (in the working directory, if there is none).\n" +
-			"--param makes a param of a literal among the arguments of a step, with the literal as its default: 0.query=words\n" +
-			"of the argument query of step 0, make.labels.0=label of the first label of the step with the id make.",
+		Long: "Write the chain of a run to the folder chains beside the configuration (in the working directory, if there is none).\n" +
+			"--param turns a literal among the arguments of a step into a param, with the literal as its default: 0.query=words is\n" +
+			"the argument query of step 0, make.labels.0=label is the first label of the step with the id make.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage("save needs the id of a run, which onecall runs lists, and a name for the chain")
+				return usageErrorf("save needs the id of a run, which onecall runs lists, and a name for the chain")
 			}
 			return nil
 		},
@@ -309,7 +311,7 @@ func newSaveCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&params, "param", nil, "make a param of a literal, `STEP.PATH=NAME`")
+	cmd.Flags().StringArrayVar(&params, "param", nil, "turn a literal into a param, `STEP.PATH=NAME`")
 	return cmd
 }
 
@@ -318,36 +320,36 @@ func paramsOf(texts []string) ([]chain.Param, error) {
 	for i, text := range texts {
 		at := strings.LastIndexByte(text, '=')
 		if at < 1 {
-			return nil, usage("--param %s: write it as STEP.PATH=NAME", fault.Clip(text, 100))
+			return nil, usageErrorf("--param %s: write it as STEP.PATH=NAME", fault.Clip(text, 100))
 		}
-		list[i] = chain.Param{Place: text[:at], Name: text[at+1:]}
+		list[i] = chain.Param{Path: text[:at], Name: text[at+1:]}
 	}
 	return list, nil
 }
 
-// saveRun writes the chain of a run into a file.
+// saveRun writes the chain of a run to a file.
 func (c *cli) saveRun(ctx context.Context, a *app.App, run, name string, params []chain.Param) error {
-	id, err := found(ctx, a, run)
+	id, err := findRun(ctx, a, run)
 	if err != nil {
 		return err
 	}
 	past, err := a.Journal.Read(ctx, id, nil)
 	if err != nil {
-		return met{err}
+		return opError{err}
 	}
 	if len(past.Chain) == 0 {
-		return unable("the chain of run %s is not kept", id)
+		return opErrorf("the chain of run %s is not kept", id)
 	}
 	text, faults := chain.SaveAs(past.Chain, params)
 	for _, f := range faults {
 		c.note("%s", textfile.Printable(f.Message))
 	}
 	if len(faults) > 0 {
-		return answered(faults[0].Code.Exit())
+		return exitError(faults[0].Code.Exit())
 	}
 	configPath, f := config.Find(c.configPath)
 	if f != nil {
-		return met{f}
+		return opError{f}
 	}
 	path, err := createChain(app.ChainsFolder(configPath), name, chainfile.Suffixes[0], text)
 	if err != nil {

@@ -20,7 +20,7 @@ func newSchemaCommand(c *cli) *cobra.Command {
 		Use:       "schema chain|answer|config",
 		Short:     "Print a JSON Schema: of a chain, an answer or the configuration",
 		ValidArgs: []string{"chain", "answer", "config"},
-		Args:      cobra.MatchAll(needs("one of chain, answer, config"), cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		Args:      cobra.MatchAll(requireArg("one of chain, answer, config"), cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, schemas[args[0]]()); err != nil {

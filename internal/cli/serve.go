@@ -39,56 +39,59 @@ func newServeCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the functions to MCP clients",
-		Long: "Be an MCP server: for one client over stdin and stdout, or with --http for any number of clients. Those on other machines\n" +
-			"need tokens (access in the configuration; onecall auth token makes one). The configuration is loaded again when it\n" +
-			"changes, and at SIGHUP. It ends with its client, or at an interrupt; calls that run then have ten seconds to end.\n" +
-			"Warnings and logs go to stderr.",
+		Long: "Be an MCP server: for one client over stdin and stdout, or with --http for any number of clients. Clients on other machines\n" +
+			"need tokens (access in the configuration; onecall auth token makes one). The configuration is reloaded when it changes,\n" +
+			"and at SIGHUP. The server ends with its client, or at an interrupt; running calls then have ten seconds to end. Warnings\n" +
+			"and logs go to stderr.",
 		Args:        cobra.NoArgs,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
 		Annotations: map[string]string{isService: "yes"},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.http, "http", "", "serve Streamable HTTP on this `address`, such as :8080, which is 127.0.0.1:8080; any other machine's clients need tokens")
-	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on an `address` of their own, such as :9090, which is 127.0.0.1:9090")
+	flags.StringVar(&f.http, "http", "",
+		"serve Streamable HTTP on this `address`; :8080 is 127.0.0.1:8080. Clients on other machines need tokens")
+	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on a separate `address`; :9090 is 127.0.0.1:9090")
 	flags.StringVar(&f.surface, "surface", "", "the tools that clients see: chain, dispatch, flat or hybrid (default: the configuration's)")
 	flags.StringVar(&f.logLevel, "log-level", "", "what is logged: debug, info, warn or error (default: warn; with --http info)")
-	flags.StringVar(&f.logFormat, "log-format", "text", "how logs are written: text, or json, a line for each")
-	flags.StringVar(&f.replica, "replica", "", "with --http: the `name` by which the ids of sessions begin, for a balancer in front of several servers (default: the host's)")
-	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client has a session, also those that could")
-	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "over stdio: ping the client so often; when it leaves three unanswered, it is gone (default: never)")
+	flags.StringVar(&f.logFormat, "log-format", "text", "format of logs: text, or json with one record per line")
+	flags.StringVar(&f.replica, "replica", "",
+		"with --http: the `name` that session ids start with, for a load balancer (default: the host's name)")
+	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client gets a session")
+	flags.DurationVar(&f.keepAlive, "keep-alive", 0,
+		"over stdio: the time between pings; after three without an answer the client is gone (default: no pings)")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
-	flags.StringVar(&f.replay, "replay", "", "answer calls from a recording, and call nothing: a `file`")
+	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
 	return cmd
 }
 
-// check checks the flags by themselves.
+// check checks the flags.
 func (f *serveFlags) check(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
+	isSet := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
-	if given("surface") && err != nil {
-		return usage("--surface: %v", fault.Message(err))
+	if isSet("surface") && err != nil {
+		return usageErrorf("--surface: %v", fault.Message(err))
 	}
-	if given("surface") {
+	if isSet("surface") {
 		f.surface = surface.String()
 	}
 	switch {
-	case given("http") && f.http == "", given("metrics") && f.metrics == "":
-		return usage("--http and --metrics are addresses: write one such as 127.0.0.1:8080 or :8080")
-	case given("log-level") && !isWord(f.logLevel, "debug info warn error"):
-		return usage("--log-level is %q: use debug, info, warn or error", f.logLevel)
-	case !isWord(f.logFormat, "text json"):
-		return usage("--log-format is %q: use text or json", f.logFormat)
-	case given("replica") && !given("http"):
-		return usage("--replica goes with --http: over stdio there is one client")
-	case given("replica") && (f.replica == "" || transport.ReplicaName(f.replica) != f.replica):
-		return usage("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
-	case f.stateless && !given("http"):
-		return usage("--stateless goes with --http: over stdio there is one client, and its session")
+	case isSet("http") && f.http == "", isSet("metrics") && f.metrics == "":
+		return usageErrorf("--http and --metrics are addresses: write one such as 127.0.0.1:8080 or :8080")
+	case isSet("log-level") && !isOneOf(f.logLevel, "debug info warn error"):
+		return usageErrorf("--log-level is %q: use debug, info, warn or error", f.logLevel)
+	case !isOneOf(f.logFormat, "text json"):
+		return usageErrorf("--log-format is %q: use text or json", f.logFormat)
+	case isSet("replica") && !isSet("http"):
+		return usageErrorf("--replica goes with --http: over stdio there is one client")
+	case isSet("replica") && (f.replica == "" || transport.ReplicaName(f.replica) != f.replica):
+		return usageErrorf("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
+	case f.stateless && !isSet("http"):
+		return usageErrorf("--stateless goes with --http: over stdio there is one client, and its session")
 	case f.keepAlive < 0:
-		return usage("--keep-alive is %v: it cannot be below zero", f.keepAlive)
-	case f.keepAlive > 0 && given("http"):
-		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
-			"that was not used for %v", transport.DefaultSessionTimeout)
+		return usageErrorf("--keep-alive is %v: it cannot be below zero", f.keepAlive)
+	case f.keepAlive > 0 && isSet("http"):
+		return usageErrorf("--keep-alive goes with stdio: over HTTP a client may have no open stream for a ping; "+
+			"there a session ends when it is not used for %v", transport.DefaultSessionTimeout)
 	}
 	if f.replica == "" {
 		f.replica = replicaOfHost()
@@ -96,9 +99,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// replicaOfHost is the host's name as that of a replica.
+// replicaOfHost returns the host's name as the name of a replica.
 func replicaOfHost() string {
-	name, _ := os.Hostname() // "" if it is not known
+	name, _ := os.Hostname() // "" if unknown
 	return cmp.Or(transport.ReplicaName(name), "onecall")
 }
 
@@ -109,17 +112,17 @@ func (f *serveFlags) level() slog.Level {
 		level = slog.LevelInfo
 	}
 	if f.logLevel != "" {
-		_ = level.UnmarshalText([]byte(f.logLevel)) // it is one of the words
+		_ = level.UnmarshalText([]byte(f.logLevel)) // check has checked the word
 	}
 	return level
 }
 
-// serve is the verb. Wrong flags are reported before anything is opened.
+// serve runs the command. Wrong flags are reported before anything is opened.
 func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	hangups, unhang := hangups() // before all else: one that comes while the server starts, or ends, does not end it
+	hangups, unhang := hangups() // first, so that a hangup during start or end does not end the server
 	defer unhang()
 	lines := logline.NewQueue(c.err)
 	defer lines.Close()
@@ -135,21 +138,21 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	err := app.Serve(cmd.Context(), c.options(app.Options{Record: f.record, Replay: f.replay, Surface: f.surface}), o)
 	if refused := new(config.Error); f.jsonLog() && errors.As(err, &refused) {
 		app.LogRefused(slog.New(log.Handler), refused)
-		return answered(exitConfiguration) // the log says the rest
+		return exitError(exitConfiguration) // the log has the faults
 	}
 	return err
 }
 
 func (f *serveFlags) jsonLog() bool { return f.logFormat == "json" }
 
-// newLog begins the log on stderr. With JSON all else that the command writes there is a record too.
+// newLog starts the log on stderr. With JSON, everything else that the command writes there becomes a record too.
 func (c *cli) newLog(f *serveFlags) *logline.Log {
 	log := logline.New(c.err, &logline.Options{Level: f.level(), JSON: f.jsonLog(), Scrub: c.redactor.Text})
 	c.err = log.Notes
 	return log
 }
 
-// endIfOrphaned ends the server if the terminal that it was started from is gone.
+// endIfOrphaned ends the server if the terminal that started it is gone.
 func (s *streams) endIfOrphaned() bool {
 	if !s.terminalGone() {
 		return false
@@ -158,28 +161,28 @@ func (s *streams) endIfOrphaned() bool {
 	return true
 }
 
-// useStdio takes stdin and stdout for the protocol. Whatever else is written to stdout from now on goes to stderr.
+// useStdio reserves stdin and stdout for the protocol. Anything else written to stdout goes to stderr.
 func (c *cli) useStdio(o *app.ServeOptions) {
-	o.In, o.Out = io.NopCloser(c.in), unclosed{c.out}
+	o.In, o.Out = io.NopCloser(c.in), nopWriteCloser{c.out}
 	if in, ok := c.in.(io.ReadCloser); ok {
 		o.In = in
 	}
 	c.out = c.err
 	os.Stdout = os.Stderr
-	// A client that has gone is an error of writing, not the end of the process. (Ignored, the signal would be for servers that
-	// are started, too.)
+	// If the client is gone, writing returns an error and does not end the process. (Ignoring the signal would affect the servers
+	// that are started, too.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if c.inTerminal {
 		c.note("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
 	}
 }
 
-// unclosed is an output that stays open.
-type unclosed struct{ io.Writer }
+// nopWriteCloser adds a Close that does nothing.
+type nopWriteCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopWriteCloser) Close() error { return nil }
 
-func isWord(word, words string) bool {
+func isOneOf(word, words string) bool {
 	for known := range strings.FieldsSeq(words) {
 		if known == word {
 			return true

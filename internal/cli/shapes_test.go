@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// shapeFolder is a folder with a configuration whose function http.items declares no result, and what it sees of onecall.
+// shapeFolder is a folder with a configuration whose function http.items declares no result schema.
 type shapeFolder struct {
 	*testing.T
 	dir, url string
@@ -30,13 +32,13 @@ func newShapeFolder(t *testing.T) *shapeFolder {
 
 func (f *shapeFolder) configure(url, more string) {
 	f.Helper()
-	write(f.T, f.dir, "onecall.yaml", "http: {endpoints: {items: {url: '"+url+"'}}}\n"+more)
+	clitest.Write(f.T, f.dir, "onecall.yaml", "http: {endpoints: {items: {url: '"+url+"'}}}\n"+more)
 }
 
-// run gives what a command prints on stdout and on stderr.
+// run returns what a command prints on stdout and on stderr.
 func (f *shapeFolder) run(args ...string) (stdout, stderr string) {
 	f.Helper()
-	cmd := command(f.T, f.dir, args...)
+	cmd := clitest.Command(f.T, f.dir, args...)
 	var out, err bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &err
 	if failed := cmd.Run(); failed != nil {
@@ -51,7 +53,7 @@ func (f *shapeFolder) file() string {
 
 const itemsSeen = "http.items() seen: {items: {id: integer, title: string}[], prices: {[key]: number}, next: any}"
 
-// TestShapesAreRemembered: five commands learn the shape of a result, later ones show it, and nothing of a value is kept.
+// TestShapesAreRemembered checks that five commands learn the shape of a result, later ones show it, and no value is stored.
 func TestShapesAreRemembered(t *testing.T) {
 	t.Parallel()
 	f := newShapeFolder(t)
@@ -68,9 +70,9 @@ func TestShapesAreRemembered(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "planted") || strings.Contains(string(text), "1151293680") {
 		t.Errorf("%v: %s", err, text)
 	}
-	chain := write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
-	if answer, told := f.run("check", chain); !strings.Contains(told, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
-		t.Errorf("%s%s", answer, told)
+	chain := clitest.Write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
+	if answer, stderr := f.run("check", chain); !strings.Contains(stderr, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
+		t.Errorf("%s%s", answer, stderr)
 	}
 	f.configure(f.url+"/other", "")
 	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
@@ -82,7 +84,7 @@ func TestShapesAreRemembered(t *testing.T) {
 	}
 }
 
-// TestShapesOff: nothing is learnt or shown where the configuration says so, nor in a replay.
+// TestShapesOff checks that nothing is learnt or shown if the configuration says so, nor in a replay.
 func TestShapesOff(t *testing.T) {
 	t.Parallel()
 	f := newShapeFolder(t)
@@ -94,7 +96,7 @@ func TestShapesOff(t *testing.T) {
 		t.Error("there is a file")
 	}
 	f.configure(f.url+"/items", "")
-	chain := write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.items"}`)
+	chain := clitest.Write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.items"}`)
 	for range 6 {
 		f.run("run", chain, "--record", "calls.jsonl")
 	}
@@ -103,7 +105,7 @@ func TestShapesOff(t *testing.T) {
 		t.Error(shown)
 	}
 	f.configure(f.url+"/items", "shapes: maybe")
-	if _, told := f.run("tools"); !strings.Contains(told, `unknown value "maybe": use on or off`) {
-		t.Error(told)
+	if _, stderr := f.run("tools"); !strings.Contains(stderr, `unknown value "maybe": use on or off`) {
+		t.Error(stderr)
 	}
 }

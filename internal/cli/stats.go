@@ -30,7 +30,7 @@ func newStatsCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only the days within this time, such as 48h")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "only days within this time, such as 48h")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "answer JSON")
 	return cmd
 }
@@ -40,23 +40,26 @@ func (c *cli) writeStats(stats *history.Stats) error {
 		s := &stats.Functions[i]
 		return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms", s.Name, s.Count, s.Failures, s.P50, s.P95)
 	})
-	for _, part := range []struct {
-		head string
+	for _, sums := range []struct {
+		name string
 		list []history.Sum
 	}{{"CHAIN", stats.Chains}, {"CALLER", stats.Callers}, {"DAY", stats.Days}} {
-		err = errors.Join(err, c.table("\n"+part.head+"\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT", len(part.list), func(i int) string {
-			s := &part.list[i]
+		header := "\n" + sums.name + "\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT"
+		err = errors.Join(err, c.table(header, len(sums.list), func(i int) string {
+			s := &sums.list[i]
 			name := s.Name
 			if name == "" {
 				name = "-"
 			}
-			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95, s.Calls, s.Saved, s.Tokens, s.Kept)
+			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95,
+				s.Calls, s.Saved, s.Tokens, s.Kept)
 		}))
 	}
 	if save := stats.WorthSaving; len(save) > 0 {
 		err = errors.Join(err, c.table("\nWORTH SAVING\tRUNS\tSTEPS\tCALLS\tBY", len(save), func(i int) string {
 			w := &save[i]
-			return fmt.Sprintf("%s\t%d\t%d\t%d\tonecall save %s NAME", strings.Join(w.Functions[:min(len(w.Functions), 3)], " "), w.Count, w.Steps, w.Calls, w.Run)
+			functions := strings.Join(w.Functions[:min(len(w.Functions), 3)], " ")
+			return fmt.Sprintf("%s\t%d\t%d\t%d\tonecall save %s NAME", functions, w.Count, w.Steps, w.Calls, w.Run)
 		}))
 	}
 	return err

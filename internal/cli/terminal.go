@@ -19,34 +19,39 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// maxShown bounds, in bytes, what of a result is shown at a terminal.
+// maxShown is the maximum size of a result shown at a terminal, in bytes.
 const maxShown = 256 << 10
 
-// showAnswer shows a person an answer: its result on stdout; on stderr a line for each step, if asked for, and, last, why it failed and
-// what to do. src is the chain's file. lite tells that a success is the result and nothing else.
-func (c *cli) showAnswer(out *output, src *source, a *chain.Answer, lite bool) error {
+// showAnswer shows an answer to a person: its result on stdout; on stderr a line for each step, if asked for, and last why it failed
+// and what to do. doc is the chain's text. With lite, a successful answer is only the result.
+func (c *cli) showAnswer(out *output, doc *document, a *chain.Answer, lite bool) error {
 	answer, result := gjson.ParseBytes(a.JSON), gjson.ParseBytes(a.JSON)
 	if !a.OK || !lite {
 		result = answer.Get("result")
 	}
-	if a.OK || result.Exists() && result.Type != gjson.Null {
+	if a.OK || !isEmpty(result) {
 		if err := c.showResult(out, result); err != nil {
 			return err
 		}
 	}
-	if err := out.flush(); err != nil { // what comes last on stderr is read last
+	if err := out.flush(); err != nil { // so that the failure on stderr comes last
 		return err
 	}
 	if !lite {
 		c.showSteps(answer.Get("steps").Array())
 	}
 	if !a.OK {
-		c.showFailure(src, a, answer)
+		c.showFailure(doc, a, answer)
 	}
 	return nil
 }
 
-// showResult writes a result, indented, and cut where it is longer than a person reads.
+// isEmpty reports whether a result of a failed chain is not worth showing.
+func isEmpty(result gjson.Result) bool {
+	return slices.Contains([]string{"", "null", "[]", "{}", `""`}, result.Raw)
+}
+
+// showResult writes a result, indented, and cut if it is too long to read.
 func (c *cli) showResult(out *output, result gjson.Result) error {
 	text := []byte(result.Raw)
 	if len(text) == 0 {
@@ -70,11 +75,11 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 	b.Write(text)
 	b.WriteByte('\n')
 	if _, err := out.w.Write(b.Bytes()); err != nil {
-		return out.failed(err)
+		return out.writeError(err)
 	}
 	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") {
 		mode := "summary"
-		if modes := texts(result.Get("available_modes")); slices.Contains(modes, "paginated") {
+		if modes := stringList(result.Get("available_modes")); slices.Contains(modes, "paginated") {
 			mode = "paginated"
 		}
 		c.note("The result is large: onecall fetch%s %s --mode %s", c.configFlag(), token, mode)
@@ -100,39 +105,40 @@ func (c *cli) showSteps(steps []gjson.Result) {
 		if n := s.Get("elements"); n.Exists() {
 			status += fmt.Sprintf(", %d elements", n.Int())
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d ms\t%d tokens\n", s.Get("step").Int(), textfile.Printable(s.Get("id").Str), textfile.Printable(s.Get("fn").Str),
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d ms\t%d tokens\n", s.Get("step").Int(),
+			textfile.Printable(s.Get("id").Str), textfile.Printable(s.Get("fn").Str),
 			textfile.Printable(status), s.Get("ms").Int(), s.Get("tokens").Int())
 	}
 	w.Flush()
 }
 
-// showFailure writes what was written before a failure, its cause at its place, and what to do.
-func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
+// showFailure writes which calls wrote before a failure, its cause at its position, and what to do.
+func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 	if len(a.Faults) > 0 {
-		c.showFaults(src, a.Faults)
+		c.showFaults(doc, a.Faults)
 		return
 	}
 	c.showWrites(answer.Get("writes").Array())
 	failed := answer.Get("error")
-	own := fault.Error{Code: fault.Code(failed.Get("code").Str), Message: failed.Get("message").Str}
+	shown := fault.Error{Code: fault.Code(failed.Get("code").Str), Message: failed.Get("message").Str}
 	if a.Error != nil {
-		own = *a.Error
-		own.Message = failed.Get("message").Str
+		shown = *a.Error
+		shown.Message = failed.Get("message").Str
 	}
-	if own.Message == budget.Expired { // which tells an agent how to go on
-		own.Message = "the result is not kept any more: run the chain again, onecall runs lists those that ran. A large result is kept for " +
+	if shown.Message == budget.Expired { // the original message is for agents
+		shown.Message = "the result is not kept any more: run the chain again, onecall runs lists those that ran. A large result is kept for " +
 			"results.ttl, five minutes unless it is set"
 	}
 	if step := failed.Get("step"); step.Exists() {
-		own.Message = stepName(failed) + ": " + own.Message
+		shown.Message = stepName(failed) + ": " + shown.Message
 	}
-	c.showFaults(src, []*fault.Error{&own})
+	c.showFaults(doc, []*fault.Error{&shown})
 	for _, more := range []struct{ name, text string }{
 		{"it answered", failed.Get("body").Raw},
-		{"there are", strings.Join(texts(failed.Get("available")), ", ")},
+		{"there are", strings.Join(stringList(failed.Get("available")), ", ")},
 		{"it takes", inputOf(failed.Get("signature").Str)},
 	} {
-		if more.text != "" && own.Code != fault.ResumeConflict {
+		if more.text != "" && shown.Code != fault.ResumeConflict {
 			c.note("%s%s: %s", margin, more.name, fault.ClipRunes(more.text, 300))
 		}
 	}
@@ -140,11 +146,11 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
 	}
 	if run := answer.Get("resume").Str; run != "" {
-		c.note("%s", c.whatNext(&own, src, run, doubtful(&own, failed, answer.Get("writes").Array())))
+		c.note("%s", c.nextCommand(&shown, doc, run, unknownWrites(&shown, failed, answer.Get("writes").Array())))
 	}
 }
 
-// inputOf is a signature without what the function gives.
+// inputOf returns a signature without its result.
 func inputOf(signature string) string {
 	if input, _, ok := strings.Cut(signature, "): "); ok {
 		return input + ")"
@@ -152,7 +158,7 @@ func inputOf(signature string) string {
 	return signature
 }
 
-// stepName is how a person is told of the step of a failure, an element or an entry of a trace.
+// stepName returns a name for the step of a failure, an element or a trace entry.
 func stepName(s gjson.Result) string {
 	name := "step " + s.Get("step").Raw
 	if id := s.Get("id").Str; id != "" {
@@ -164,32 +170,32 @@ func stepName(s gjson.Result) string {
 	return name
 }
 
-// showWrites tells what was written, or may have been.
+// showWrites lists the calls that wrote, or may have written.
 func (c *cli) showWrites(writes []gjson.Result) {
 	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
-	for _, one := range writes {
-		outcome := one.Get("outcome").Str
+	for _, write := range writes {
+		outcome := write.Get("outcome").Str
 		if outcome == string(fault.NotSent) || outcome == string(fault.Failed) {
 			continue // nothing was done
 		}
-		name := "before, at " + one.Get("at").Str
-		if one.Get("step").Exists() {
-			name = stepName(one)
+		name := "before, at " + write.Get("at").Str
+		if write.Get("step").Exists() {
+			name = stepName(write)
 		}
-		if elements := one.Get("elements").Str; elements != "" {
+		if elements := write.Get("elements").Str; elements != "" {
 			name += ", elements " + elements
 		}
 		if outcome == string(fault.SentUnknown) {
 			outcome = "sent, and nobody knows whether it was done"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", name, textfile.Printable(one.Get("fn").Str), outcome)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", name, textfile.Printable(write.Get("fn").Str), outcome)
 	}
 	w.Flush()
 }
 
-// whatNext is the command that goes on with a run. places are those of the calls that assume must name.
-func (c *cli) whatNext(f *fault.Error, src *source, run string, places []string) string {
-	file := cmp.Or(src.file, "[FILE]")
+// nextCommand returns the command that continues a run. places are the calls that --assume must name.
+func (c *cli) nextCommand(f *fault.Error, doc *document, run string, places []string) string {
+	file := cmp.Or(doc.file, "[FILE]")
 	config := c.configFlag()
 	switch f.Code {
 	case fault.ApprovalRequired:
@@ -207,7 +213,7 @@ func (c *cli) whatNext(f *fault.Error, src *source, run string, places []string)
 	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s %s", config, run, file)
 }
 
-// configFlag is the flag that names the configuration, for a command that is shown; "" where none is needed.
+// configFlag returns the --config flag for a command that is shown; "" if it is not needed.
 func (c *cli) configFlag() string {
 	if c.configPath == "" {
 		return ""
@@ -215,33 +221,33 @@ func (c *cli) configFlag() string {
 	return " --config " + c.configPath
 }
 
-// doubtful are the places of the calls that a resume needs to be told of.
-func doubtful(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
+// unknownWrites returns the places of the calls whose outcome a resume must be told.
+func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
 	if f.Code == fault.ResumeConflict {
-		return texts(failed.Get("available"))
+		return stringList(failed.Get("available"))
 	}
 	var places []string
-	for _, one := range writes {
-		if one.Get("outcome").Str != string(fault.SentUnknown) || len(places) == maxPlaces {
+	for _, write := range writes {
+		if write.Get("outcome").Str != string(fault.SentUnknown) || len(places) == maxAssumed {
 			continue
 		}
-		place := cmp.Or(one.Get("in").Str, one.Get("step").Raw)
-		if elements := one.Get("elements").Str; elements != "" {
+		place := cmp.Or(write.Get("in").Str, write.Get("step").Raw)
+		if elements := write.Get("elements").Str; elements != "" {
 			place += "[" + elements + "]"
 		}
-		if !strings.ContainsAny(place, ",-") { // several have to be told one by one
+		if !strings.ContainsAny(place, ",-") { // a range must be told one by one
 			places = append(places, place)
 		}
 	}
 	return places
 }
 
-// maxPlaces bounds the places of a shown command.
-const maxPlaces = 8
+// maxAssumed is the maximum number of places in a suggested command.
+const maxAssumed = 8
 
-func texts(list gjson.Result) (all []string) {
-	for _, one := range list.Array() {
-		all = append(all, one.String())
+func stringList(list gjson.Result) (all []string) {
+	for _, value := range list.Array() {
+		all = append(all, value.String())
 	}
 	return all
 }

@@ -13,11 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
 var varying = regexp.MustCompile(`run_[a-z0-9]{26}|[0-9]+ ms|127\.0\.0\.1:[0-9]+`)
 
-// TestTerminal: what a person sees at a terminal of success and of failure; a pipe, and --json, get the answer as JSON.
+// TestTerminal checks what a person at a terminal sees of a success and of a failure. With --json the answer is JSON.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +31,7 @@ func TestTerminal(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	write(t, dir, "onecall.yaml", fmt.Sprintf(`journal: {store: memory}
+	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf(`journal: {store: memory}
 approve: destroy
 http:
   allow: [%q]
@@ -64,8 +66,10 @@ http:
 		args  []string
 		want  string
 	}{
-		"result": {`{"steps":[{"expr":"{a: [1.50, 2], b: 'x\u001b'}"}]}`, nil, "{\n  \"a\": [1.5, 2],\n  \"b\": \"x\\u001b\"\n}\n--\n-- exit 0\n"},
-		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`, []string{"--trace", "summary"},
+		"result": {`{"steps":[{"expr":"{a: [1.50, 2], b: 'x\u001b'}"}]}`, nil,
+			"{\n  \"a\": [1.5, 2],\n  \"b\": \"x\\u001b\"\n}\n--\n-- exit 0\n"},
+		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`,
+			[]string{"--trace", "summary"},
 			"null\n--\n0  one  expr        ok              N ms  1 tokens\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},
 		"failure": {`{"steps":[{"id":"one","fn":"http.put"},
   {"id":"two","fn":"http.refused"},{"fn":"http.put"}]}`, nil, `--
@@ -86,9 +90,10 @@ Mend it and go on, nothing is done twice: onecall resume RUN [FILE]
 Approve them: onecall approve RUN, then onecall resume RUN
 -- exit 1
 `},
-		"faults": {`{"steps":[{"fn":"http.putt"}]}`, nil, "--\n-:1:17: unknown_function: there is no function \"http.putt\": did you mean http.put, http.get, http.request?\n    {\"steps\":[{\"fn\":\"http.putt\"}]}\n                    ^\n-- exit 3\n"},
-		"json":   {`{"steps":[{"expr":"'a\\nb'"}],"lite":true}`, []string{"--json"}, "\"a\\nb\"\n--\n-- exit 0\n"},
-		"raw":    {`{"steps":[{"expr":"'a\\nb\u001b'"}]}`, []string{"--raw"}, "a\nb\n--\n-- exit 0\n"},
+		"faults": {`{"steps":[{"fn":"http.putt"}]}`, nil,
+			"--\n-:1:17: unknown_function: there is no function \"http.putt\": did you mean http.put, http.get, http.request?\n    {\"steps\":[{\"fn\":\"http.putt\"}]}\n                    ^\n-- exit 3\n"},
+		"json": {`{"steps":[{"expr":"'a\\nb'"}],"lite":true}`, []string{"--json"}, "\"a\\nb\"\n--\n-- exit 0\n"},
+		"raw":  {`{"steps":[{"expr":"'a\\nb\u001b'"}]}`, []string{"--raw"}, "a\nb\n--\n-- exit 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,16 +105,9 @@ Approve them: onecall approve RUN, then onecall resume RUN
 	if got, want := run(false, `{"steps":[{"expr":"'a\\nb\u001b'"}]}`, "run", "-", "--raw"), "a\nb\x1b\n--\n-- exit 0\n"; got != want {
 		t.Errorf("raw, in a pipe: %q, want %q", got, want)
 	}
-	if got := run(false, `{"steps":[{"expr":"1"}]}`, "run", "-"); !strings.HasPrefix(got, `{"ok":true,"result":1,`) {
-		t.Errorf("in a pipe: %s", got)
-	}
-	large := run(true, `{"steps":[{"expr":"map(1..100000, 'number ' + string(#))"}]}`, "run", "-")
-	if !strings.Contains(large, "Cut here, of 1488896 bytes: --out FILE, or a pipe, takes all of it.\n-- exit 0") || len(large) > maxShown+300 {
-		t.Errorf("%d bytes of a large result: …%s", len(large), large[max(len(large)-200, 0):])
-	}
 }
 
-// TestHugeResult: of 50 MB a terminal gets a part, whole in its characters, and how to get the rest.
+// TestHugeResult checks that a terminal gets the first part of 50 MB, without broken characters, and how to get the rest.
 func TestHugeResult(t *testing.T) {
 	t.Parallel()
 	huge := `"a` + strings.Repeat("日", 50<<20/3) + `"`
@@ -122,7 +120,7 @@ func TestHugeResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		if stdout.Reset(); raw {
-			err = out.text([]byte(huge))
+			err = out.writeResult([]byte(huge))
 		} else {
 			err = (&cli{streams: s}).showResult(out, gjson.Parse(huge))
 		}
@@ -132,19 +130,21 @@ func TestHugeResult(t *testing.T) {
 		if n := stdout.Len(); n < maxShown/2 || n > maxShown+10 || strings.ContainsRune(stdout.String(), utf8.RuneError) {
 			t.Errorf("raw %t: %d bytes", raw, n)
 		}
-		if raw && out.cut != len(huge)-2 || !raw && !strings.Contains(stderr.String(), fmt.Sprintf("Cut here, of %d bytes: --out FILE", len(huge))) {
-			t.Errorf("raw %t: %d %s", raw, out.cut, stderr.String())
+		if raw && out.fullSize != len(huge)-2 || !raw &&
+			!strings.Contains(stderr.String(), fmt.Sprintf("Cut here, of %d bytes: --out FILE", len(huge))) {
+			t.Errorf("raw %t: %d %s", raw, out.fullSize, stderr.String())
 		}
 	}
 }
 
-// TestToolsAtTerminal: a line a function, whatever the width, and wide and control characters.
+// TestToolsAtTerminal checks that each function has one line at any width, with wide and control characters.
 func TestToolsAtTerminal(t *testing.T) {
 	t.Parallel()
 	list := &toolList{Functions: []toolFunction{
 		{Name: "a.long.name.of.a.function", Effect: "destroy", Tokens: 12345, Description: "Does it, e.g. this. And more."},
 		{Name: "日本.b", Effect: "read", Tokens: 1, Description: "\x1b[31mred\nand so on"}},
-		Sources: []toolSource{{Name: "fs", State: "ready", Functions: 4}, {Name: "gone", State: "failed", Error: "no such\x1b command"}, {Name: "files", State: "ready", Functions: 14}}}
+		Sources: []toolSource{{Name: "fs", State: "ready", Functions: 4}, {Name: "gone", State: "failed", Error: "no such\x1b command"},
+			{Name: "files", State: "ready", Functions: 14}}}
 	var out strings.Builder
 	s := &streams{out: &out, outWidth: func() int { return 60 }}
 	if err := s.showTable(list); err != nil {
@@ -169,10 +169,11 @@ a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 	}
 }
 
-// TestAllDown: sources that are always there do not hide that all others are down.
+// TestAllDown checks that embedded sources do not hide that all others are down.
 func TestAllDown(t *testing.T) {
 	t.Parallel()
-	fs, up, down := toolSource{Name: "fs", State: "ready"}, toolSource{Name: "a", State: "ready"}, toolSource{Name: "b", State: "failed", Error: "gone"}
+	fs, up, down := toolSource{Name: "fs", State: "ready"}, toolSource{Name: "a", State: "ready"},
+		toolSource{Name: "b", State: "failed", Error: "gone"}
 	for _, test := range []struct {
 		sources []toolSource
 		want    bool

@@ -14,15 +14,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// timeline reads a run that is named by its id, or by how that begins.
+// timeline reads the run whose id begins with a prefix.
 func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history.Timeline, error) {
-	id, err := found(ctx, a, begins)
+	id, err := findRun(ctx, a, begins)
 	if err != nil {
 		return nil, err
 	}
 	t, err := history.Of(ctx, a.Journal, id, nil)
 	if errors.Is(err, journal.ErrNotFound) {
-		err = noRun(begins)
+		err = noRunError(begins)
 	}
 	if err == nil && a.ShowsValues() {
 		t.Show(a.Scrubber())
@@ -44,18 +44,18 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON, fo
 	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
 		return err
 	}
-	err = c.table(callHead, len(t.List), func(i int) string { return callRow(&t.List[i]) })
+	err = c.table(callHeader, len(t.List), func(i int) string { return callRow(&t.List[i]) })
 	if err != nil || !a.ShowsValues() {
 		return err
 	}
-	const most = 100 // of a value: --json has it whole
+	const maxRunes = 100 // the rest of a value is in --json
 	return c.table("\nAT\tARGS\tRESULT", len(t.List), func(i int) string {
 		v := cmp.Or(t.List[i].Values, &history.Values{})
-		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), most), fault.ClipRunes(string(v.Result), most))
+		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), maxRunes), fault.ClipRunes(string(v.Result), maxRunes))
 	})
 }
 
-const callHead = "AT\tFUNCTION\tSTATUS\tWAVE\tAFTER\tWAITED\tTOOK\tBYTES\tTOKENS"
+const callHeader = "AT\tFUNCTION\tSTATUS\tWAVE\tAFTER\tWAITED\tTOOK\tBYTES\tTOKENS"
 
 func callRow(call *history.Call) string {
 	if call.Event != "" {
@@ -73,38 +73,39 @@ func callRow(call *history.Call) string {
 	if call.Undoes {
 		name += " (undo)"
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f ms\t%s\t%.1f ms\t%d\t%d", call.At, name, status, call.Wave, call.After, took(call.Waited), call.Millis, call.Bytes, call.Tokens)
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f ms\t%s\t%.1f ms\t%d\t%d", call.At, name, status, call.Wave, call.After,
+		formatMillis(call.Waited), call.Millis, call.Bytes, call.Tokens)
 }
 
-// followRun writes what happened in a run and what comes, line by line.
+// followRun writes the events of a run, past and new, line by line.
 func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool) error {
-	write := c.lineWriter(callHead, []int{8, 28, 22, 4, 12, 10, 10, 8, 6}, asJSON)
-	return followed(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.timeline(ctx, a, id) },
+	write := c.lineWriter(callHeader, []int{8, 28, 22, 4, 12, 10, 10, 8, 6}, asJSON)
+	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.timeline(ctx, a, id) },
 		func(call *history.Call) error { return write(call, callRow(call)) }))
 }
 
-// followRuns writes runs and what becomes of them, line by line.
+// followRuns writes runs and their changes, line by line.
 func (c *cli) followRuns(ctx context.Context, a *app.App, f *journal.Filter, asJSON bool) error {
-	write := c.lineWriter(runHead, []int{30, 24, 19, 12, 5, 6, 6, 0}, asJSON)
-	return followed(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, runRow(r)) }))
+	write := c.lineWriter(runHeader, []int{30, 24, 19, 12, 5, 6, 6, 0}, asJSON)
+	return followError(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, runRow(r)) }))
 }
 
-// followed is the end of what was followed, which may be an interrupt.
-func followed(ctx context.Context, err error) error {
+// followError returns the error of a follow, which an interrupt may have ended.
+func followError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return answered(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return err
 }
 
-// lineWriter writes values one by one, as JSON or as rows with columns of these widths under a head.
+// lineWriter returns a function that writes values one by one: as JSON, or as rows of these column widths under a header.
 func (c *cli) lineWriter(head string, widths []int, asJSON bool) func(value any, row string) error {
 	row := func(cells string) error {
 		var line strings.Builder
 		for i, cell := range strings.Split(cells, "\t") {
 			fmt.Fprintf(&line, "%-*s  ", widths[i], textfile.Printable(cell))
 		}
-		return c.writeText([]byte(strings.TrimRight(line.String(), " ") + "\n"))
+		return c.writeRows([]byte(strings.TrimRight(line.String(), " ") + "\n"))
 	}
 	first := !asJSON
 	return func(value any, cells string) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// toolList is what tools --json answers.
+// toolList is the answer of tools --json.
 type toolList struct {
 	Sources   []toolSource   `json:"sources"`
 	Functions []toolFunction `json:"functions"`
@@ -31,7 +31,7 @@ type toolSource struct {
 	Name      string      `json:"name"`
 	State     steps.State `json:"state"`
 	Functions int         `json:"functions"`
-	Version   string      `json:"version,omitempty"` // name and version, as the source says them
+	Version   string      `json:"version,omitempty"` // name and version, as the source reports them
 	Names     string      `json:"names,omitempty"`   // how the names of an MCP server's tools are read
 	Error     string      `json:"error,omitempty"`   // why it is not ready
 }
@@ -45,7 +45,7 @@ type toolFunction struct {
 	Tokens      int    `json:"tokens"` // of signature and description
 	Description string `json:"description"`
 
-	entry *steps.Entry // if it was asked for by its name
+	entry *steps.Entry // set if the query is its name
 }
 
 func newToolsCommand(c *cli) *cobra.Command {
@@ -53,21 +53,21 @@ func newToolsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools [QUERY]",
 		Short: "Show the functions, their signatures and what they cost in tokens",
-		Long: "Show the functions that QUERY finds, best first: by words of what they do, or by the name of a source. Without it,\n" +
-			"all. The name of a function shows that one, with all that it takes and gives. It waits until each source has\n" +
-			"started, or has failed to.",
+		Long: "Show the functions that match QUERY, best first: words of what they do, or the name of a source. Without QUERY, show all.\n" +
+			"The name of a function shows that function with its arguments and its result. It waits until each source has started or\n" +
+			"failed.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			a, err := c.open(cmd.Context(), app.Options{List: true})
 			if err != nil {
 				return err
 			}
 			defer closeInto(a, &err)
-			waiting := c.startProgress()
+			line := c.startProgress()
 			query := strings.TrimSpace(strings.Join(args, " "))
 			list := listTools(cmd.Context(), a, query)
-			waiting.stop()
+			line.stop()
 			if len(list.Functions) == 0 {
-				c.noteNone(query, a.Nearest(query))
+				c.noteNoMatch(query, a.Nearest(query))
 			}
 			for _, f := range a.UnusedSettings() {
 				c.warn(f)
@@ -76,10 +76,10 @@ func newToolsCommand(c *cli) *cobra.Command {
 				if err := c.writeValue(list); err != nil || query != "" || !list.allDown() {
 					return err
 				}
-				return answered(fault.Unavailable.Exit())
+				return exitError(fault.Unavailable.Exit())
 			}
 			if query != "" {
-				c.noteAbsent(list.Sources)
+				c.noteUnavailable(list.Sources)
 				list.Sources = nil
 			}
 			if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
@@ -88,7 +88,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 				err = c.writeTable(list)
 			}
 			if err == nil && query == "" && list.allDown() {
-				err = answered(fault.Unavailable.Exit())
+				err = exitError(fault.Unavailable.Exit())
 			}
 			return err
 		},
@@ -97,106 +97,109 @@ func newToolsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// listTools lists the functions that a query finds, best first, and every source.
+// listTools returns all sources, and the functions that match a query, best first.
 func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
-	matches, named := a.Find(ctx, query)
+	matches, byName := a.Find(ctx, query)
 	for _, info := range a.Catalog.Sources() {
-		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
+		source := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
-			one.Error = info.Error.Message
+			source.Error = info.Error.Message
 		}
-		list.Sources = append(list.Sources, one)
+		list.Sources = append(list.Sources, source)
 	}
 	for _, m := range matches {
 		spec, signature := m.Entry.Spec(), m.Entry.Signature()
-		one := toolFunction{
+		function := toolFunction{
 			Name: spec.Name, Source: m.Source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
 			Signature: signature, Description: spec.Description,
 			Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
 		}
-		if named {
-			one.entry = m.Entry
+		if byName {
+			function.entry = m.Entry
 		}
-		list.Functions = append(list.Functions, one)
+		list.Functions = append(list.Functions, function)
 	}
 	return list
 }
 
-// allDown reports whether there are sources beside the embedded ones, and none of them is there.
+// allDown reports whether there are sources other than the embedded ones and all of these are down.
 func (l *toolList) allDown() bool {
-	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool { return s.State == steps.StateReady && slices.Contains(embedded, s.Name) })
+	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool {
+		return s.State == steps.StateReady && slices.Contains(embeddedSources, s.Name)
+	})
 	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" })
 }
 
-// embedded are the sources that are always there.
-var embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
+// embeddedSources are always available.
+var embeddedSources = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
-func (s *streams) noteNone(query string, near []string) {
-	meant := ""
+func (s *streams) noteNoMatch(query string, near []string) {
+	suggestion := ""
 	if len(near) > 0 {
-		meant = ": did you mean " + strings.Join(near, ", ") + "?"
+		suggestion = ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	s.note("no function matches %q%s", query, meant)
+	s.note("no function matches %q%s", query, suggestion)
 }
 
-// noteAbsent names the sources that could not be searched.
-func (s *streams) noteAbsent(sources []toolSource) {
-	for _, one := range sources {
-		if one.Error != "" {
-			s.note("%s", one.down())
+// noteUnavailable names the sources that could not be searched.
+func (s *streams) noteUnavailable(sources []toolSource) {
+	for _, source := range sources {
+		if source.Error != "" {
+			s.note("%s", source.problem())
 		}
 	}
 }
 
-// down says why a source is not there.
-func (one *toolSource) down() string {
-	return fmt.Sprintf("the source %s is %s: %s", fault.Quote(textfile.Printable(one.Name)), one.State, textfile.Printable(one.Error))
+// problem says why a source is unavailable.
+func (s *toolSource) problem() string {
+	return fmt.Sprintf("the source %s is %s: %s", fault.Quote(textfile.Printable(s.Name)), s.State, textfile.Printable(s.Error))
 }
 
-// showTable shows a person the functions, a line each, cut to the width of the terminal.
+// showTable shows the functions to a person, one a line, cut to the terminal's width.
 func (s *streams) showTable(list *toolList) error {
 	var b bytes.Buffer
-	for _, one := range list.Sources {
+	for _, source := range list.Sources {
 		switch {
-		case one.Error != "":
-			b.WriteString(one.down() + "\n")
-		case !slices.Contains(embedded, one.Name):
-			fmt.Fprintf(&b, "the source %s is %s: %d functions\n", fault.Quote(textfile.Printable(one.Name)), one.State, one.Functions)
+		case source.Error != "":
+			b.WriteString(source.problem() + "\n")
+		case !slices.Contains(embeddedSources, source.Name):
+			fmt.Fprintf(&b, "the source %s is %s: %d functions\n", fault.Quote(textfile.Printable(source.Name)), source.State, source.Functions)
 		}
 	}
 	if len(list.Functions) == 0 {
 		return s.writeText(b.Bytes())
 	}
 	width, tokens := s.outWidth(), 0
-	name := 0
+	nameWidth := 0
 	for i := range list.Functions {
 		tokens += list.Functions[i].Tokens
-		name = max(name, uniseg.StringWidth(textfile.Printable(list.Functions[i].Name)))
+		nameWidth = max(nameWidth, uniseg.StringWidth(textfile.Printable(list.Functions[i].Name)))
 	}
-	name = min(name, max(width/2, 12))
+	nameWidth = min(nameWidth, max(width/2, 12))
 	line := func(fn, effect, tokens, text string) {
-		start := fmt.Sprintf("%s  %-7s  %6s  ", fitted(fn, name), effect, tokens)
-		if room := width - uniseg.StringWidth(start); room > 0 {
-			start += cut(text, room)
+		start := fmt.Sprintf("%s  %-7s  %6s  ", fitted(fn, nameWidth), effect, tokens)
+		if space := width - uniseg.StringWidth(start); space > 0 {
+			start += truncate(text, space)
 		}
-		b.WriteString(strings.TrimRight(cut(start, width), " ") + "\n")
+		b.WriteString(strings.TrimRight(truncate(start, width), " ") + "\n")
 	}
 	line("FUNCTION", "EFFECT", "TOKENS", "WHAT IT DOES")
 	for i := range list.Functions {
 		fn := &list.Functions[i]
-		first := sentence.FindString(fn.Description)
+		first := firstSentence.FindString(fn.Description)
 		line(textfile.Printable(fn.Name), fn.Effect, strconv.Itoa(fn.Tokens), textfile.Printable(first))
 	}
-	fmt.Fprintf(&b, "%d functions, %d tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.\n", len(list.Functions), tokens)
+	fmt.Fprintf(&b, "%d functions, %d tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.\n",
+		len(list.Functions), tokens)
 	return s.writeText(b.Bytes())
 }
 
-// sentence is the first sentence of a text, or its first line.
-var sentence = regexp.MustCompile(`^(?:[^.\n]|\.[^\s]|\.[ \t]+[^A-Z\s])*`)
+// firstSentence matches the first sentence of a text, or its first line.
+var firstSentence = regexp.MustCompile(`^(?:[^.\n]|\.[^\s]|\.[ \t]+[^A-Z\s])*`)
 
-// cut is as much of a line as a width has room for.
-func cut(text string, width int) string {
+// truncate cuts a text to a width in columns, with an ellipsis.
+func truncate(text string, width int) string {
 	if uniseg.StringWidth(text) <= width {
 		return text
 	}
@@ -211,10 +214,9 @@ func cut(text string, width int) string {
 	return b.String() + "…"
 }
 
-// fitted is a text of exactly this width.
+// fitted cuts or pads a text to a width in columns.
 func fitted(text string, width int) string {
-	text = cut(text, width)
-	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
+	return padded(truncate(text, width), width)
 }
 
 func (s *streams) writeTable(list *toolList) error {
@@ -255,7 +257,7 @@ func (s *streams) writeTable(list *toolList) error {
 	return s.writeText(b.Bytes())
 }
 
-// writeOutlines writes a function's arguments and its result, if they are known.
+// writeOutlines writes the arguments and the result of a function, if they are known.
 func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)
@@ -268,12 +270,12 @@ func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	}
 	if output := fn.Spec().Output; len(output) > 0 {
 		write("result", output)
-	} else if seen := fn.Seen(); seen != nil {
-		write("seen", seen.Schema)
+	} else if shape := fn.ResultShape(); shape != nil {
+		write("seen", shape.Schema)
 	}
 }
 
-// writeValue answers a value as JSON.
+// writeValue writes a value as JSON.
 func (s *streams) writeValue(value any) error {
 	encoded, err := rawjson.Marshal(value)
 	if err != nil {

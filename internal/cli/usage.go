@@ -10,9 +10,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// examples show how a command is used; the first one also where it is used wrongly.
+// examples show how to use a command. Wrong usage shows the first one.
 var examples = map[string]string{
-	"run":     "onecall run release.chain.json --set tag=v1.2\nonecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
+	"run": "onecall run release.chain.json --set tag=v1.2\n" +
+		"onecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
 	"check":   "onecall check release.chain.json",
 	"fetch":   "onecall fetch oc1_… --mode paginated --page 2",
 	"call":    "onecall call fs.grep pattern=TODO path=src",
@@ -34,18 +35,18 @@ var examples = map[string]string{
 	"token":   "onecall auth token ci",
 }
 
-// explain gives all commands their examples, and has wrong flags told with the nearest right ones.
-func explain(cmd *cobra.Command) {
+// addUsage gives all commands their examples, and errors of flags that suggest similar names.
+func addUsage(cmd *cobra.Command) {
 	if example := examples[cmd.Name()]; example != "" && cmd.Example == "" {
 		cmd.Example = "  " + strings.ReplaceAll(example, "\n", "\n  ")
 	}
 	cmd.SetFlagErrorFunc(flagFault)
 	for _, sub := range cmd.Commands() {
-		explain(sub)
+		addUsage(sub)
 	}
 }
 
-// flagFault is the error of a flag that cannot be: with the nearest flags of the command where there is none of that name.
+// flagFault returns the error of a wrong flag. For an unknown flag it suggests similar ones.
 func flagFault(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	name, unknown := strings.CutPrefix(text, "unknown flag: --")
@@ -65,17 +66,17 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return wrongUse(cmd, text)
 }
 
-// wrongUse is an error of how a command was called, with how it is called.
+// wrongUse returns an error of how a command was called, with its usage.
 func wrongUse(cmd *cobra.Command, what string) error {
 	text := what + "\nusage: " + cmd.UseLine()
 	if first, _, _ := strings.Cut(examples[cmd.Name()], "\n"); first != "" {
 		text += "\nfor example: " + first
 	}
-	return usage("%s", text)
+	return usageErrorf("%s", text)
 }
 
-// needs refuses a command line without an argument.
-func needs(what string) cobra.PositionalArgs {
+// requireArg refuses a command line without arguments.
+func requireArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return wrongUse(cmd, cmd.Name()+" needs "+what)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Release is the version that this source becomes, or is: CHANGELOG.md and the tag have the same.
+// Release is the version of this source, or the next one until it is released. CHANGELOG.md and the tag have the same.
 const Release = "0.1.0"
 
 func newVersionCommand(c *cli) *cobra.Command {
@@ -27,8 +27,8 @@ func versionLine() string {
 	return fmt.Sprintf("onecall %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is that of the tag that the program was built from. A build from anything else is on its way to Release, and says from
-// which commit it is if the go command recorded that.
+// version returns the version of the tag that the program was built from. Any other build has the version Release-dev, with the
+// commit if the go command recorded it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -38,7 +38,7 @@ func version() string {
 }
 
 func versionOf(info *debug.BuildInfo) string {
-	// Without any tag, the go command makes up a version that begins like this.
+	// Without a tag, the go command makes up a version with this prefix.
 	built := info.Main.Version
 	if built != "" && built != "(devel)" && !strings.HasPrefix(built, "v0.0.0-") {
 		return strings.TrimPrefix(built, "v")
@@ -51,5 +51,5 @@ func versionOf(info *debug.BuildInfo) string {
 	return Release + "-dev"
 }
 
-// shortRevision is how many characters of a commit's name are shown.
+// shortRevision is the number of characters of a commit's hash that are shown.
 const shortRevision = 12

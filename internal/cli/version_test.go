@@ -29,7 +29,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// TestChangelog: the release that is made is the first that the changelog has.
+// TestChangelog checks that the newest release in the changelog is Release.
 func TestChangelog(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../CHANGELOG.md")

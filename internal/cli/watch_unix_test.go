@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package cli_test
 
 import (
 	"bufio"
@@ -13,24 +13,27 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestWatch: a chain runs again when its file is saved, in place or by renaming another over it, when its input or a saved chain that
-// it calls is, and when it was broken meanwhile. What writes is not run. An interrupt ends it with its status.
+// TestWatch checks that a chain runs again when its file is saved, in place or by renaming, when its input or a saved chain that it
+// calls changes, and after a broken version. A chain that writes does not run. An interrupt ends the command with its exit status.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	var called atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	write(t, dir, "onecall.yaml", fmt.Sprintf("http: {allow: [%q], endpoints: {put: {method: POST, url: %q}}}\n", strings.TrimPrefix(server.URL, "http://"), server.URL))
-	write(t, dir, "in.json", `{"n": 1}`)
-	write(t, dir, "a.chain.json", `{"steps":[{"expr":"$input.n"}]}`)
+	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf("http: {allow: [%q], endpoints: {put: {method: POST, url: %q}}}\n",
+		strings.TrimPrefix(server.URL, "http://"), server.URL))
+	clitest.Write(t, dir, "in.json", `{"n": 1}`)
+	clitest.Write(t, dir, "a.chain.json", `{"steps":[{"expr":"$input.n"}]}`)
 	if err := os.Mkdir(filepath.Join(dir, "chains"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "chains/sub.chain.json", `{"steps":[{"expr":"5"}]}`)
-	cmd := command(t, dir, "run", "--watch", "--lite", "a.chain.json", "--input", "@in.json")
+	clitest.Write(t, dir, "chains/sub.chain.json", `{"steps":[{"expr":"5"}]}`)
+	cmd := clitest.Command(t, dir, "run", "--watch", "--lite", "a.chain.json", "--input", "@in.json")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +41,7 @@ func TestWatch(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer time.AfterFunc(tooLong, func() { _ = cmd.Process.Kill() }).Stop() // a change that is missed ends the test
+	defer time.AfterFunc(clitest.TooLong, func() { _ = cmd.Process.Kill() }).Stop() // a missed change ends the test
 	lines := bufio.NewReader(stdout)
 	for i, save := range []struct {
 		file, text string
@@ -50,19 +53,20 @@ func TestWatch(t *testing.T) {
 		{"a.chain.json", `{"steps":[{"expr":"$input.n + 2"}]}`, true, `3`},
 		{"in.json", `{"n": 10}`, true, `12`},
 		{"a.chain.json", `{"steps":[`, false, `{"ok":false,"error":{"code":"compile","message":"1 fault","faults":[{"code":"bad_json",`},
-		{"a.chain.json", `{"steps":[{"fn":"http.put"}]}`, true, `{"ok":false,"error":{"code":"compile","message":"1 fault","faults":[{"code":"denied","step":0,"at":"/steps/0/fn",` +
-			`"message":"http.put may write, and --watch runs a chain again at each save: leave it out, or add --dry-run, which shows the plan"}`},
+		{"a.chain.json", `{"steps":[{"fn":"http.put"}]}`, true,
+			`{"ok":false,"error":{"code":"compile","message":"1 fault","faults":[{"code":"denied","step":0,"at":"/steps/0/fn",` +
+				`"message":"http.put may write, and --watch runs a chain again at each save: leave it out, or add --dry-run, which shows the plan"}`},
 		{"a.chain.json", `{"steps":[{"fn":"chain.sub"}]}`, true, `5`},
 		{"chains/sub.chain.json", `{"steps":[{"expr":"6"}]}`, true, `6`},
 	} {
 		switch path := filepath.Join(dir, save.file); {
 		case save.rename:
-			write(t, dir, "saved~", save.text)
+			clitest.Write(t, dir, "saved~", save.text)
 			if err := os.Rename(filepath.Join(dir, "saved~"), path); err != nil {
 				t.Fatal(err)
 			}
 		case save.file != "":
-			write(t, dir, save.file, save.text)
+			clitest.Write(t, dir, save.file, save.text)
 		}
 		if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, save.want) {
 			t.Fatalf("%d: %q, %v; want %s", i, line, err, save.want)
@@ -71,7 +75,7 @@ func TestWatch(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if got := exitCodeOf(cmd.Wait()); got != "130" {
+	if got := clitest.ExitCode(cmd.Wait()); got != "130" {
 		t.Errorf("exit status %s, want 130", got)
 	}
 	if called.Load() > 0 {

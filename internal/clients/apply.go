@@ -12,20 +12,20 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Apply carries the plan out. An error says what was not done; what was there can be put back at any point.
+// Apply carries out the plan. An error says what was not done. Until then, everything can still be restored.
 func (p *Plan) Apply(ctx context.Context) error { return p.apply(ctx) }
 
 func (p *Plan) install(ctx context.Context) error {
 	if err := p.unchanged(); err != nil {
 		return err
 	}
-	if err := p.keep(); err != nil {
+	if err := p.writeRecord(); err != nil {
 		return err
 	}
 	if err := p.writeConfiguration(); err != nil {
 		return err
 	}
-	if len(p.put) > 0 && p.runOwnCommand(ctx) {
+	if len(p.inserted) > 0 && p.runClientCommand(ctx) {
 		if err := p.recompute(); err != nil {
 			return err
 		}
@@ -33,11 +33,11 @@ func (p *Plan) install(ctx context.Context) error {
 	if err := replace(p.client, p.file, p.after); err != nil {
 		return err
 	}
-	return p.done()
+	return p.recordResult()
 }
 
-// unchanged refuses to write over what was written since the plan was made. The configuration counts even if nothing is added to it: a
-// server that moves may be there already, and would be lost if it no longer were.
+// unchanged refuses to overwrite what was written since the plan was made. It includes the configuration even if nothing is added to it:
+// a server may be moving there already, and would be lost with it.
 func (p *Plan) unchanged() error {
 	now, err := readTarget(p.client, p.file)
 	if err == nil && !bytes.Equal(now, p.before) {
@@ -76,15 +76,15 @@ func (p *Plan) writeConfiguration() (err error) {
 	return nil
 }
 
-// ownCommandTime bounds the client's own command: some start a program with a window.
-const ownCommandTime = time.Minute
+// clientCommandTimeout bounds the client's own command, which may open a window.
+const clientCommandTimeout = time.Minute
 
-// runOwnCommand reports whether the client's own command succeeded. If not, the file is edited.
-func (p *Plan) runOwnCommand(ctx context.Context) bool {
+// runClientCommand reports whether the client's own command succeeded. If not, the file is edited.
+func (p *Plan) runClientCommand(ctx context.Context) bool {
 	if p.command == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, ownCommandTime)
+	ctx, cancel := context.WithTimeout(ctx, clientCommandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	cmd.WaitDelay = time.Second
@@ -95,16 +95,16 @@ func (p *Plan) runOwnCommand(ctx context.Context) bool {
 	return true
 }
 
-// recompute makes the client's file again after its own command has changed it.
+// recompute makes the client's file again after its command has changed it.
 func (p *Plan) recompute() error {
 	text, err := readTarget(p.client, p.file)
 	if err != nil {
 		return err
 	}
 	d := openDocument(formatOf(p.file), p.client.servers.path, text)
-	for _, one := range p.moved {
-		if _, err := d.take(one.original); err != nil {
-			return fault.New(fault.BadRequest, "%s: %s could not be moved: %v", p.file, one.original, err)
+	for _, srv := range p.moved {
+		if _, err := d.remove(srv.original); err != nil {
+			return fault.New(fault.BadRequest, "%s: %s could not be moved: %v", p.file, srv.original, err)
 		}
 	}
 	return p.addItself(d)

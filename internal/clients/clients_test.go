@@ -25,17 +25,21 @@ func TestClientPlaces(t *testing.T) {
 		m    machine
 		want []string
 	}{
-		{machine{system: "linux", home: "/home/me", project: "/p", getenv: none}, []string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
-			"/home/me/.config/Code/User/mcp.json", "/home/me/.config/Code/User/settings.json", "/home/me/.codeium/windsurf/mcp_config.json",
-			"/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json", "/p/.vscode/settings.json"}},
+		{machine{system: "linux", home: "/home/me", project: "/p", getenv: none},
+			[]string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
+				"/home/me/.config/Code/User/mcp.json", "/home/me/.config/Code/User/settings.json", "/home/me/.codeium/windsurf/mcp_config.json",
+				"/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json", "/p/.vscode/settings.json"}},
 		{machine{system: "linux", home: "/home/me", project: "/p", getenv: func(name string) string {
 			return map[string]string{"XDG_CONFIG_HOME": "/xdg", "CLAUDE_CONFIG_DIR": "/claude"}[name]
 		}},
 			[]string{"/xdg/Claude/claude_desktop_config.json", "/xdg/Code/User/mcp.json", "/claude/.claude.json"}},
-		{machine{system: "darwin", home: "/Users/me", project: "/p", getenv: none}, []string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
-			"/Users/me/Library/Application Support/Code/User/mcp.json", "/Users/me/.codeium/windsurf/mcp_config.json"}},
-		{machine{system: "windows", home: "/u", project: "/p", getenv: func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
-			[]string{"/roaming/Claude/claude_desktop_config.json", "/roaming/Code/User/mcp.json", "/u/.codeium/windsurf/mcp_config.json", "/u/.cursor/mcp.json"}},
+		{machine{system: "darwin", home: "/Users/me", project: "/p", getenv: none},
+			[]string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
+				"/Users/me/Library/Application Support/Code/User/mcp.json", "/Users/me/.codeium/windsurf/mcp_config.json"}},
+		{machine{system: "windows", home: "/u", project: "/p",
+			getenv: func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
+			[]string{"/roaming/Claude/claude_desktop_config.json", "/roaming/Code/User/mcp.json", "/u/.codeium/windsurf/mcp_config.json",
+				"/u/.cursor/mcp.json"}},
 		{machine{system: "windows", home: "/u", project: "/p", getenv: none}, []string{"/u/AppData/Roaming/Claude/claude_desktop_config.json"}},
 	}
 	for _, test := range tests {
@@ -82,7 +86,7 @@ func importFiles(t *testing.T, environment map[string]string, files map[string]s
 	for _, file := range m.clientFiles() {
 		_ = im.read(file)
 	}
-	im.settle()
+	im.assignNames()
 	return im, im.Document()
 }
 
@@ -91,7 +95,8 @@ func TestImport(t *testing.T) {
 	im, text := importFiles(t, importEnvironment, map[string]string{
 		"project/.mcp.json":        `{"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "x", "1.10", "${TOKEN}"], "env": {"A_TOKEN": "literal-secret", "N": "007"}}}}`,
 		"project/.cursor/mcp.json": `{"mcpServers": {"Files": {"command": "npx", "args": ["other"]}, "run": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`,
-		"project/.vscode/mcp.json": "// servers\n{\"servers\": {\"gh\": {\"type\": \"http\", \"url\": \"https://h/mcp\", \"headers\": {\"Authorization\": \"Bearer ${input:github_token}\"}}, /* and */ },\n\"inputs\": [{\"id\": \"github_token\"}],}",
+		"project/.vscode/mcp.json": "// servers\n{\"servers\": {\"gh\": {\"type\": \"http\", \"url\": \"https://h/mcp\", \"headers\": " +
+			"{\"Authorization\": \"Bearer ${input:github_token}\"}}, /* and */ },\n\"inputs\": [{\"id\": \"github_token\"}],}",
 		".claude.json": `{"numStartups": 12345678901234567890, "mcpServers": {"files": {"env": {"N": "007", "A_TOKEN": "literal-secret"}, "args": ["-y", "x", "1.10", "${TOKEN}"], "command": "npx", "type": "stdio"}},
 			"projects": {"HOME/project": {"mcpServers": {"local": {"command": "x", "envFile": ".env", "other": 1}}}, "HOME/else": {"mcpServers": {"elsewhere": {"command": "x"}}}}}`,
 		".config/Claude/claude_desktop_config.json": `{"mcpServers": {"onecall": {"command": "/usr/bin/onecall", "args": ["serve"]}, "by npx": {"command": "npx", "args": ["-y", "onecall@1"]}, "off": {"command": "x", "disabled": true}, "off2": {"command": "x", "enabled": false},
@@ -114,7 +119,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("names %q\n%s", names, text)
 	}
 	first := c.MCPServers[0].Config
-	if !slices.Equal(first.Args, []string{"-y", "x", "1.10", "tok-0123456789"}) || first.Env["N"] != "007" || first.Env["A_TOKEN"] != "literal-secret" {
+	if !slices.Equal(first.Args, []string{"-y", "x", "1.10", "tok-0123456789"}) || first.Env["N"] != "007" ||
+		first.Env["A_TOKEN"] != "literal-secret" {
 		t.Errorf("files: %+v", first)
 	}
 	if run := c.MCPServers[2].Config; *run.Command != filepath.Join(im.out, "x") || *run.Cwd != "sub" {
@@ -127,15 +133,20 @@ func TestImport(t *testing.T) {
 		t.Errorf("wind: %+v", wind)
 	}
 	report := string(im.Report(text, "onecall.yaml"))
-	for _, want := range []string{"files: left out: it is the same as that of Claude Code", "Files-2: taken over\n    renamed from Files", "onecall: left out: it is onecall itself", "by npx: left out: it is onecall itself",
-		"off: left out: it is disabled", "off2: left out: it is disabled", "bad: left out: url: command and url exclude", "worse: left out: it is not an object", "cmd: left out: command: ${command:",
-		"gh: taken over as disabled: not set is GITHUB_TOKEN", "VS Code asks for github_token", "envFile is left out", "other is left out", ".cursor/mcp.json (Cursor): it is not JSON", "settings.json (VS Code): it is a folder",
-		"A_TOKEN: ************** # a secret in plain text", "# set GITHUB_TOKEN, then remove this line", "args: [\"-y\", \"x\", \"1.10\", \"${TOKEN}\"]"} {
+	for _, want := range []string{"files: left out: it is the same as that of Claude Code", "Files-2: taken over\n    renamed from Files",
+		"onecall: left out: it is onecall itself", "by npx: left out: it is onecall itself",
+		"off: left out: it is disabled", "off2: left out: it is disabled", "bad: left out: url: command and url exclude",
+		"worse: left out: it is not an object", "cmd: left out: command: ${command:",
+		"gh: taken over as disabled: not set is GITHUB_TOKEN", "VS Code asks for github_token", "envFile is left out", "other is left out",
+		".cursor/mcp.json (Cursor): it is not JSON", "settings.json (VS Code): it is a folder",
+		"A_TOKEN: ************** # a secret in plain text", "# set GITHUB_TOKEN, then remove this line",
+		"args: [\"-y\", \"x\", \"1.10\", \"${TOKEN}\"]"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
 	}
-	if strings.Contains(report, "literal-secret") || strings.Contains(report, importEnvironment["TOKEN"]) || strings.Contains(report, "elsewhere") {
+	if strings.Contains(report, "literal-secret") || strings.Contains(report, importEnvironment["TOKEN"]) ||
+		strings.Contains(report, "elsewhere") {
 		t.Errorf("the report shows too much:\n%s", report)
 	}
 }
@@ -144,11 +155,16 @@ func TestImport(t *testing.T) {
 func TestOnecallItself(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{
-		`{"command": "onecall"}`: true, `{"command": "C:\\x\\OneCall.exe", "args": ["serve"]}`: true, `{"command": "npx", "args": ["-y", "onecall@1", "serve"]}`: true,
-		`{"command": "npx", "args": ["-p", "other", "onecall"]}`: true, `{"command": "go", "args": ["run", "github.com/onecall-mcp/onecall/cmd/onecall@latest"]}`: true,
-		`{"command": "cmd", "args": ["/c", "npx", "-y", "onecall"]}`: true, `{"command": "env", "args": ["A=b", "/usr/bin/onecall"]}`: true, `{"command": "npm", "args": ["exec", "--", "onecall"]}`: true,
-		`{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/onecall"]}`: false, `{"command": "git-mcp", "args": ["--repository", "onecall"]}`: false,
-		`{"command": "npx", "args": ["-y", "x", "onecall"]}`: false, `{"command": "go", "args": ["test", "onecall"]}`: false, `{"command": "/srv/onecall/bin/x"}`: false, `{"url": "https://h/onecall"}`: false, `{"command": "npx"}`: false,
+		`{"command": "onecall"}`: true, `{"command": "C:\\x\\OneCall.exe", "args": ["serve"]}`: true,
+		`{"command": "npx", "args": ["-y", "onecall@1", "serve"]}`:                                true,
+		`{"command": "npx", "args": ["-p", "other", "onecall"]}`:                                  true,
+		`{"command": "go", "args": ["run", "github.com/onecall-mcp/onecall/cmd/onecall@latest"]}`: true,
+		`{"command": "cmd", "args": ["/c", "npx", "-y", "onecall"]}`:                              true, `{"command": "env", "args": ["A=b", "/usr/bin/onecall"]}`: true,
+		`{"command": "npm", "args": ["exec", "--", "onecall"]}`:                                             true,
+		`{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/onecall"]}`: false,
+		`{"command": "git-mcp", "args": ["--repository", "onecall"]}`:                                       false,
+		`{"command": "npx", "args": ["-y", "x", "onecall"]}`:                                                false, `{"command": "go", "args": ["test", "onecall"]}`: false,
+		`{"command": "/srv/onecall/bin/x"}`: false, `{"url": "https://h/onecall"}`: false, `{"command": "npx"}`: false,
 	} {
 		if got := isOnecall(gjson.Parse(server)); got != want {
 			t.Errorf("%s: %v", server, got)
@@ -165,9 +181,9 @@ func TestImportTwins(t *testing.T) {
 		".claude.json":      `{"mcpServers": {"a": {"command": "x"}}}`,
 	})
 	var names []string
-	for _, one := range im.servers {
-		if one.skip == "" {
-			names = append(names, one.name)
+	for _, srv := range im.servers {
+		if srv.skip == "" {
+			names = append(names, srv.name)
 		}
 	}
 	if want := []string{"a", "b", "c", "c-2"}; !slices.Equal(names, want) {
@@ -188,7 +204,9 @@ func TestImportShown(t *testing.T) {
 	if strings.Contains(report, "hidden") || strings.Contains(report, "filled-in") {
 		t.Errorf("a secret is shown:\n%s", report)
 	}
-	for _, want := range []string{"shown", "A_TOKEN: \"${MY_TOKEN}\"", "*${env:MY_TOKEN}\"", "X: \"${UNSET}\"", "*${MY_TOKEN}\"", "# Claude Code asks for my_token: onecall reads it from the variable MY_TOKEN", "# set UNSET, then remove this line", "https://mcp.zapier.com/api/mcp/s/****"} {
+	for _, want := range []string{"shown", "A_TOKEN: \"${MY_TOKEN}\"", "*${env:MY_TOKEN}\"", "X: \"${UNSET}\"", "*${MY_TOKEN}\"",
+		"# Claude Code asks for my_token: onecall reads it from the variable MY_TOKEN", "# set UNSET, then remove this line",
+		"https://mcp.zapier.com/api/mcp/s/****"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
@@ -201,12 +219,14 @@ func TestImportNothing(t *testing.T) {
 	if c, faults := parseIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
 		t.Errorf("%v", faults)
 	}
-	if report := string(im.Report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") || !strings.Contains(report, "claude_desktop_config.json") {
+	if report := string(im.Report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") ||
+		!strings.Contains(report, "claude_desktop_config.json") {
 		t.Error(report)
 	}
 	// The example is one: without its comment signs it loads.
 	example := regexpReplace(exampleFile)
-	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 || len(c.OpenAPI) != 1 {
+	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 ||
+		len(c.OpenAPI) != 1 {
 		t.Errorf("%v\n%s", faults, example)
 	}
 }
@@ -231,7 +251,7 @@ func TestImportElsewhere(t *testing.T) {
 	if err := im.read(clientFile{"Cursor", path, []section{mcpServers}, project}); err != nil {
 		t.Fatal(err)
 	}
-	im.settle()
+	im.assignNames()
 	c, faults := parseIn(nil, filepath.Join(out, "onecall.yaml"), string(im.Document()))
 	if len(faults) > 0 || *c.MCPServers[0].Config.Command != project+"/x" || *c.MCPServers[0].Config.Cwd != filepath.Join(project, "sub") {
 		t.Errorf("%v\n%s", faults, im.Document())
@@ -241,7 +261,9 @@ func TestImportElsewhere(t *testing.T) {
 // TestImportRoundTrip: whatever texts a client's file holds, the written file gives them back.
 func TestImportRoundTrip(t *testing.T) {
 	t.Parallel()
-	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "yes", "null", "~", "1.10", "0x1F", "a: b", "# c", "-", "- x", "{", "*a", "&a", "!t", "a\nb", "'", `"`, "\\", "<<", "@x", "%", "`", "é", "\u2028", "$${x}", "${", "true", "1e3", "2024-01-01"}))
+	text := rapid.OneOf(rapid.String(),
+		rapid.SampledFrom([]string{"", "yes", "null", "~", "1.10", "0x1F", "a: b", "# c", "-", "- x", "{", "*a", "&a", "!t", "a\nb", "'", `"`,
+			"\\", "<<", "@x", "%", "`", "é", "\u2028", "$${x}", "${", "true", "1e3", "2024-01-01"}))
 	rapid.Check(t, func(rt *rapid.T) {
 		args := rapid.SliceOfN(text, 0, 4).Draw(rt, "args")
 		env := rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.:~ -]{1,8}`), text, 0, 3).Draw(rt, "env")
@@ -258,7 +280,7 @@ func TestImportRoundTrip(t *testing.T) {
 		name := text.Draw(rt, "name")
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
 		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`), nil)
-		im.settle()
+		im.assignNames()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {
 			rt.Fatalf("%s\n%s\n%v", object, im.Document(), faults)
@@ -270,7 +292,8 @@ func TestImportRoundTrip(t *testing.T) {
 		if len(im.servers[0].unset) > 0 {
 			return
 		}
-		if got.Name != im.servers[0].name || *got.Config.Command != command || len(args) > 0 && !slices.Equal(got.Config.Args, args) || len(env) > 0 && !reflect.DeepEqual(got.Config.Env, env) {
+		if got.Name != im.servers[0].name || *got.Config.Command != command || len(args) > 0 && !slices.Equal(got.Config.Args, args) ||
+			len(env) > 0 && !reflect.DeepEqual(got.Config.Env, env) {
 			rt.Fatalf("%s\n%s\ngives %+v", object, im.Document(), got)
 		}
 	})
@@ -297,7 +320,7 @@ func FuzzImport(f *testing.F) {
 		if im.read(clientFile{client: "c", path: path, sections: anySections}) != nil {
 			return
 		}
-		im.settle()
+		im.assignNames()
 		written := im.Document()
 		if _, faults := parseIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
 			t.Errorf("%s\n%v", written, faults)

@@ -21,36 +21,36 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Document is the configuration to write.
+// Document returns the configuration to write.
 func (im *Import) Document() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The configuration of onecall: `onecall schema config` prints all that it may hold.\n")
-	written := slices.DeleteFunc(slices.Clone(im.servers), func(one *found) bool { return one.skip != "" })
+	written := slices.DeleteFunc(slices.Clone(im.servers), func(srv *foundServer) bool { return srv.skip != "" })
 	if len(written) == 0 {
 		b.WriteString(exampleFile)
 		return b.Bytes()
 	}
 	b.WriteString("mcpServers:\n")
-	for _, one := range written {
-		b.WriteString(one.entry().Text)
+	for _, srv := range written {
+		b.WriteString(srv.entry().Text)
 	}
 	return b.Bytes()
 }
 
-// entry is the server as it stands in the configuration, with where it comes from.
-func (one *found) entry() entry {
+// entry returns the server as an entry of the configuration, with a comment on its origin.
+func (srv *foundServer) entry() entry {
 	var b bytes.Buffer
-	for _, line := range append([]string{one.file.label()}, one.also...) {
+	for _, line := range append([]string{srv.file.label()}, srv.otherFiles...) {
 		comment(&b, line)
 	}
-	for _, line := range one.notes {
+	for _, line := range srv.comments {
 		comment(&b, line)
 	}
-	one.write(&b, one.name)
-	return entry{one.name, b.String()}
+	srv.write(&b, srv.name)
+	return entry{srv.name, b.String()}
 }
 
-// exampleFile is what is written where no servers are found.
+// exampleFile is written if no servers are found.
 const exampleFile = `# mcpServers:
 #   files:
 #     command: npx
@@ -66,18 +66,18 @@ const exampleFile = `# mcpServers:
 #   allow: [api.example.com]
 `
 
-// comment writes a line of its own that YAML does not read.
+// comment writes a YAML comment on a line of its own.
 func comment(b *bytes.Buffer, line string) {
 	fmt.Fprintf(b, "  # %s\n", textfile.Printable(strings.Join(strings.Fields(line), " ")))
 }
 
-// write writes the server under a name. Values keep their spelling.
-func (one *found) write(b *bytes.Buffer, name string) {
+// write writes the server under a name. Values are unchanged.
+func (srv *foundServer) write(b *bytes.Buffer, name string) {
 	fmt.Fprintf(b, "  %s:\n", plainText(name))
-	if len(one.unset) > 0 {
-		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", textfile.Printable(strings.Join(one.unset, ", ")))
+	if len(srv.unset) > 0 {
+		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", textfile.Printable(strings.Join(srv.unset, ", ")))
 	}
-	for _, field := range one.fields {
+	for _, field := range srv.fields {
 		value := gjson.ParseBytes(field.value)
 		if !value.IsObject() {
 			fmt.Fprintf(b, "    %s: %s\n", field.key, yamlValue(value))
@@ -90,7 +90,7 @@ func (one *found) write(b *bytes.Buffer, name string) {
 	}
 }
 
-// advice says of a secret in plain text how to keep it elsewhere.
+// advice says how to keep a plain-text secret elsewhere.
 func advice(key, name, value string) string {
 	hidden := key == "env" && secret.Name(name) || key == "headers" && config.SecretHeader(name) || key == "oauth" && secret.Name(name)
 	if !hidden || value == "" || strings.Contains(value, "${") {
@@ -99,7 +99,7 @@ func advice(key, name, value string) string {
 	return " # a secret in plain text: better set a variable, and write ${NAME}"
 }
 
-// yamlValue is a value in one line of YAML.
+// yamlValue returns a value as one line of YAML.
 func yamlValue(value gjson.Result) string {
 	if value.Type == gjson.String {
 		return plainText(value.String())
@@ -128,7 +128,7 @@ var (
 	notPlain = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
 )
 
-// plainText is a text in YAML: without quotes where it is beyond doubt, else as JSON, which YAML reads too.
+// plainText returns a text as YAML: without quotes if that is unambiguous, else as JSON, which is also YAML.
 func plainText(text string) string {
 	if plain.MatchString(text) && !notPlain.MatchString(text) {
 		return text
@@ -136,18 +136,18 @@ func plainText(text string) string {
 	return string(rawjson.AppendQuote(nil, text))
 }
 
-// WriteNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.
+// WriteNew creates a file, atomically and for this user only. It is an error if the file exists.
 func WriteNew(path string, text []byte) (err error) {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	defer os.Remove(temporary)
 	if err = writeSynced(temporary, text); err != nil {
 		return err
 	}
-	// A link never takes the place of a file, as a rename does.
+	// Unlike a rename, a link never replaces an existing file.
 	if err = os.Link(temporary, path); err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := os.Lstat(path); err == nil { // a file system without links
+	if _, err := os.Lstat(path); err == nil { // the file system has no links
 		return fs.ErrExist
 	}
 	return os.Rename(temporary, path)

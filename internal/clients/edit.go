@@ -12,19 +12,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// entry is a server in a client's file: its text as it stands there, with its name and the comments before it.
+// entry is a server in a client's file: its text, its name, and the comments before it.
 type entry struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// editor changes the entries of a format, and leaves all else as it is. Lines end with a line feed alone.
+// editor edits the entries of a format, and leaves everything else unchanged. Lines end with a line feed alone.
 type editor interface {
-	// take takes an entry out, and returns it.
-	take(text string, path []string, name string) (rest string, taken entry, err error)
-	// put adds an entry after the others. The object at path is made if it is not there.
-	put(text string, path []string, one entry) (string, error)
-	// render writes an entry as a text of this file.
+	// remove removes an entry and returns it.
+	remove(text string, path []string, name string) (rest string, taken entry, err error)
+	// insert adds an entry after the others. It creates the object at path if necessary.
+	insert(text string, path []string, one entry) (string, error)
+	// render returns the text of an entry in the style of this file.
 	render(text string, path []string, name string, fields []field) entry
 }
 
@@ -38,64 +38,64 @@ func (f format) editor() editor {
 	return jsonEditor{}
 }
 
-// document is a file that is changed.
+// document is a file being edited.
 type document struct {
 	format format
-	path   []string // to the object of servers
-	text   string   // without a byte order mark, lines ending with a line feed alone
+	path   []string // of the object of servers
+	text   string   // without a byte order mark, and with line feeds alone
 
-	mark, returns bool // what is put back: a byte order mark, carriage returns
+	byteOrderMark, carriageReturns bool // restored when writing
 }
 
 func openDocument(f format, path []string, text []byte) *document {
 	without := textfile.WithoutMark(text)
-	d := &document{format: f, path: path, text: string(without), mark: len(without) < len(text)}
+	d := &document{format: f, path: path, text: string(without), byteOrderMark: len(without) < len(text)}
 	if lines := strings.Count(d.text, "\n"); lines > 0 && strings.Count(d.text, "\r\n") == lines {
-		d.text, d.returns = strings.ReplaceAll(d.text, "\r\n", "\n"), true
+		d.text, d.carriageReturns = strings.ReplaceAll(d.text, "\r\n", "\n"), true
 	}
 	return d
 }
 
 func (d *document) bytes() []byte {
 	text := d.text
-	if d.returns {
+	if d.carriageReturns {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	if d.mark {
+	if d.byteOrderMark {
 		text = "\ufeff" + text
 	}
 	return []byte(text)
 }
 
-// take takes the entry of a name out. If that cannot be done so that all else stays, the document is as it was.
-func (d *document) take(name string) (taken entry, err error) {
+// remove removes the entry of a name. If that would change anything else, the document is unchanged.
+func (d *document) remove(name string) (taken entry, err error) {
 	err = d.change(name, false, func(e editor) (text string, err error) {
-		text, taken, err = e.take(d.text, d.path, name)
+		text, taken, err = e.remove(d.text, d.path, name)
 		return text, err
 	})
 	return taken, err
 }
 
-// put adds an entry. If that cannot be done so that all else stays, the document is as it was.
-func (d *document) put(one entry) error {
-	return d.change(one.Name, true, func(e editor) (string, error) { return e.put(d.text, d.path, one) })
+// insert adds an entry. If that would change anything else, the document is unchanged.
+func (d *document) insert(one entry) error {
+	return d.change(one.Name, true, func(e editor) (string, error) { return e.insert(d.text, d.path, one) })
 }
 
-// render writes an entry as this document would hold it.
+// render returns the text of an entry in the style of this document.
 func (d *document) render(name string, fields []field) entry {
 	return d.format.editor().render(d.text, d.path, name, fields)
 }
 
-// errLayout says that an edit would have changed more than it should.
+// errLayout means that an edit would have changed more than the entry.
 var errLayout = errors.New("it is written in a way in which one entry cannot be changed alone")
 
-// change edits the document, and compares it as data with what it was: both must say the same but for one server, which it has
-// afterwards, or has not. Whatever an editor does, what would be lost is not written.
+// change edits the document and compares its data before and after. They must differ only in one server, which must exist afterwards if
+// and only if has is set. This protects against mistakes of editors.
 func (d *document) change(name string, has bool, edit func(editor) (string, error)) error {
 	if !utf8.ValidString(d.text) {
 		return errors.New("it is not UTF-8")
 	}
-	before, _, err := d.without(d.text, name)
+	before, _, err := d.dataWithout(d.text, name)
 	if err != nil {
 		return err
 	}
@@ -103,16 +103,17 @@ func (d *document) change(name string, has bool, edit func(editor) (string, erro
 	if err != nil {
 		return err
 	}
-	after, found, err := d.without(text, name)
-	if err != nil || found != has || !reflect.DeepEqual(before, after) {
+	after, exists, err := d.dataWithout(text, name)
+	if err != nil || exists != has || !reflect.DeepEqual(before, after) {
 		return errLayout
 	}
 	d.text = text
 	return nil
 }
 
-// without is what a text says but for one server, and for objects on the way to it that are empty. found tells that it has the server.
-func (d *document) without(text, name string) (rest map[string]any, found bool, err error) {
+// dataWithout returns the data of a text except for one server and for empty objects on the path to it. ok reports whether the server
+// exists.
+func (d *document) dataWithout(text, name string) (rest map[string]any, exists bool, err error) {
 	object, err := d.format.json([]byte(text))
 	if err != nil {
 		return nil, false, err
@@ -126,19 +127,19 @@ func (d *document) without(text, name string) (rest map[string]any, found bool, 
 	return pruned(all, d.path, name)
 }
 
-func pruned(object map[string]any, path []string, name string) (rest map[string]any, found bool, err error) {
+func pruned(object map[string]any, path []string, name string) (rest map[string]any, exists bool, err error) {
 	if len(path) == 0 {
-		_, found = object[name]
+		_, exists = object[name]
 		delete(object, name)
-		return object, found, nil
+		return object, exists, nil
 	}
 	inner, ok := object[path[0]].(map[string]any)
 	if !ok && object[path[0]] != nil {
 		return nil, false, fmt.Errorf("%s is not an object", path[0])
 	}
-	inner, found, err = pruned(inner, path[1:], name)
+	inner, exists, err = pruned(inner, path[1:], name)
 	if len(inner) == 0 {
 		delete(object, path[0])
 	}
-	return object, found, err
+	return object, exists, err
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// jsonEditor edits JSON that may hold comments and commas too many.
+// jsonEditor edits JSON with comments and trailing commas.
 type jsonEditor struct{}
 
-// jsonFile is a text whose syntax tree gives back each byte that is not changed.
+// jsonFile is a text with a syntax tree that preserves every unchanged byte.
 type jsonFile struct {
 	root hujson.Value
 	unit string // of indentation; "" for a text of one line
@@ -44,7 +44,7 @@ func openJSON(text string) (*jsonFile, error) {
 	return f, nil
 }
 
-// cutLastLine parts what stands before a value at its last line break; line is the white space of its own line.
+// cutLastLine splits what precedes a value at its last line break. line is the white space of the value's line.
 func cutLastLine(extra hujson.Extra) (before, line string) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -61,7 +61,7 @@ func (f *jsonFile) line(depth int) string {
 	return "\n" + strings.Repeat(f.unit, depth)
 }
 
-// object is the one at a path, which is made if it is not there and make says so.
+// object returns the object at a path, creating it if create is set.
 func (f *jsonFile) object(path []string, create bool) (*hujson.Object, error) {
 	object := f.root.Value.(*hujson.Object)
 	for depth, key := range path {
@@ -86,7 +86,7 @@ func (f *jsonFile) object(path []string, create bool) (*hujson.Object, error) {
 	return object, nil
 }
 
-// memberOf is the index of a member, of a key that stands twice the last; -1: none.
+// memberOf returns the index of a member, the last if the key is duplicated; -1: none.
 func memberOf(object *hujson.Object, key string) int {
 	for i := len(object.Members) - 1; i >= 0; i-- {
 		if name, ok := object.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
@@ -96,7 +96,7 @@ func memberOf(object *hujson.Object, key string) int {
 	return -1
 }
 
-// append adds a member in a line of its own. Comments before the closing brace stay before it.
+// append adds a member on a line of its own, before comments at the closing brace.
 func (f *jsonFile) append(object *hujson.Object, depth int, member hujson.ObjectMember) {
 	trailing := false
 	if n := len(object.Members); n > 0 {
@@ -115,7 +115,7 @@ func (f *jsonFile) append(object *hujson.Object, depth int, member hujson.Object
 	object.Members = append(object.Members, member)
 }
 
-func (jsonEditor) take(text string, path []string, name string) (string, entry, error) {
+func (jsonEditor) remove(text string, path []string, name string) (string, entry, error) {
 	f, err := openJSON(text)
 	if err != nil {
 		return "", entry{}, err
@@ -150,7 +150,7 @@ func (jsonEditor) take(text string, path []string, name string) (string, entry, 
 	return string(f.root.Pack()), entry{name, string(packed[1 : len(packed)-1])}, nil
 }
 
-// cutFirstLine parts what stands before a member into a comment on the line of what is before it, and the rest.
+// cutFirstLine splits what precedes a member into the comment on the previous member's line, and the rest.
 func cutFirstLine(extra string) (head, rest string) {
 	line, rest, ok := strings.Cut(extra, "\n")
 	if !ok || strings.TrimSpace(line) == "" {
@@ -167,7 +167,7 @@ func joinLines(comment string, extra hujson.Extra) hujson.Extra {
 	return hujson.Extra(comment + string(extra))
 }
 
-func (jsonEditor) put(text string, path []string, one entry) (string, error) {
+func (jsonEditor) insert(text string, path []string, one entry) (string, error) {
 	f, err := openJSON(text)
 	if err != nil {
 		return "", err

@@ -13,19 +13,27 @@ func TestEdit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ path, before, after string }{
 		"json empty file": {"x.json", "", "{\n  \"s\": {\n    \"onecall\": {\n      \"cmd\": \"x\"\n    }\n  }\n}\n"},
-		"json no servers": {"x.json", "{\n\t\"a\": 1 // one\n}\n", "{\n\t\"a\": 1, // one\n\t\"s\": {\n\t\t\"onecall\": {\n\t\t\t\"cmd\": \"x\"\n\t\t}\n\t}\n}\n"},
-		"json one line":   {"x.json", `{"s":{"gone":{"a":1},"stays":{}},"z":1.10}`, `{"s":{"stays":{},"onecall":{"cmd":"x"}},"z":1.10}`},
-		"json last":       {"x.json", "{\"s\": {\n  \"a\": 1, // a\n  // about gone\n  \"gone\": 2 // gone\n}}", "{\"s\": {\n  \"a\": 1, // a // gone\n    \"onecall\": {\n      \"cmd\": \"x\"\n    }\n  }}"},
-		"json commas":     {"x.json", "{\n  \"s\": {\n    \"gone\": 1,\n    \"b\": 2,\n  },\n}", "{\n  \"s\": {\n    \"b\": 2,\n    \"onecall\": {\n      \"cmd\": \"x\"\n    },\n  },\n}"},
-		"json windows":    {"x.json", "\ufeff{\r\n  \"s\": {\r\n    \"gone\": 1\r\n  }\r\n}\r\n", "\ufeff{\r\n  \"s\": {\r\n    \"onecall\": {\r\n      \"cmd\": \"x\"\r\n    }\r\n  }\r\n}\r\n"},
-		"toml empty":      {"x.toml", "", "[s.onecall]\ncmd = \"x\"\n"},
-		"toml tables": {"x.toml", "a = 1\n\n# about gone\n[s.gone]\nb = \"\"\"\n[s.other]\n\"\"\" # b\n\n[s.gone.env]\nK = \"v\"\n\n# about z\n[z] # z\n[s.\"gone\".more]\nx=1",
+		"json no servers": {"x.json", "{\n\t\"a\": 1 // one\n}\n",
+			"{\n\t\"a\": 1, // one\n\t\"s\": {\n\t\t\"onecall\": {\n\t\t\t\"cmd\": \"x\"\n\t\t}\n\t}\n}\n"},
+		"json one line": {"x.json", `{"s":{"gone":{"a":1},"stays":{}},"z":1.10}`, `{"s":{"stays":{},"onecall":{"cmd":"x"}},"z":1.10}`},
+		"json last": {"x.json", "{\"s\": {\n  \"a\": 1, // a\n  // about gone\n  \"gone\": 2 // gone\n}}",
+			"{\"s\": {\n  \"a\": 1, // a // gone\n    \"onecall\": {\n      \"cmd\": \"x\"\n    }\n  }}"},
+		"json commas": {"x.json", "{\n  \"s\": {\n    \"gone\": 1,\n    \"b\": 2,\n  },\n}",
+			"{\n  \"s\": {\n    \"b\": 2,\n    \"onecall\": {\n      \"cmd\": \"x\"\n    },\n  },\n}"},
+		"json windows": {"x.json", "\ufeff{\r\n  \"s\": {\r\n    \"gone\": 1\r\n  }\r\n}\r\n",
+			"\ufeff{\r\n  \"s\": {\r\n    \"onecall\": {\r\n      \"cmd\": \"x\"\r\n    }\r\n  }\r\n}\r\n"},
+		"toml empty": {"x.toml", "", "[s.onecall]\ncmd = \"x\"\n"},
+		"toml tables": {"x.toml",
+			"a = 1\n\n# about gone\n[s.gone]\nb = \"\"\"\n[s.other]\n\"\"\" # b\n\n[s.gone.env]\nK = \"v\"\n\n# about z\n[z] # " +
+				"z\n[s.\"gone\".more]\nx=1",
 			"a = 1\n\n# about z\n[z] # z\n\n[s.onecall]\ncmd = \"x\"\n"},
-		"toml header":    {"x.toml", "[s]\n[s.gone]\na=1\r\n[s.b]\n", "[s]\n[s.b]\n\n[s.onecall]\ncmd = \"x\"\n"},
-		"yaml empty":     {"x.yaml", "", "s:\n  onecall:\n    cmd: x\n"},
-		"yaml no value":  {"x.yaml", "a: 1\ns: # mine\nb: 2", "a: 1\ns: # mine\n  onecall:\n    cmd: x\nb: 2\n"},
-		"yaml braces":    {"x.yaml", "s: {} # mine\nb: 2\n", "s: # mine\n  onecall:\n    cmd: x\nb: 2\n"},
-		"yaml entries":   {"x.yaml", "# top\ns:\n    # about gone\n    gone:\n      a: |\n        x: y\n\n        # text\n      b: [1]\n    # about stays\n    stays: {a: 1}\n\n# end\nz: 1\n", "# top\ns:\n    # about stays\n    stays: {a: 1}\n    onecall:\n      cmd: x\n\n# end\nz: 1\n"},
+		"toml header":   {"x.toml", "[s]\n[s.gone]\na=1\r\n[s.b]\n", "[s]\n[s.b]\n\n[s.onecall]\ncmd = \"x\"\n"},
+		"yaml empty":    {"x.yaml", "", "s:\n  onecall:\n    cmd: x\n"},
+		"yaml no value": {"x.yaml", "a: 1\ns: # mine\nb: 2", "a: 1\ns: # mine\n  onecall:\n    cmd: x\nb: 2\n"},
+		"yaml braces":   {"x.yaml", "s: {} # mine\nb: 2\n", "s: # mine\n  onecall:\n    cmd: x\nb: 2\n"},
+		"yaml entries": {"x.yaml",
+			"# top\ns:\n    # about gone\n    gone:\n      a: |\n        x: y\n\n        # text\n      b: [1]\n    # about stays\n    " +
+				"stays: {a: 1}\n\n# end\nz: 1\n", "# top\ns:\n    # about stays\n    stays: {a: 1}\n    onecall:\n      cmd: x\n\n# end\nz: 1\n"},
 		"yaml only":      {"x.yaml", "s:\n  gone: 1\nz: 1\n", "s:\n  onecall:\n    cmd: x\nz: 1\n"},
 		"yaml carriages": {"x.yaml", "s:\r\n  gone:\r\n    a: 1\r\nz: 1\r\n", "s:\r\n  onecall:\r\n    cmd: x\r\nz: 1\r\n"},
 	} {
@@ -33,11 +41,11 @@ func TestEdit(t *testing.T) {
 			t.Parallel()
 			d := openDocument(formatOf(test.path), []string{"s"}, []byte(test.before))
 			if strings.Contains(test.before, "gone") {
-				if _, err := d.take("gone"); err != nil {
+				if _, err := d.remove("gone"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := d.put(d.render("onecall", []field{value("cmd", "x")})); err != nil {
+			if err := d.insert(d.render("onecall", []field{value("cmd", "x")})); err != nil {
 				t.Fatal(err)
 			}
 			if got := string(d.bytes()); got != test.after {
@@ -51,16 +59,20 @@ func TestEdit(t *testing.T) {
 func TestEditRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ path, text, want string }{
-		{"x.json", `{"s": {"gone": 1}`, "not JSON"}, {"x.json", `[1]`, "not an object"}, {"x.json", `{"s": [1]}`, "s is not an object"}, {"x.json", "{\"s\": {\"gone\": \"\xff\"}}", "not UTF-8"},
-		{"x.toml", "[s\n", "not TOML"}, {"x.toml", "[s]\ngone = {a = 1}\n", "[s.NAME]"}, {"x.toml", "s.gone.a = 1\n", "[s.NAME]"}, {"x.toml", "s = {gone = {a = 1}}\n", "[s.NAME]"},
-		{"x.yaml", "s: [\n", "not YAML"}, {"x.yaml", "s: {gone: {a: 1}}\n", "line 1: write the entries of s"}, {"x.yaml", "s:\n  gone: &a {x: 1}\nz: *a\n", "line 3 has an alias"},
+		{"x.json", `{"s": {"gone": 1}`, "not JSON"}, {"x.json", `[1]`, "not an object"}, {"x.json", `{"s": [1]}`, "s is not an object"},
+		{"x.json", "{\"s\": {\"gone\": \"\xff\"}}", "not UTF-8"},
+		{"x.toml", "[s\n", "not TOML"}, {"x.toml", "[s]\ngone = {a = 1}\n", "[s.NAME]"}, {"x.toml", "s.gone.a = 1\n", "[s.NAME]"},
+		{"x.toml", "s = {gone = {a = 1}}\n", "[s.NAME]"},
+		{"x.yaml", "s: [\n", "not YAML"}, {"x.yaml", "s: {gone: {a: 1}}\n", "line 1: write the entries of s"},
+		{"x.yaml", "s:\n  gone: &a {x: 1}\nz: *a\n", "line 3 has an alias"},
 		{"x.yaml", "s:\n  gone: 1\n---\nb: 1\n", "documents"}, {"x.yaml", "s:\r\r  gone: 1\n", "cannot be changed alone"},
 		{"x.yaml", "a: &a [1]\nb: &b [*a, *a]\ns: {gone: *b}\n", "has an alias"}, {"x.yaml", "s: " + strings.Repeat("[", 200_000), "too deep"},
-		{"x.yaml", "s: |\n" + strings.Repeat("  text\n", 200_000), "more than 1048576 bytes"}, {"x.toml", "s = " + strings.Repeat("[", 200_000), "too deep"},
+		{"x.yaml", "s: |\n" + strings.Repeat("  text\n", 200_000), "more than 1048576 bytes"},
+		{"x.toml", "s = " + strings.Repeat("[", 200_000), "too deep"},
 		{"x.json", strings.Repeat("[", 200_000), "not JSON"},
 	} {
 		d := openDocument(formatOf(test.path), []string{"s"}, []byte(test.text))
-		if _, err := d.take("gone"); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := d.remove("gone"); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: %v", test.text, err)
 		}
 		if string(d.bytes()) != test.text {
@@ -87,20 +99,20 @@ func FuzzEdit(f *testing.F) {
 		}
 		var all []entry
 		for name := range ordered(gjson.GetBytes(object, "s")) {
-			if one, err := d.take(name); err == nil {
+			if one, err := d.remove(name); err == nil {
 				all = append(all, one)
 			}
 		}
-		if d.put(d.render("onecall", []field{value("cmd", "x")})) == nil {
+		if d.insert(d.render("onecall", []field{value("cmd", "x")})) == nil {
 			if got, _ := d.format.json([]byte(d.text)); gjson.GetBytes(got, "s.onecall.cmd").String() != "x" {
 				t.Errorf("%q became %q", text, d.text)
 			}
-			if _, err := d.take("onecall"); err != nil {
+			if _, err := d.remove("onecall"); err != nil {
 				return // refused
 			}
 		}
 		for _, one := range all {
-			if err := d.put(one); err != nil {
+			if err := d.insert(one); err != nil {
 				return // refused: the document is as it was, and the entry is still held
 			}
 		}

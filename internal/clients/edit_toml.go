@@ -12,18 +12,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// tomlEditor edits the lines of a server's own tables, [SERVERS.NAME] and those below it.
+// tomlEditor edits the lines of a server's own tables, [SERVERS.NAME] and the tables below it.
 type tomlEditor struct{}
 
-// tomlStatement is a header of a table, or a key with its value.
+// tomlStatement is the header of a table, or a key with its value.
 type tomlStatement struct {
-	server string // "": it belongs to none
+	server string // "": none
 	header bool
-	// from and to are its lines in the text, with the comments right above a header.
+	// from and to are its lines in the text, including comments directly above a header.
 	from, to int
 }
 
-// statements are those of a text. A server that does not stand in tables of its own is an error.
+// statements parses a text. A server that has no table of its own is an error.
 func (tomlEditor) statements(text, servers string) (all []tomlStatement, err error) {
 	p := unstable.Parser{}
 	p.Reset([]byte(text))
@@ -71,7 +71,7 @@ func (tomlEditor) statements(text, servers string) (all []tomlStatement, err err
 	return all, nil
 }
 
-// lineEnd is where the line of an offset ends, with its line break.
+// lineEnd returns the end of the line at an offset, including its line break.
 func lineEnd(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -79,7 +79,7 @@ func lineEnd(text string, at int) int {
 	return len(text)
 }
 
-func (t tomlEditor) take(text string, path []string, name string) (string, entry, error) {
+func (t tomlEditor) remove(text string, path []string, name string) (string, entry, error) {
 	all, err := t.statements(text, path[0])
 	if err != nil {
 		return "", entry{}, err
@@ -110,14 +110,14 @@ func (t tomlEditor) take(text string, path []string, name string) (string, entry
 	return rest.String(), entry{name, strings.TrimRight(taken.String(), "\n") + "\n"}, nil
 }
 
-func (tomlEditor) put(text string, _ []string, one entry) (string, error) {
+func (tomlEditor) insert(text string, _ []string, one entry) (string, error) {
 	if text = strings.TrimRight(text, "\n"); text != "" {
 		text += "\n\n"
 	}
 	return text + one.Text, nil
 }
 
-// bareKey is a key that TOML reads without quotes.
+// bareKey matches a key without quotes.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func tomlKey(key string) string {
@@ -127,7 +127,7 @@ func tomlKey(key string) string {
 	return string(rawjson.AppendQuote(nil, key))
 }
 
-// render writes fields of texts, numbers and lists of them, which TOML writes as JSON does.
+// render writes fields whose values are strings, numbers and lists of them, which are written as in JSON.
 func (tomlEditor) render(_ string, path []string, name string, fields []field) entry {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[%s.%s]\n", path[0], tomlKey(name))

@@ -12,13 +12,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// yamlEditor edits the lines of entries in a mapping that is written in lines.
+// yamlEditor edits the lines of entries in a block mapping.
 type yamlEditor struct{}
 
 // yamlFile is a text as lines, with the mapping of servers.
 type yamlFile struct {
 	lines []string // with their line breaks
-	// key is the line of the mapping's key; -1: there is none.
+	// key is the line of the mapping's key; -1: none.
 	key   int
 	names []string
 	from  []int // the line of each name
@@ -68,13 +68,13 @@ func openYAML(text string, path []string) (*yamlFile, error) {
 	return f, nil
 }
 
-// line is the line of a key. It is not known if the parser ends lines where we do not: at a carriage return alone.
+// line returns the line of a key. It is unknown if the parser counts lines differently: at carriage returns without line feeds.
 func (f *yamlFile) line(key ast.MapKeyNode) (n int, known bool) {
 	n = key.GetToken().Position.Line - 1
 	return n, n >= 0 && n < len(f.lines)
 }
 
-// editable reports whether a node is a mapping, or nothing: no tag, anchor or alias.
+// editable reports whether a node is a mapping or null, without a tag, anchor or alias.
 func editable(node ast.Node) bool {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode, *ast.CommentGroupNode:
@@ -93,22 +93,22 @@ func pairsOf(node ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// indent is the number of blanks before a line; blank says that it holds nothing or a comment.
+// indent returns the number of blanks before a line. blank reports whether the line is empty or a comment.
 func indent(line string) (n int, blank bool) {
 	rest := strings.TrimLeft(line, " ")
 	return len(line) - len(rest), strings.TrimSpace(rest) == "" || rest[0] == '#'
 }
 
-// end is the line after an entry: before the next line that is not indented deeper. A list may begin below its key.
+// end returns the line after an entry: before the next line that is not indented deeper. A list may begin below its key.
 func (f *yamlFile) end(from int) int {
-	own, _ := indent(f.lines[from])
+	depth, _ := indent(f.lines[from])
 	end := from + 1
 	for i := end; i < len(f.lines); i++ {
 		n, blank := indent(f.lines[i])
-		if blank && n <= own {
+		if blank && n <= depth {
 			continue
 		}
-		if n < own || n == own && !strings.HasPrefix(f.lines[i][n:], "-") {
+		if n < depth || n == depth && !strings.HasPrefix(f.lines[i][n:], "-") {
 			break
 		}
 		end = i + 1
@@ -116,7 +116,7 @@ func (f *yamlFile) end(from int) int {
 	return end
 }
 
-func (yamlEditor) take(text string, path []string, name string) (string, entry, error) {
+func (yamlEditor) remove(text string, path []string, name string) (string, entry, error) {
 	f, err := openYAML(text, path)
 	if err != nil {
 		return "", entry{}, err
@@ -126,10 +126,10 @@ func (yamlEditor) take(text string, path []string, name string) (string, entry, 
 		return "", entry{}, fmt.Errorf("it has no %s", name)
 	}
 	from, end := f.from[i], f.end(f.from[i])
-	own, _ := indent(f.lines[from])
-	for from-1 > f.key { // comments right above it
+	depth, _ := indent(f.lines[from])
+	for from-1 > f.key { // comments directly above it
 		n, blank := indent(f.lines[from-1])
-		if !blank || n != own || strings.TrimSpace(f.lines[from-1]) == "" {
+		if !blank || n != depth || strings.TrimSpace(f.lines[from-1]) == "" {
 			break
 		}
 		from--
@@ -139,7 +139,7 @@ func (yamlEditor) take(text string, path []string, name string) (string, entry, 
 	return strings.Join(f.lines, ""), entry{name, strings.TrimRight(taken, "\n") + "\n"}, nil
 }
 
-func (yamlEditor) put(text string, path []string, one entry) (string, error) {
+func (yamlEditor) insert(text string, path []string, one entry) (string, error) {
 	f, err := openYAML(text, path)
 	if err != nil {
 		return "", err
@@ -167,16 +167,16 @@ func (yamlEditor) put(text string, path []string, one entry) (string, error) {
 		at = f.end(last)
 		depth, _ = indent(f.lines[last])
 	}
-	return strings.Join(slices.Insert(f.lines, at, shifted(one.Text, depth)), ""), nil
+	return strings.Join(slices.Insert(f.lines, at, reindent(one.Text, depth)), ""), nil
 }
 
-// shifted is an entry with its first line at a depth.
-func shifted(text string, depth int) string {
-	own, _ := indent(text)
+// reindent indents an entry's first line to a depth.
+func reindent(text string, depth int) string {
+	first, _ := indent(text)
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if n, _ := indent(line); strings.TrimSpace(line) != "" && n >= own {
-			line = strings.Repeat(" ", depth) + line[own:]
+		if n, _ := indent(line); strings.TrimSpace(line) != "" && n >= first {
+			line = strings.Repeat(" ", depth) + line[first:]
 		}
 		b.WriteString(line)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Entry is what an MCP client needs in its configuration to start onecall with the configuration at path. Clients that are
-// started from a desktop have another PATH than a shell: the command is a whole path.
+// Entry returns the entry that starts onecall with the configuration at path, for the configuration of an MCP client. The command is an
+// absolute path, as desktop clients have another PATH than shells.
 func Entry(path string) []byte {
-	command, installed := ownPath()
+	command, installed := executablePath()
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
@@ -20,17 +20,20 @@ func Entry(path string) []byte {
 		Command string   `json:"command"`
 		Args    []string `json:"args"`
 	}{command, []string{"serve", "--config", path}}) // of strings: never fails
-	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers (onecall init --install CLIENT writes it for you):\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
+	text := fmt.Appendf(nil,
+		"\nFor your MCP client, in the place of these servers (onecall init --install CLIENT writes it for you):\n\n    "+
+			"{\"mcpServers\":{\"onecall\":%s}}\n", entry)
 	if !installed {
-		text = append(text, "\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\n"+
-			"the path that it has then as the command.\n"...)
+		text = append(text,
+			"\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\n"+
+				"the path that it has then as the command.\n"...)
 	}
 	return text
 }
 
-// ownPath is the path of the installed onecall, else of the program that runs. installed is false for what go run builds, in a
-// temporary folder.
-func ownPath() (path string, installed bool) {
+// executablePath returns the path of the installed onecall, or else of the running program. installed is false for a temporary build of
+// go run.
+func executablePath() (path string, installed bool) {
 	path, err := exec.LookPath("onecall")
 	if err == nil {
 		path, err = filepath.Abs(path)

@@ -17,11 +17,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// format is how a client's file is written.
+// format is the format of a client's file.
 type format string
 
 const (
-	jsonFormat format = "JSON" // with comments, and commas too many
+	jsonFormat format = "JSON" // with comments and trailing commas
 	tomlFormat format = "TOML"
 	yamlFormat format = "YAML"
 )
@@ -36,10 +36,10 @@ func formatOf(path string) format {
 	return jsonFormat
 }
 
-// maxParsed bounds a text of TOML or YAML, whose parsers take far more memory than JSON's.
+// maxParsed limits TOML and YAML, whose parsers take far more memory than JSON's.
 const maxParsed = 1 << 20
 
-// json is a text of the format as JSON, {} for an empty one. Errors quote nothing of the text, which may hold secrets.
+// json converts a text to JSON; {} for an empty one. Errors quote nothing of the text, which may contain secrets.
 func (f format) json(text []byte) (object []byte, err error) {
 	switch {
 	case f == jsonFormat:
@@ -77,7 +77,7 @@ func tomlToJSON(text []byte) ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// yamlToJSON refuses aliases: a few lines of them can stand for more than any memory holds, and clients write none.
+// yamlToJSON refuses aliases: a few lines of them can expand to more than fits in memory, and clients write none.
 func yamlToJSON(text []byte) ([]byte, error) {
 	parsed, err := parser.ParseBytes(text, 0)
 	var aliases aliasVisitor
@@ -102,7 +102,7 @@ func yamlToJSON(text []byte) ([]byte, error) {
 	return object, nil
 }
 
-// aliasVisitor finds the line of an alias, 0 for none.
+// aliasVisitor finds the line of an alias; 0: none.
 type aliasVisitor struct{ line int }
 
 // Visit implements ast.Visitor.

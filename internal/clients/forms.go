@@ -10,16 +10,16 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// form reads an entry as a client writes it: as the fields of an entry of mcpServers, or why it is none.
+// form converts an entry of a client to the fields of an entry of mcpServers, or returns why it must be skipped.
 type form func(server gjson.Result) (fields []field, skip string)
 
-// value is a field of a value that can be written as JSON.
+// value returns a field whose value is marshaled to JSON.
 func value(key string, of any) field {
 	text, _ := rawjson.Marshal(of) // of texts, numbers and lists of them: never fails
 	return field{key, text}
 }
 
-// members are the fields of an object.
+// members returns the fields of an object.
 func members(object gjson.Result) (fields []field) {
 	for key, member := range ordered(object) {
 		fields = append(fields, field{key, json.RawMessage(member.Raw)})
@@ -27,9 +27,8 @@ func members(object gjson.Result) (fields []field) {
 	return fields
 }
 
-// renamed are the fields of an entry under onecall's keys: names has those that are called otherwise, with "" for what has no meaning
-// behind onecall.
-func renamed(server gjson.Result, names map[string]string) (fields []field) {
+// renameFields returns the fields of an entry under onecall's keys. names maps the keys that differ, with "" for those that are dropped.
+func renameFields(server gjson.Result, names map[string]string) (fields []field) {
 	for _, one := range members(server) {
 		name, known := names[one.key]
 		switch {
@@ -53,12 +52,12 @@ func sseForm(server gjson.Result) ([]field, string) {
 var codexNames = map[string]string{
 	"enabled_tools": "includeTools", "disabled_tools": "excludeTools", "startup_timeout_ms": "startTimeoutMs",
 	"tool_timeout_sec": "", "required": "", "tools": "", "default_tools_approval_mode": "", "supports_parallel_tool_calls": "",
-	// Put together below.
+	// Combined below.
 	"startup_timeout_sec": "", "http_headers": "", "env_http_headers": "", "bearer_token_env_var": "", "env": "", "env_vars": "",
 }
 
 func codexForm(server gjson.Result) ([]field, string) {
-	fields := renamed(server, codexNames)
+	fields := renameFields(server, codexNames)
 	headers, env := members(server.Get("http_headers")), members(server.Get("env"))
 	for name, variable := range ordered(server.Get("env_http_headers")) {
 		headers = append(headers, value(name, "${"+variable.String()+"}"))
@@ -79,7 +78,7 @@ func codexForm(server gjson.Result) ([]field, string) {
 	return append(fields, objectField("headers", headers), objectField("env", env)), ""
 }
 
-// objectField is a field of an object.
+// objectField returns a field whose value is an object.
 func objectField(key string, members []field) field {
 	object := []byte{'{'}
 	for i, member := range members {
@@ -96,10 +95,10 @@ func zedForm(server gjson.Result) ([]field, string) {
 	if !server.Get("command").Exists() && !server.Get("url").Exists() {
 		return nil, "it belongs to an extension of Zed"
 	}
-	fields := renamed(server, map[string]string{"source": "", "settings": ""})
-	for i := len(fields) - 1; i >= 0; i-- { // up to 2025, command was an object of path, args and env
+	fields := renameFields(server, map[string]string{"source": "", "settings": ""})
+	for i := len(fields) - 1; i >= 0; i-- { // until 2025, command was an object of path, args and env
 		if of := gjson.ParseBytes(fields[i].value); fields[i].key == "command" && of.IsObject() {
-			fields = append(fields[:i:i], append(renamed(of, map[string]string{"path": "command"}), fields[i+1:]...)...)
+			fields = append(fields[:i:i], append(renameFields(of, map[string]string{"path": "command"}), fields[i+1:]...)...)
 		}
 	}
 	return fields, ""
@@ -121,15 +120,15 @@ func gooseForm(server gjson.Result) ([]field, string) {
 	for key, name := range gooseNames {
 		names[key] = name
 	}
-	return renamed(server, names), ""
+	return renameFields(server, names), ""
 }
 
-// opencodeVariable is how OpenCode writes a variable of the environment.
+// opencodeVariable matches an environment variable as written for OpenCode.
 var opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 func opencodeForm(server gjson.Result) ([]field, string) {
 	server = gjson.Parse(opencodeVariable.ReplaceAllString(server.Raw, "$${$1}"))
-	fields := renamed(server, map[string]string{"environment": "env", "timeout": "", "command": ""})
+	fields := renameFields(server, map[string]string{"environment": "env", "timeout": "", "command": ""})
 	if words := server.Get("command").Array(); len(words) > 0 {
 		var args []json.RawMessage
 		for _, word := range words[1:] {

@@ -1,4 +1,4 @@
-// Package clients reads the MCP servers of other programs, which onecall init takes over into a configuration.
+// Package clients reads the MCP servers of other programs, which onecall init imports into a configuration.
 package clients
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Gather finds the servers in the known places, or in the files from; path is the configuration to write.
+// Gather finds the servers in the known locations, or in the files from. path is the configuration to write.
 func Gather(path string, from []string) (*Import, error) {
 	project, err := os.Getwd()
 	if err != nil {
@@ -33,9 +33,9 @@ func Gather(path string, from []string) (*Import, error) {
 	if len(from) == 0 {
 		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
 		for _, file := range m.clientFiles() {
-			_ = im.read(file) // what cannot be read is in the report
+			_ = im.read(file) // failures are in the report
 		}
 	}
-	im.settle()
+	im.assignNames()
 	return im, nil
 }

@@ -14,26 +14,26 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Seen is what a file of a client says.
-type Seen struct {
+// FileState is the content of a client's file.
+type FileState struct {
 	Client  *Client
 	File    string
-	Project bool     // the file is the project's: onecall init reads it, and never writes it
+	Project bool     // the project's file: onecall init reads it but never writes it
 	Problem string   // why the file cannot be used; "": it can
 	Starts  []Start  // the entries that start onecall
-	Beside  []string // names of the servers that the client starts itself
+	Others  []string // names of the other servers that the client starts itself
 }
 
 // Start is an entry that starts onecall.
 type Start struct {
 	Name          string // of the entry
 	Command       string
-	Serves        bool   // it runs the verb serve
-	Configuration string // what it has for --config, or else for ONECALL_CONFIG; "": nothing
+	Serves        bool   // it runs the command serve
+	Configuration string // the value of --config, or else of ONECALL_CONFIG; "": none
 }
 
-// Inspect reads the files of all clients on this machine, those of the project in the working directory among them.
-func Inspect() ([]Seen, error) {
+// Inspect reads the files of all clients on this machine, including those of the project in the working directory.
+func Inspect() ([]FileState, error) {
 	m, err := thisMachine()
 	if err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func Inspect() ([]Seen, error) {
 	return m.inspect(), nil
 }
 
-func (m *machine) inspect() (all []Seen) {
+func (m *machine) inspect() (all []FileState) {
 	for _, file := range m.clientFiles() {
-		if i := slices.IndexFunc(all, func(s Seen) bool { return s.File == file.path && s.Client.Title == file.client }); i >= 0 {
+		if i := slices.IndexFunc(all, func(s FileState) bool { return s.File == file.path && s.Client.Title == file.client }); i >= 0 {
 			all[i].Project = false // the project is the user's folder
 			continue
 		}
@@ -56,16 +56,16 @@ func (m *machine) inspect() (all []Seen) {
 			continue
 		}
 		i := slices.IndexFunc(Table, func(c *Client) bool { return c.Title == file.client })
-		seen := Seen{Client: Table[i], File: file.path, Project: file.folder != ""}
+		seen := FileState{Client: Table[i], File: file.path, Project: file.folder != ""}
 		if err != nil {
 			seen.Problem = textfile.Cause(err).Error()
 		}
-		for _, one := range im.servers {
+		for _, srv := range im.servers {
 			switch {
-			case one.itself:
-				seen.Starts = append(seen.Starts, one.start())
-			case one.skip == "" && steps.FoldName(one.name) != ownName: // onecall may be reached by its URL
-				seen.Beside = append(seen.Beside, one.name)
+			case srv.isOnecall:
+				seen.Starts = append(seen.Starts, srv.start())
+			case srv.skip == "" && steps.FoldName(srv.name) != onecallName: // onecall may also be reached by URL
+				seen.Others = append(seen.Others, srv.name)
 			}
 		}
 		all = append(all, seen)
@@ -73,10 +73,10 @@ func (m *machine) inspect() (all []Seen) {
 	return all
 }
 
-// start reads an entry that is onecall.
-func (one *found) start() Start {
-	entry := gjson.ParseBytes(objectField("", one.fields).value)
-	s := Start{Name: one.name, Command: entry.Get("command").String()}
+// start reads an entry of onecall.
+func (srv *foundServer) start() Start {
+	entry := gjson.ParseBytes(objectField("", srv.fields).value)
+	s := Start{Name: srv.name, Command: entry.Get("command").String()}
 	s.Configuration = entry.Get("env.ONECALL_CONFIG").String()
 	args := entry.Get("args").Array()
 	for i := range args {

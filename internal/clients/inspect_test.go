@@ -10,7 +10,7 @@ import (
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	layouts(t, func(t *testing.T, l *layout) {
-		of := func() (seen []Seen) {
+		of := func() (seen []FileState) {
 			for _, one := range l.machine.inspect() {
 				if one.Client == l.client && !one.Project {
 					seen = append(seen, one)
@@ -20,7 +20,7 @@ func TestInspect(t *testing.T) {
 		}
 		beside := 0
 		for _, one := range of() {
-			if beside += len(one.Beside); one.Problem != "" || len(one.Starts) > 0 {
+			if beside += len(one.Others); one.Problem != "" || len(one.Starts) > 0 {
 				t.Errorf("before: %+v", one)
 			}
 		}
@@ -37,11 +37,11 @@ func TestInspect(t *testing.T) {
 		}
 		want := Start{Name: "onecall", Command: "/usr/local/bin/onecall", Serves: true, Configuration: configuration}
 		after := of()
-		i := slices.IndexFunc(after, func(s Seen) bool { return slices.Contains(s.Starts, want) })
+		i := slices.IndexFunc(after, func(s FileState) bool { return slices.Contains(s.Starts, want) })
 		if i < 0 || after[i].Problem != "" || after[i].File != plan.file {
 			t.Fatalf("after: %+v", after)
 		}
-		if left := len(after[i].Beside); beside > 0 && left >= beside {
+		if left := len(after[i].Others); beside > 0 && left >= beside {
 			t.Errorf("%d servers are beside onecall, as before", left)
 		}
 	})
@@ -52,7 +52,8 @@ func TestInspectConfiguration(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
 		`"args": ["serve", "--config", "/a.yaml"]`: "/a.yaml", `"args": ["serve", "--config=/b.yaml"]`: "/b.yaml",
-		`"args": ["serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`: "/c.yaml", `"args": ["--config", "/d.yaml", "serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`: "/d.yaml",
+		`"args": ["serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`:                        "/c.yaml",
+		`"args": ["--config", "/d.yaml", "serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`: "/d.yaml",
 		`"args": ["serve"]`: "",
 	} {
 		home := t.TempDir()
@@ -70,12 +71,13 @@ func TestInspectBroken(t *testing.T) {
 	home := t.TempDir()
 	m := &machine{system: "linux", home: home, project: home, getenv: noVariable}
 	seed(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers":`)
-	seed(t, filepath.Join(home, ".codex", "config.toml"), "[mcp_servers.onecall]\nurl = \"http://127.0.0.1:8080/mcp\"\n[mcp_servers.db]\ncommand = \"db\"\n")
+	seed(t, filepath.Join(home, ".codex", "config.toml"),
+		"[mcp_servers.onecall]\nurl = \"http://127.0.0.1:8080/mcp\"\n[mcp_servers.db]\ncommand = \"db\"\n")
 	seen := m.inspect()
 	if len(seen) != 2 || seen[0].Problem == "" || seen[0].Client.ID != "cursor" {
 		t.Fatalf("%+v", seen)
 	}
-	if codex := seen[1]; codex.Problem != "" || len(codex.Starts) != 0 || !slices.Equal(codex.Beside, []string{"db"}) {
+	if codex := seen[1]; codex.Problem != "" || len(codex.Starts) != 0 || !slices.Equal(codex.Others, []string{"db"}) {
 		t.Errorf("%+v", codex)
 	}
 }

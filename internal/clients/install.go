@@ -19,37 +19,37 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// ownName is the name of onecall among a client's servers.
-const ownName = "onecall"
+// onecallName is the name of onecall among a client's servers.
+const onecallName = "onecall"
 
-// Plan is what installing onecall in a client, or removing it, will change. Nothing is changed before Apply.
+// Plan is the changes to install onecall in a client, or to remove it. Apply carries them out.
 type Plan struct {
 	client *Client
 	file   string // the client's
-	before []byte // as it was read; nil: there is no file
+	before []byte // as read; nil: there is no file
 	after  []byte // nil: the file is removed
 
-	moved, stays []*found
-	taken, put   []entry // what leaves the client's file, and what comes into it
+	moved, stays      []*foundServer
+	removed, inserted []entry // entries to remove from and to insert into the client's file
 
-	config               string // the configuration of onecall
-	configOld, configNew []byte // nil: there is none; it stays as it is
+	config               string // path of onecall's configuration
+	configOld, configNew []byte // nil: none; unchanged
 	im                   *Import
 
-	command []string // the client's own that adds onecall; nil: the file is edited
+	command []string // the client's command that adds onecall; nil: the file is edited
 	fields  []field  // onecall's entry
 	record  *record
 	notes   []string
 	apply   func(ctx context.Context) error
 }
 
-// Install plans to put onecall into a client, with the configuration at a path, and to move the client's servers there.
+// Install plans to install onecall in a client with the configuration at a path, and to move the client's servers there.
 func Install(c *Client, configuration string) (*Plan, error) {
 	m, err := thisMachine()
 	if err != nil {
 		return nil, err
 	}
-	command, installed := ownPath()
+	command, installed := executablePath()
 	if !installed {
 		return nil, fault.New(fault.BadRequest, "this onecall was built to be run once: install it first (go install ./cmd/onecall), on the PATH")
 	}
@@ -84,17 +84,17 @@ func (m *machine) install(c *Client, configuration, command string, lookup func(
 	if err := p.readConfiguration(); err != nil {
 		return nil, err
 	}
-	if err := p.sort(); err != nil {
+	if err := p.selectServers(); err != nil {
 		return nil, err
 	}
 	if err := p.changeConfiguration(); err != nil {
 		return nil, err
 	}
-	p.command = m.ownCommand(c, p.fields)
+	p.command = m.clientCommand(c, p.fields)
 	return p, nil
 }
 
-// readTarget reads a client's file, which must be one that can be changed; nil: there is none.
+// readTarget reads a client's file and checks that it can be changed; nil: there is none.
 func readTarget(c *Client, file string) ([]byte, error) {
 	if err := writable(file); err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func readTarget(c *Client, file string) ([]byte, error) {
 		return nil, fault.New(fault.LimitExceeded, "%s has more than %d bytes", file, maxClientFile)
 	}
 	d := openDocument(formatOf(file), c.servers.path, text)
-	if _, _, err := d.without(d.text, ownName); err != nil {
+	if _, _, err := d.dataWithout(d.text, onecallName); err != nil {
 		return nil, fault.New(fault.BadRequest, "%s: %v: mend it first; nothing was changed", file, err)
 	}
 	return text, nil
 }
 
-// writable refuses a file that its user has made read-only: it could be replaced all the same.
+// writable refuses a read-only file, which could be replaced nevertheless.
 func writable(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&0o200 == 0 {
 		return fault.New(fault.BadRequest, "%s is read-only: make it writable, then run this again; nothing was changed", file)
@@ -127,7 +127,7 @@ func writable(file string) error {
 	return nil
 }
 
-// configurationText is the text of the configuration; nil: there is none.
+// configurationText returns the text of the configuration; nil: there is none.
 func (p *Plan) configurationText() ([]byte, error) {
 	text, err := textfile.Read(p.config, config.MaxBytes)
 	switch {
@@ -139,13 +139,13 @@ func (p *Plan) configurationText() ([]byte, error) {
 	return text, nil
 }
 
-// readConfiguration reads the servers that onecall has already. Their names are taken.
+// readConfiguration reads the servers that the configuration already has. Their names are taken.
 func (p *Plan) readConfiguration() error {
 	text, err := p.configurationText()
 	if text == nil || err != nil {
 		return err
 	}
-	if err := p.loads(text); err != nil {
+	if err := p.checkConfiguration(text); err != nil {
 		return err
 	}
 	object, err := formatOf(p.config).json(textfile.WithoutMark(text))
@@ -157,22 +157,22 @@ func (p *Plan) readConfiguration() error {
 	}
 	p.configOld = text
 	p.im.add(&clientFile{client: "onecall", path: p.config}, gjson.GetBytes(object, "mcpServers"), nil)
-	for _, one := range p.im.servers {
-		one.present = true
+	for _, srv := range p.im.servers {
+		srv.configured = true
 	}
 	return nil
 }
 
-// loads reports what is wrong with a text of the configuration.
-func (p *Plan) loads(text []byte) error {
+// checkConfiguration reports what is wrong with a text of the configuration.
+func (p *Plan) checkConfiguration(text []byte) error {
 	if _, faults := config.Parse(p.config, text, p.im.lookup); len(faults) > 0 {
 		return fault.New(fault.BadRequest, "%s does not load: %s: mend it first; nothing was changed", p.config, faults[0].Message)
 	}
 	return nil
 }
 
-// sort decides which of the client's servers move, and changes the client's file accordingly.
-func (p *Plan) sort() error {
+// selectServers decides which of the client's servers move, and changes the client's file accordingly.
+func (p *Plan) selectServers() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
 	object, err := d.format.json([]byte(d.text))
 	if err != nil {
@@ -181,72 +181,72 @@ func (p *Plan) sort() error {
 	known := len(p.im.servers)
 	file := &clientFile{client: p.client.Title, path: p.file, sections: []section{p.client.servers}}
 	p.im.readSection(file, gjson.ParseBytes(object), p.client.servers)
-	p.im.settle()
-	for _, one := range p.im.servers[known:] {
-		if one.original == ownName && one.itself {
+	p.im.assignNames()
+	for _, srv := range p.im.servers[known:] {
+		if srv.original == onecallName && srv.isOnecall {
 			continue
 		}
-		if one.skip = one.reasonToStay(); one.skip == "" {
+		if srv.skip = srv.reasonToStay(); srv.skip == "" {
 			var taken entry
-			if taken, err = d.take(one.original); err == nil {
-				p.taken, p.moved = append(p.taken, taken), append(p.moved, one)
+			if taken, err = d.remove(srv.original); err == nil {
+				p.removed, p.moved = append(p.removed, taken), append(p.moved, srv)
 				continue
 			}
-			one.skip = err.Error()
+			srv.skip = err.Error()
 		}
-		if one.original == ownName {
+		if srv.original == onecallName {
 			return fault.New(fault.BadRequest, "%s has another server by the name onecall, which cannot be moved: %s: rename it there",
-				p.file, one.skip)
+				p.file, srv.skip)
 		}
-		p.stays = append(p.stays, one)
+		p.stays = append(p.stays, srv)
 	}
 	return p.addItself(d)
 }
 
-// reasonToStay says why a server stays in the client; "" if it moves.
-func (one *found) reasonToStay() string {
+// reasonToStay returns why a server stays in the client; "": it moves.
+func (srv *foundServer) reasonToStay() string {
 	switch {
-	case one.skip != "" && one.twin == nil:
-		return one.skip
-	case len(one.unset) > 0:
-		return "not set is " + strings.Join(one.unset, ", ") + ": set it, and install again"
-	case one.lost != "":
-		return one.lost
-	case slices.ContainsFunc(one.fields, func(f field) bool { return bytes.Contains(f.value, []byte("${workspaceFolder}")) }):
+	case srv.skip != "" && srv.duplicateOf == nil:
+		return srv.skip
+	case len(srv.unset) > 0:
+		return "not set is " + strings.Join(srv.unset, ", ") + ": set it, and install again"
+	case srv.ignored != "":
+		return srv.ignored
+	case slices.ContainsFunc(srv.fields, func(f field) bool { return bytes.Contains(f.value, []byte("${workspaceFolder}")) }):
 		return "it depends on the folder of the project"
 	}
 	return ""
 }
 
-// addItself puts onecall into the client's file, if it is not there as it should be.
+// addItself adds onecall to the client's file unless it is already there and correct.
 func (p *Plan) addItself(d *document) error {
 	if !p.starts(d) {
-		own := d.render(ownName, p.fields)
-		replaced, err := d.replaceOwn(own)
+		added := d.render(onecallName, p.fields)
+		replaced, err := d.replaceOnecall(added)
 		if err != nil {
-			return fault.New(fault.BadRequest, "%s: %v: write onecall's entry by hand; nothing was changed:\n%s", p.file, err, own.Text)
+			return fault.New(fault.BadRequest, "%s: %v: write onecall's entry by hand; nothing was changed:\n%s", p.file, err, added.Text)
 		}
-		p.taken, p.put = append(p.taken, replaced...), append(p.put, own)
+		p.removed, p.inserted = append(p.removed, replaced...), append(p.inserted, added)
 	}
 	p.after = d.bytes()
 	return nil
 }
 
-// replaceOwn puts onecall's entry in, in the place of one that is there.
-func (d *document) replaceOwn(own entry) (replaced []entry, err error) {
-	_, there, err := d.without(d.text, own.Name)
+// replaceOnecall inserts onecall's entry, replacing an existing one.
+func (d *document) replaceOnecall(added entry) (replaced []entry, err error) {
+	_, there, err := d.dataWithout(d.text, added.Name)
 	if err == nil && there {
 		var old entry
-		old, err = d.take(own.Name)
+		old, err = d.remove(added.Name)
 		replaced = append(replaced, old)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return replaced, d.put(own)
+	return replaced, d.insert(added)
 }
 
-// starts reports whether the client starts onecall as it should.
+// starts reports whether the client already starts onecall correctly.
 func (p *Plan) starts(d *document) bool {
 	object, err := d.format.json([]byte(d.text))
 	if err != nil {
@@ -261,7 +261,7 @@ func (p *Plan) starts(d *document) bool {
 		return normal.Get("command").String(), normal.Get("args|@ugly").Raw
 	}
 	servers := gjson.GetBytes(object, strings.Join(p.client.servers.path, "."))
-	command, args := read(servers.Get(ownName))
+	command, args := read(servers.Get(onecallName))
 	wantCommand, wantArgs := read(gjson.ParseBytes(objectField("", p.fields).value))
 	return command == wantCommand && args == wantArgs
 }
@@ -274,12 +274,12 @@ func (p *Plan) changeConfiguration() error {
 		p.configNew = p.im.Document()
 	case len(added) > 0:
 		d := openDocument(formatOf(p.config), mcpServers.path, p.configOld)
-		for _, one := range added {
-			text := one.entry()
+		for _, srv := range added {
+			text := srv.entry()
 			if d.format == jsonFormat {
-				text = d.render(one.name, one.fields)
+				text = d.render(srv.name, srv.fields)
 			}
-			if err := d.put(text); err != nil {
+			if err := d.insert(text); err != nil {
 				return fault.New(fault.BadRequest, "%s: %v: nothing was changed", p.config, err)
 			}
 		}
@@ -287,12 +287,12 @@ func (p *Plan) changeConfiguration() error {
 	default:
 		return nil
 	}
-	return p.loads(p.configNew)
+	return p.checkConfiguration(p.configNew)
 }
 
-// ownCommand is the client's own command, if it is on the PATH. Scripts of Windows are left out: their arguments cannot be quoted
+// clientCommand returns the client's command if it is on the PATH. Windows scripts are ignored, as their arguments cannot be quoted
 // reliably.
-func (m *machine) ownCommand(c *Client, fields []field) []string {
+func (m *machine) clientCommand(c *Client, fields []field) []string {
 	if c.add == nil || m.program == nil {
 		return nil
 	}
@@ -300,17 +300,17 @@ func (m *machine) ownCommand(c *Client, fields []field) []string {
 	if ext := strings.ToLower(filepath.Ext(program)); err != nil || ext == ".cmd" || ext == ".bat" {
 		return nil
 	}
-	own := gjson.ParseBytes(objectField("", fields).value)
+	object := gjson.ParseBytes(objectField("", fields).value)
 	command := []string{program}
 	for _, word := range c.add[1:] {
 		switch word {
 		case "$ENTRY":
-			command = append(command, own.Raw)
+			command = append(command, object.Raw)
 		case "$NAMED":
-			command = append(command, string(objectField("", append([]field{value("name", ownName)}, fields...)).value))
+			command = append(command, string(objectField("", append([]field{value("name", onecallName)}, fields...)).value))
 		case "$COMMAND":
-			command = append(command, own.Get("command").String())
-			for _, arg := range own.Get("args").Array() {
+			command = append(command, object.Get("command").String())
+			for _, arg := range object.Get("args").Array() {
 				command = append(command, arg.String())
 			}
 		default:
@@ -320,10 +320,10 @@ func (m *machine) ownCommand(c *Client, fields []field) []string {
 	return command
 }
 
-// Nothing reports whether all is as it should be.
-func (p *Plan) Nothing() bool {
-	return p.im != nil && p.configNew == nil && len(p.taken)+len(p.put) == 0
+// Empty reports whether there is nothing to change.
+func (p *Plan) Empty() bool {
+	return p.im != nil && p.configNew == nil && len(p.removed)+len(p.inserted) == 0
 }
 
-// Client is the client whose files change.
+// Client returns the client whose files change.
 func (p *Plan) Client() *Client { return p.client }

@@ -44,17 +44,19 @@ func (l *layout) refused(t *testing.T, want string) {
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ id, path, text, want string }{
-		"broken json":     {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: it is not JSON: mend it first"},
-		"broken toml":     {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: mend it first"},
-		"broken yaml":     {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: mend it first"},
-		"another shape":   {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: mend it first"},
-		"not UTF-8":       {"cursor", ".cursor/mcp.json", "{\"a\": \"\xff\"}", "it is not UTF-8"},
-		"another onecall": {"cursor", ".cursor/mcp.json", `{"mcpServers": {"onecall": {"command": "else", "cwd": "${workspaceFolder}"}}}`, "has another server by the name onecall"},
-		"inline toml":     {"codex", ".codex/config.toml", "[mcp_servers]\nonecall = {command = \"onecall\"}\n", "write each as [mcp_servers.NAME]"},
-		"no folder":       {"cursor", "else", "", ".cursor is not there: start Cursor once"},
-		"a folder":        {"cursor", ".cursor/mcp.json/x", "", "mcp.json cannot be read: it is a folder"},
-		"two packages":    {"claude-desktop", "AppData/Local/Packages/Claude_a/x", "", "several installations"},
-		"configuration":   {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml does not load"},
+		"broken json":   {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: it is not JSON: mend it first"},
+		"broken toml":   {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: mend it first"},
+		"broken yaml":   {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: mend it first"},
+		"another shape": {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: mend it first"},
+		"not UTF-8":     {"cursor", ".cursor/mcp.json", "{\"a\": \"\xff\"}", "it is not UTF-8"},
+		"another onecall": {"cursor", ".cursor/mcp.json", `{"mcpServers": {"onecall": {"command": "else", "cwd": "${workspaceFolder}"}}}`,
+			"has another server by the name onecall"},
+		"inline toml": {"codex", ".codex/config.toml", "[mcp_servers]\nonecall = {command = \"onecall\"}\n",
+			"write each as [mcp_servers.NAME]"},
+		"no folder":     {"cursor", "else", "", ".cursor is not there: start Cursor once"},
+		"a folder":      {"cursor", ".cursor/mcp.json/x", "", "mcp.json cannot be read: it is a folder"},
+		"two packages":  {"claude-desktop", "AppData/Local/Packages/Claude_a/x", "", "several installations"},
+		"configuration": {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml does not load"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +104,8 @@ func TestInstallThroughLink(t *testing.T) {
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil || !strings.Contains(err.Error(), "is a link to a file that is not there") {
+	if _, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil ||
+		!strings.Contains(err.Error(), "is a link to a file that is not there") {
 		t.Error(err)
 	}
 }
@@ -120,7 +123,7 @@ func TestInstallReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := l.plan(t)
-	if err := p.keep(); err != nil { // all that an installation does that is cut off at once
+	if err := p.writeRecord(); err != nil { // all that an installation does that is cut off at once
 		t.Fatal(err)
 	}
 	apply(t, l.plan(t))
@@ -160,7 +163,8 @@ func TestInstallMeanwhile(t *testing.T) {
 			}
 			before := l.files(t)
 			err := p.Apply(t.Context())
-			if want := filepath.Base(test.changed) + " has changed in the meantime: run this again; nothing was changed"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := filepath.Base(test.changed) + " has changed in the meantime: run this again; nothing was changed"; err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			} else if _, coded := fault.As(err); !coded {
 				t.Errorf("%v has no code", err)
@@ -182,7 +186,7 @@ func TestConfigurationBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
-	if err := l.plan(t).keep(); err != nil { // an installation that is cut off at once
+	if err := l.plan(t).writeRecord(); err != nil { // an installation that is cut off at once
 		t.Fatal(err)
 	}
 	apply(t, l.plan(t))
@@ -224,7 +228,8 @@ func TestInstallWithoutFile(t *testing.T) {
 	if _, err := os.Stat(p.file); !os.IsNotExist(err) {
 		t.Error(err)
 	}
-	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "was not installed in Windsurf by init --install") {
+	if _, err := l.machine.uninstall(l.client); err == nil ||
+		!strings.Contains(err.Error(), "was not installed in Windsurf by init --install") {
 		t.Error(err)
 	}
 }
@@ -234,20 +239,23 @@ func TestInstallWithoutFile(t *testing.T) {
 func TestInstallBesideServers(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]string{
-		"onecall.yaml": "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n  other:\n    command: x\n  off: {command: off, disabled: true}\nsurface: flat\n",
+		"onecall.yaml": "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n  other:\n    command: x\n  off: {command: off, " +
+			"disabled: true}\nsurface: flat\n",
 		"onecall.json": `{"mcpServers": {"same": {"command": "x", "args": ["a"]}, "other": {"command": "x"}, "off": {"command": "off", "disabled": true}}, "surface": "flat"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := home(t, "cursor")
 			seed(t, l.in(name), before)
-			seed(t, l.in(".cursor/mcp.json"), `{"mcpServers": {"same": {"args": ["a"], "command": "x"}, "other": {"command": "y", "env": {"A_TOKEN": "literal-secret"}}, "off": {"command": "off"}}}`)
+			seed(t, l.in(".cursor/mcp.json"),
+				`{"mcpServers": {"same": {"args": ["a"], "command": "x"}, "other": {"command": "y", "env": {"A_TOKEN": "literal-secret"}}, "off": {"command": "off"}}}`)
 			p, err := l.machine.install(l.client, l.in(name), "/usr/local/bin/onecall", os.LookupEnv)
 			if err != nil {
 				t.Fatal(err)
 			}
 			report := string(p.Report())
-			for _, want := range []string{"  same: moves: it is in onecall's configuration already\n", "  other: moves, as other-2: that name is taken\n", "  off: moves, as off-2"} {
+			for _, want := range []string{"  same: moves: it is in onecall's configuration already\n",
+				"  other: moves, as other-2: that name is taken\n", "  off: moves, as off-2"} {
 				if !strings.Contains(report, want) {
 					t.Errorf("the report lacks %q:\n%s", want, report)
 				}
@@ -261,7 +269,9 @@ func TestInstallBesideServers(t *testing.T) {
 			if len(faults) > 0 || len(c.MCPServers) != 5 || *c.MCPServers[3].Config.Command != "y" {
 				t.Errorf("%v\n%s", faults, text)
 			}
-			if name == "onecall.yaml" && (!strings.HasPrefix(string(text), "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n") || !strings.HasSuffix(string(text), "surface: flat\n")) {
+			if name == "onecall.yaml" &&
+				(!strings.HasPrefix(string(text), "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n") ||
+					!strings.HasSuffix(string(text), "surface: flat\n")) {
 				t.Errorf("%s", text)
 			}
 		})
@@ -277,7 +287,8 @@ func TestUninstallKeeps(t *testing.T) {
 	apply(t, l.plan(t))
 	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"new\"}}}")
 	p := l.uninstall(t)
-	if report := string(p.Report()); !strings.Contains(report, "a is there again, and stays as it is") || !strings.Contains(report, "mcp.json.before-onecall too") {
+	if report := string(p.Report()); !strings.Contains(report, "a is there again, and stays as it is") ||
+		!strings.Contains(report, "mcp.json.before-onecall too") {
 		t.Error(report)
 	}
 	apply(t, p)
@@ -298,10 +309,12 @@ func TestTarget(t *testing.T) {
 		present []string
 		want    string
 	}{
-		"nothing": {nil, classic + file}, "classic": {[]string{classic + file}, classic + file}, "packaged": {[]string{a + inside + file}, a + inside + file},
-		"both": {[]string{classic + file, a + inside + file}, a + inside + file}, "fresh package": {[]string{a + "x"}, a + inside + file},
-		"classic, fresh package": {[]string{a + "x", classic + file}, classic + file}, "two": {[]string{a + inside + file, b + inside + file}, ""},
-		"two fresh": {[]string{a + "x", b + "x"}, ""}, "one of two": {[]string{a + "x", b + inside + file}, b + inside + file},
+		"nothing": {nil, classic + file}, "classic": {[]string{classic + file}, classic + file},
+		"packaged": {[]string{a + inside + file}, a + inside + file},
+		"both":     {[]string{classic + file, a + inside + file}, a + inside + file}, "fresh package": {[]string{a + "x"}, a + inside + file},
+		"classic, fresh package": {[]string{a + "x", classic + file}, classic + file},
+		"two":                    {[]string{a + inside + file, b + inside + file}, ""},
+		"two fresh":              {[]string{a + "x", b + "x"}, ""}, "one of two": {[]string{a + "x", b + inside + file}, b + inside + file},
 	} {
 		l := home(t, "claude-desktop")
 		l.machine.system = "windows"
@@ -324,8 +337,9 @@ func TestInstallByOwnCommand(t *testing.T) {
 	}
 	const before = `{"mcpServers": {"a": {"command": "a"}}}`
 	for name, test := range map[string]struct{ script, want string }{
-		"adds":    {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}}' > "$FILE"`, before},
-		"more":    {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}, "starts": 1}' > "$FILE"`, `{"mcpServers": {"a": {"command": "a"}}, "starts": 1}` + "\n"},
+		"adds": {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}}' > "$FILE"`, before},
+		"more": {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}, "starts": 1}' > "$FILE"`,
+			`{"mcpServers": {"a": {"command": "a"}}, "starts": 1}` + "\n"},
 		"fails":   {`exit 1`, before},
 		"nothing": {`true`, before},
 	} {

@@ -14,9 +14,10 @@ import (
 // plan plans an installation with a configuration in the home.
 func (l *layout) plan(t *testing.T) *Plan {
 	t.Helper()
-	p, err := l.machine.install(l.client, filepath.Join(l.machine.home, "onecall", "onecall.yaml"), "/usr/local/bin/onecall", func(name string) (string, bool) {
-		return "set-for-the-test", name != "GITHUB_TOKEN"
-	})
+	p, err := l.machine.install(l.client, filepath.Join(l.machine.home, "onecall", "onecall.yaml"), "/usr/local/bin/onecall",
+		func(name string) (string, bool) {
+			return "set-for-the-test", name != "GITHUB_TOKEN"
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestLayoutsAreInstalled(t *testing.T) {
 		l.golden(t, "install/"+filepath.Base(p.file), string(text))
 		configuration := l.files(t)["onecall/onecall.yaml"]
 		l.golden(t, "install/onecall.yaml", configuration)
-		if again := l.plan(t); !again.Nothing() {
+		if again := l.plan(t); !again.Empty() {
 			t.Errorf("a second installation would change something:\n%s", again.Report())
 		}
 
@@ -108,7 +109,7 @@ func TestLayoutsWithLaterEdits(t *testing.T) {
 		before := entriesOf(t, p.file, l.client)
 		apply(t, p)
 		later := openDocument(formatOf(p.file), l.client.servers.path, readText(t, p.file))
-		if err := later.put(later.render("later", l.client.fields("later", []string{"x"}))); err != nil {
+		if err := later.insert(later.render("later", l.client.fields("later", []string{"x"}))); err != nil {
 			t.Fatal(err)
 		}
 		seed(t, p.file, string(later.bytes()))

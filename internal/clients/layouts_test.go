@@ -102,12 +102,13 @@ func TestLayoutsAreRead(t *testing.T) {
 		for _, file := range l.machine.clientFiles() {
 			_ = im.read(file)
 		}
-		im.settle()
+		im.assignNames()
 		if len(im.problems) > 0 {
 			t.Errorf("%q", im.problems)
 		}
 		text := im.Document()
-		if _, faults := parseIn(map[string]string{"A_TOKEN": "x", "DB_PASSWORD": "x", "WEB_TOKEN": "x", "GITHUB_TOKEN": "x"}, "onecall.yaml", string(text)); len(faults) > 0 {
+		if _, faults := parseIn(map[string]string{"A_TOKEN": "x", "DB_PASSWORD": "x", "WEB_TOKEN": "x", "GITHUB_TOKEN": "x"}, "onecall.yaml",
+			string(text)); len(faults) > 0 {
 			t.Errorf("%v", faults)
 		}
 		report, _, _ := strings.Cut(string(im.Report(text, "onecall.yaml")), "\nonecall.yaml would be:")

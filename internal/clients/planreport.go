@@ -8,48 +8,48 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Report shows what the plan changes, without secrets: which servers move and which stay, then each file's difference. Of the
-// client's own entries it shows the names.
+// Report shows what the plan changes, without secrets: which servers move and which stay, and the difference of each file. Of the
+// client's other entries it shows only names.
 func (p *Plan) Report() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n", textfile.Printable(p.client.Title+", "+p.file))
-	line := func(name, what string) {
-		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(name), textfile.Printable(what))
+	line := func(name, text string) {
+		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(name), textfile.Printable(text))
 	}
-	for _, one := range p.moved {
+	for _, srv := range p.moved {
 		switch {
-		case one.twin != nil && one.twin.present:
-			line(one.original, "moves: it is in onecall's configuration already")
-		case one.twin != nil:
-			line(one.original, "moves: it is the same as "+one.twin.original)
-		case one.name != one.original:
-			line(one.original, "moves, as "+one.name+": that name is taken")
+		case srv.duplicateOf != nil && srv.duplicateOf.configured:
+			line(srv.original, "moves: it is in onecall's configuration already")
+		case srv.duplicateOf != nil:
+			line(srv.original, "moves: it is the same as "+srv.duplicateOf.original)
+		case srv.name != srv.original:
+			line(srv.original, "moves, as "+srv.name+": that name is taken")
 		default:
-			line(one.original, "moves")
+			line(srv.original, "moves")
 		}
 	}
-	for _, one := range p.stays {
-		line(one.original, "stays: "+one.skip)
+	for _, srv := range p.stays {
+		line(srv.original, "stays: "+srv.skip)
 	}
 	for _, note := range p.notes {
 		fmt.Fprintf(&b, "  %s\n", textfile.Printable(note))
 	}
 	p.showConfiguration(&b)
 	p.showFile(&b)
-	if p.command != nil && len(p.put) > 0 {
+	if p.command != nil && len(p.inserted) > 0 {
 		fmt.Fprintf(&b, "onecall is added by the client's own command:\n  %s\n", textfile.Printable(strings.Join(p.command, " ")))
 	}
 	return b.Bytes()
 }
 
-// showConfiguration shows the lines that the configuration gets. They stand together.
+// showConfiguration shows the lines that are added to the configuration, which are contiguous.
 func (p *Plan) showConfiguration(b *bytes.Buffer) {
 	if p.configNew == nil {
 		return
 	}
 	header(b, p.config, p.configOld == nil, false)
 	old, now := lines(p.configOld), lines(p.configNew)
-	shown := lines(p.im.shown(p.configNew))
+	shown := lines(p.im.redacted(p.configNew))
 	from := 0
 	for from < min(len(old), len(now)) && old[from] == now[from] {
 		from++
@@ -64,16 +64,16 @@ func (p *Plan) showConfiguration(b *bytes.Buffer) {
 }
 
 func (p *Plan) showFile(b *bytes.Buffer) {
-	if len(p.taken)+len(p.put) == 0 {
+	if len(p.removed)+len(p.inserted) == 0 {
 		return
 	}
 	header(b, p.file, p.before == nil, p.after == nil)
 	key := strings.Join(p.client.servers.path, ".") + "."
-	for _, one := range p.taken {
+	for _, one := range p.removed {
 		fmt.Fprintf(b, "- %s\n", textfile.Printable(key+one.Name))
 	}
-	for _, one := range p.put {
-		if one.Name != ownName || p.im == nil {
+	for _, one := range p.inserted {
+		if one.Name != onecallName || p.im == nil {
 			fmt.Fprintf(b, "+ %s\n", textfile.Printable(key+one.Name))
 			continue
 		}
@@ -106,5 +106,5 @@ func lines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// Notes are what came up while the plan was carried out.
+// Notes returns what happened while the plan was carried out.
 func (p *Plan) Notes() []string { return p.notes }

@@ -20,49 +20,49 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxClientFile bounds a client's file: Claude Code keeps more than its servers in one.
+// maxClientFile is the maximum size of a client's file. Claude Code stores more than its servers in one.
 const maxClientFile = 64 << 20
 
-// found is one server of a client's file.
-type found struct {
-	name   string
-	file   *clientFile
-	fields []field
-	notes  []string // what a reader of the configuration should know
-	also   []string // further places that hold the same
-	unset  []string // variables that are not set: the server is written as disabled
-	skip   string   // why it is not written, "" when it is
+// foundServer is a server in a client's file.
+type foundServer struct {
+	name       string
+	file       *clientFile
+	fields     []field
+	comments   []string // comments for readers of the configuration
+	otherFiles []string // other files with the same server
+	unset      []string // missing variables: the server is written as disabled
+	skip       string   // why it is not written; "": it is
 
-	original string // its name in the file
-	itself   bool   // it is onecall
-	present  bool   // it stands in the configuration already
-	lost     string // which of its settings onecall does not carry out
-	twin     *found // an earlier one that says the same
+	original    string       // its name in the file
+	isOnecall   bool         // it is onecall
+	configured  bool         // it is already in the configuration
+	ignored     string       // which of its settings onecall ignores
+	duplicateOf *foundServer // an earlier server with the same settings
 }
 
-// field is one key of a server, with its value as JSON.
+// field is one key of a server with its value as JSON.
 type field struct {
 	key   string
 	value json.RawMessage
 }
 
-// Import gathers servers from the files of clients.
+// Import collects servers from the files of clients.
 type Import struct {
 	project string // the working directory
-	out     string // the folder of the file to write
+	out     string // folder of the file to write
 	lookup  func(string) (string, bool)
 
-	looked   []string // files that are not there
-	problems []string // files that are there and cannot be used
-	servers  []*found
+	missing  []string // files that do not exist
+	problems []string // files that exist but cannot be used
+	servers  []*foundServer
 }
 
-// read adds the servers of a file. A file that is not there is no error.
+// read adds the servers of a file. A missing file is no error.
 func (im *Import) read(file clientFile) error {
 	text, err := readClientFile(file.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		im.looked = append(im.looked, file.path)
+		im.missing = append(im.missing, file.path)
 		return err
 	case err != nil:
 		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, textfile.Cause(err)))
@@ -93,7 +93,7 @@ func readClientFile(path string) ([]byte, error) {
 	return formatOf(path).json(textfile.WithoutMark(text))
 }
 
-// members are the values at a path of keys.
+// members returns the values at a path of keys.
 func (im *Import) members(value gjson.Result, path []string) []gjson.Result {
 	if len(path) == 0 {
 		return []gjson.Result{value}
@@ -107,7 +107,7 @@ func (im *Import) members(value gjson.Result, path []string) []gjson.Result {
 	return all
 }
 
-// ordered gives the members of an object, of a key that stands twice the last.
+// ordered returns the members of an object in order; the last of duplicated keys counts.
 func ordered(object gjson.Result) func(yield func(string, gjson.Result) bool) {
 	return func(yield func(string, gjson.Result) bool) {
 		if !object.IsObject() {
@@ -139,20 +139,20 @@ func sameFolder(a, b string) bool {
 	return err == nil && failed == nil && os.SameFile(one, other)
 }
 
-// add adds the servers of one object.
+// add adds the servers of an object.
 func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 	for name, server := range ordered(servers) {
-		one := &found{name: name, original: name, file: file}
-		im.servers = append(im.servers, one)
+		srv := &foundServer{name: name, original: name, file: file}
+		im.servers = append(im.servers, srv)
 		switch {
 		case !server.IsObject():
-			one.skip = "it is not an object"
+			srv.skip = "it is not an object"
 			continue
 		case steps.FoldName(config.SourceName(name)) == "":
-			one.skip = "its name has no letters or digits of ASCII"
+			srv.skip = "its name has no letters or digits of ASCII"
 			continue
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
-			one.skip = "it is disabled"
+			srv.skip = "it is disabled"
 			continue
 		}
 		fields, skip := members(server), ""
@@ -161,28 +161,30 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 		}
 		switch {
 		case skip != "":
-			one.skip = skip
+			srv.skip = skip
 			continue
 		case isOnecall(gjson.ParseBytes(objectField("", fields).value)):
-			one.skip, one.itself, one.fields = "it is onecall itself", true, fields
+			srv.skip, srv.isOnecall, srv.fields = "it is onecall itself", true, fields
 			continue
 		}
-		im.fields(one, fields)
-		im.try(one)
+		im.fields(srv, fields)
+		im.validate(srv)
 	}
 }
 
-// runners are the programs that run another one, with the words of which one must follow for it.
+// runners are programs that run another program, with the words one of which must come first.
 var runners = map[string][]string{
 	"npx": nil, "pnpx": nil, "bunx": nil, "uvx": nil, "env": nil, "sudo": nil, "nohup": nil,
-	"npm": {"exec", "x"}, "pnpm": {"dlx", "exec", "x"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "go": {"run", "tool"}, "pipx": {"run"}, "cmd": {"/c"},
+	"npm": {"exec", "x"}, "pnpm": {"dlx", "exec", "x"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "go": {"run", "tool"}, "pipx": {"run"},
+	"cmd": {"/c"},
 }
 
-// runnerFlags are the flags of runners that are followed by a value.
-var runnerFlags = map[string]bool{"-p": true, "--package": true, "--from": true, "--registry": true, "-C": true, "--cache": true, "-u": true}
+// runnerFlags are flags of runners that take a value.
+var runnerFlags = map[string]bool{"-p": true, "--package": true, "--from": true, "--registry": true, "-C": true, "--cache": true,
+	"-u": true}
 
-// isOnecall reports whether a server is onecall, which must not start itself: by its command, or by the package that a
-// runner runs. Other arguments may name anything.
+// isOnecall reports whether a server is onecall, which must not start itself. It checks the command and the package that a runner runs.
+// Other arguments may contain anything.
 func isOnecall(server gjson.Result) bool {
 	words := []string{server.Get("command").String()}
 	for _, arg := range server.Get("args").Array() {
@@ -209,7 +211,7 @@ func isOnecall(server gjson.Result) bool {
 	return false
 }
 
-// afterFlags leaves out flags, and assignments of variables.
+// afterFlags skips flags and assignments of variables.
 func afterFlags(words []string) []string {
 	for len(words) > 0 {
 		switch {
@@ -224,7 +226,7 @@ func afterFlags(words []string) []string {
 	return nil
 }
 
-// baseName is the name of a program or package without its folder, version and ending.
+// baseName returns the name of a program or package without folder, version and extension.
 func baseName(word string) string {
 	parts := strings.FieldsFunc(strings.ToLower(word), func(c rune) bool { return c == '/' || c == '\\' })
 	if len(parts) == 0 {
@@ -237,15 +239,15 @@ func baseName(word string) string {
 	return base
 }
 
-// fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
-func (im *Import) fields(one *found, fields []field) {
+// fields imports the keys that onecall knows, and notes ignored keys that matter.
+func (im *Import) fields(srv *foundServer, fields []field) {
 	for _, written := range fields {
 		value := gjson.ParseBytes(written.value)
 		key, lost := config.ServerKey(written.key)
 		if key == "" {
 			if lost != "" {
-				one.lost = written.key + " is left out: " + lost
-				one.notes = append(one.notes, one.lost)
+				srv.ignored = written.key + " is left out: " + lost
+				srv.comments = append(srv.comments, srv.ignored)
 			}
 			continue
 		}
@@ -253,7 +255,7 @@ func (im *Import) fields(one *found, fields []field) {
 			key == "disabled" || key == "enabled" {
 			continue
 		}
-		one.fields = append(one.fields, field{key, im.rewritten(one, key, value.Raw)})
+		srv.fields = append(srv.fields, field{key, im.convertVariables(srv, key, value.Raw)})
 	}
 }
 
@@ -262,32 +264,32 @@ var (
 	notInName = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// rewritten puts variables of the environment in the place of what only the client can fill in.
-func (im *Import) rewritten(one *found, key, value string) json.RawMessage {
+// convertVariables replaces what only the client can expand by environment variables.
+func (im *Import) convertVariables(srv *foundServer, key, value string) json.RawMessage {
 	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
 		id := inputForm.FindStringSubmatch(form)[1]
 		name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 		if name == "" || name[0] <= '9' {
 			name = "INPUT_" + name
 		}
-		one.notes = append(one.notes, one.file.client+" asks for "+id+": onecall reads it from the variable "+name)
+		srv.comments = append(srv.comments, srv.file.client+" asks for "+id+": onecall reads it from the variable "+name)
 		return "${" + name + "}"
 	})
-	if one.file.folder != "" && !sameFolder(one.file.folder, im.out) {
-		folder := strings.Trim(string(gjson.AppendJSONString(nil, one.file.folder)), `"`)
+	if srv.file.folder != "" && !sameFolder(srv.file.folder, im.out) {
+		folder := strings.Trim(string(gjson.AppendJSONString(nil, srv.file.folder)), `"`)
 		value = strings.ReplaceAll(value, "${workspaceFolder}", folder)
 	}
 	if key == "cwd" { // relative to the client's project, not to the configuration
-		if folder := gjson.Parse(value).String(); one.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") && !sameFolder(one.file.folder, im.out) {
-			return gjson.AppendJSONString(nil, filepath.Join(one.file.folder, folder))
+		if folder := gjson.Parse(value).String(); srv.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") &&
+			!sameFolder(srv.file.folder, im.out) {
+			return gjson.AppendJSONString(nil, filepath.Join(srv.file.folder, folder))
 		}
 	}
 	return json.RawMessage(value)
 }
 
-// try reads the server as the configuration will be read: what is wrong makes it skipped, and variables that are not set
-// make it disabled.
-func (im *Import) try(one *found) {
+// validate decodes the server as part of a configuration. A fault skips the server, and a missing variable disables it.
+func (im *Import) validate(srv *foundServer) {
 	unset := map[string]bool{}
 	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
@@ -299,70 +301,69 @@ func (im *Import) try(one *found) {
 	}
 	var b bytes.Buffer
 	b.WriteString("mcpServers:\n")
-	one.write(&b, "x")
+	srv.write(&b, "x")
 	if _, faults := config.Parse(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
-		one.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
+		srv.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
 		if faults[0].At == "/mcpServers/x" {
-			one.skip = faults[0].Message
+			srv.skip = faults[0].Message
 		}
 		return
 	}
 	for name := range unset {
-		one.unset = append(one.unset, name)
+		srv.unset = append(srv.unset, name)
 	}
-	slices.Sort(one.unset)
+	slices.Sort(srv.unset)
 }
 
-// settle gives each server that is written a name of its own: what is the same under the same name is written once.
-func (im *Import) settle() {
-	taken := map[string]*found{}
+// assignNames gives each server to be written a unique name. Equal servers of the same name are written once.
+func (im *Import) assignNames() {
+	taken := map[string]*foundServer{}
 	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil
 	}
-	for _, one := range im.servers {
-		if name := steps.FoldName(config.SourceName(one.name)); one.present {
-			taken[name] = one
-			if one.skip != "" {
+	for _, srv := range im.servers {
+		if name := steps.FoldName(config.SourceName(srv.name)); srv.configured {
+			taken[name] = srv
+			if srv.skip != "" {
 				taken[name] = nil
 			}
 		}
-		if one.skip != "" || one.present {
+		if srv.skip != "" || srv.configured {
 			continue
 		}
-		original, base := one.name, one.name
-		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // room for a number
+		original, base := srv.name, srv.name
+		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // leaves space for a number
 			base = fit[:config.MaxSourceName-8]
 		}
 		for n := 2; ; n++ {
-			other, clash := taken[steps.FoldName(config.SourceName(one.name))]
+			other, clash := taken[steps.FoldName(config.SourceName(srv.name))]
 			if !clash {
 				break
 			}
-			if other != nil && other != one && other.same(one) {
-				other.also = append(other.also, one.file.label())
-				one.twin = other
-				one.skip = "it is the same as that of " + other.file.label()
+			if other != nil && other != srv && other.same(srv) {
+				other.otherFiles = append(other.otherFiles, srv.file.label())
+				srv.duplicateOf = other
+				srv.skip = "it is the same as that of " + other.file.label()
 				break
 			}
-			one.name = fmt.Sprintf("%s-%d", base, n)
+			srv.name = fmt.Sprintf("%s-%d", base, n)
 		}
-		if one.skip != "" {
-			one.name = original
+		if srv.skip != "" {
+			srv.name = original
 			continue
 		}
-		if one.name != original {
-			one.notes = append(one.notes, "renamed from "+original+": that name is taken")
+		if srv.name != original {
+			srv.comments = append(srv.comments, "renamed from "+original+": that name is taken")
 		}
-		taken[steps.FoldName(config.SourceName(one.name))] = one
+		taken[steps.FoldName(config.SourceName(srv.name))] = srv
 	}
 }
 
 func (file *clientFile) label() string { return file.client + ", " + file.path }
 
-// same reports whether two servers say the same, whatever the order of their keys, and whether or not they name the type
-// that follows from the others.
-func (one *found) same(other *found) bool {
-	values := func(f *found) map[string]string {
+// same reports whether two servers have the same settings, regardless of the order of keys and of an implied type.
+func (srv *foundServer) same(other *foundServer) bool {
+	values := func(f *foundServer) map[string]string {
 		m := map[string]string{}
 		for _, field := range f.fields {
 			var value any
@@ -384,5 +385,5 @@ func (one *found) same(other *found) bool {
 		m["type"] = kind
 		return m
 	}
-	return reflect.DeepEqual(values(one), values(other))
+	return reflect.DeepEqual(values(srv), values(other))
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// CheckReaders refuses a plan that would move secrets into a configuration that others can read. A new configuration is for the user's
-// eyes only.
+// CheckReaders refuses a plan that would move secrets into a configuration that other users can read. A new configuration is readable
+// only by this user.
 func (p *Plan) CheckReaders() error {
 	info, err := os.Stat(p.config)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), runtime.GOOS == "windows": // where permission bits have no meaning
+	case errors.Is(err, fs.ErrNotExist), runtime.GOOS == "windows": // permission bits mean nothing there
 		return nil
 	case err != nil:
 		return fault.New(fault.BadRequest, "%s cannot be looked at: %v; nothing was changed", p.config, err)
@@ -29,19 +29,20 @@ func (p *Plan) CheckReaders() error {
 	if !slices.ContainsFunc(p.added(), p.im.mayHoldSecrets) {
 		return nil
 	}
-	return fault.New(fault.BadRequest, "%s would get secrets of %s, and others can read it: run chmod 600 %[1]s, or name another file by --config; nothing was changed",
+	return fault.New(fault.BadRequest,
+		"%s would get secrets of %s, and others can read it: run chmod 600 %[1]s, or name another file by --config; nothing was changed",
 		p.config, p.client.Title)
 }
 
-// added are the servers that the configuration gets.
-func (p *Plan) added() []*found {
-	return slices.DeleteFunc(slices.Clone(p.moved), func(one *found) bool { return one.twin != nil })
+// added returns the servers that are added to the configuration.
+func (p *Plan) added() []*foundServer {
+	return slices.DeleteFunc(slices.Clone(p.moved), func(srv *foundServer) bool { return srv.duplicateOf != nil })
 }
 
-// mayHoldSecrets reports whether a server brings secrets: what a report would not show, and any value of env and headers that is not a
-// variable, as names tell too little here.
-func (im *Import) mayHoldSecrets(one *found) bool {
-	for _, f := range one.fields {
+// mayHoldSecrets reports whether a server may have secrets: what a report would not show, and any literal value of env and headers, as
+// names are not reliable here.
+func (im *Import) mayHoldSecrets(srv *foundServer) bool {
+	for _, f := range srv.fields {
 		if f.key != "env" && f.key != "headers" {
 			continue
 		}
@@ -51,6 +52,6 @@ func (im *Import) mayHoldSecrets(one *found) bool {
 			}
 		}
 	}
-	text := []byte("mcpServers:\n" + one.entry().Text)
-	return !bytes.Equal(im.shown(text), text)
+	text := []byte("mcpServers:\n" + srv.entry().Text)
+	return !bytes.Equal(im.redacted(text), text)
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// record is what was there before onecall was installed in a client. It stands beside the client's file until onecall is removed.
+// record is what was there before onecall was installed in a client. It is stored beside the client's file until onecall is removed.
 type record struct {
-	// Backup is the name of the copy of the whole file, beside it; "": there was no file.
+	// Backup is the name of the copy of the whole file, in the same folder; "": there was no file.
 	Backup string `json:"backup,omitempty"`
-	// Taken are the entries that were taken out, in their order.
+	// Taken are the removed entries, in order.
 	Taken []entry `json:"taken"`
-	// After is the SHA-256 of the file once onecall was in it: a file that is still the same is replaced by its backup as a whole.
-	// It is "" while an installation is under way, and after a second one.
+	// After is the SHA-256 of the file with onecall in it: an unchanged file is replaced by its backup as a whole. It is "" during an
+	// installation and after a second one.
 	After string `json:"after,omitempty"`
 
-	first bool // the installation under way is the first
+	first bool // this installation is the first
 }
 
 func recordPath(file string) string { return file + ".onecall.json" }
@@ -49,8 +49,8 @@ func readRecord(file string) (*record, error) {
 	return r, nil
 }
 
-// keep writes the record, and at the first installation the backup.
-func (p *Plan) keep() error {
+// writeRecord writes the record and, for the first installation, the backup.
+func (p *Plan) writeRecord() error {
 	if !isFolder(filepath.Dir(p.file)) && p.command == nil {
 		return noFolder(p.client, p.file)
 	}
@@ -67,9 +67,9 @@ func (p *Plan) keep() error {
 			return err
 		}
 	}
-	for _, one := range p.taken {
-		// What a later installation finds under onecall's name is onecall's own. One that was cut off has been here before.
-		if (p.record.first || one.Name != ownName) && !slices.Contains(p.record.Taken, one) {
+	for _, one := range p.removed {
+		// Later installations find onecall under onecall's name. One that was interrupted has recorded its entries already.
+		if (p.record.first || one.Name != onecallName) && !slices.Contains(p.record.Taken, one) {
 			p.record.Taken = append(p.record.Taken, one)
 		}
 	}
@@ -77,11 +77,11 @@ func (p *Plan) keep() error {
 	return p.record.write(p.file)
 }
 
-// backUp writes a copy of a file beside it, and returns its name. A copy of the same text that is there already will do.
+// backUp copies a file in its folder and returns the copy's name. An existing copy of the same text is reused.
 func backUp(file string, text []byte) (string, error) {
 	backup := file + ".before-onecall"
 	err := WriteNew(backup, text)
-	for n := 2; errors.Is(err, fs.ErrExist); n++ { // of an earlier installation
+	for n := 2; errors.Is(err, fs.ErrExist); n++ { // from an earlier installation
 		if there, failed := os.ReadFile(backup); failed == nil && bytes.Equal(there, text) {
 			return filepath.Base(backup), nil
 		}
@@ -94,7 +94,7 @@ func backUp(file string, text []byte) (string, error) {
 	return filepath.Base(backup), nil
 }
 
-// unfinished reports whether an earlier installation was cut off before it changed the file: then this one is the first.
+// unfinished reports whether an earlier installation was interrupted before it changed the file, which makes this one the first.
 func (p *Plan) unfinished() bool {
 	if p.record == nil || p.record.After != "" {
 		return false
@@ -103,21 +103,21 @@ func (p *Plan) unfinished() bool {
 	return p.record.Backup == "" && p.before == nil || p.record.Backup != "" && err == nil && bytes.Equal(backup, p.before)
 }
 
-// done notes what the file is once onecall is in it. If the client's own command has changed more than the servers, the backup is not
-// to take its place as a whole.
-func (p *Plan) done() error {
-	if !p.record.first || !reflect.DeepEqual(p.besides(p.before), p.besides(p.after)) {
+// recordResult records the file with onecall in it. If the client's command has changed more than the servers, the backup must not
+// replace the file as a whole.
+func (p *Plan) recordResult() error {
+	if !p.record.first || !reflect.DeepEqual(p.otherContent(p.before), p.otherContent(p.after)) {
 		return nil
 	}
 	p.record.After = digest(p.after)
 	return p.record.write(p.file)
 }
 
-// besides is what a text of the client's file says beside its servers.
-func (p *Plan) besides(text []byte) map[string]any {
+// otherContent returns the content of a client's file other than its servers.
+func (p *Plan) otherContent(text []byte) map[string]any {
 	path := p.client.servers.path
 	d := openDocument(formatOf(p.file), path[:len(path)-1], text)
-	rest, _, _ := d.without(d.text, path[len(path)-1]) // of a text that was read: never fails
+	rest, _, _ := d.dataWithout(d.text, path[len(path)-1]) // of a text that was read: never fails
 	return rest
 }
 

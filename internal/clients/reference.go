@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// displayed are the systems as documents show them.
-var displayed = []struct {
+// documentedSystems are the systems in the documents.
+var documentedSystems = []struct {
 	name    string
 	machine machine
 }{
@@ -21,64 +21,66 @@ var displayed = []struct {
 	}}},
 }
 
-// Index is the table of all clients, in Markdown.
+// Index returns the table of all clients in Markdown.
 func Index() string {
 	var b strings.Builder
 	b.WriteString("| client | `--install` | file on Linux | servers under | its own command |\n|---|---|---|---|---|\n")
 	for _, c := range Table {
-		own := ""
+		command := ""
 		if c.add != nil {
-			own = "`" + strings.Join(c.add[:min(3, len(c.add)-1)], " ") + "`"
+			command = "`" + strings.Join(c.add[:min(3, len(c.add)-1)], " ") + "`"
 		}
-		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | `%s` | %s |\n", c.Title, c.ID, c.ID, c.files(&displayed[0].machine, false), strings.Join(c.servers.path, "."), own)
+		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | `%s` | %s |\n", c.Title, c.ID, c.ID, c.files(&documentedSystems[0].machine, false),
+			strings.Join(c.servers.path, "."), command)
 	}
 	return b.String()
 }
 
-// Reference tells of a client's files and of onecall's entry in them, in Markdown.
+// Reference describes a client's files and onecall's entry in them, in Markdown.
 func (c *Client) Reference() string {
 	var b strings.Builder
 	b.WriteString("| system | file |\n|---|---|\n")
-	for i := range displayed {
-		fmt.Fprintf(&b, "| %s | %s |\n", displayed[i].name, c.files(&displayed[i].machine, false))
+	for i := range documentedSystems {
+		fmt.Fprintf(&b, "| %s | %s |\n", documentedSystems[i].name, c.files(&documentedSystems[i].machine, false))
 	}
-	for _, p := range c.places {
-		if p.variable != "" {
-			fmt.Fprintf(&b, "\nThe variable `%s` names another folder.\n", p.variable)
+	for _, location := range c.locations {
+		if location.variable != "" {
+			fmt.Fprintf(&b, "\nThe variable `%s` sets another folder.\n", location.variable)
 		}
 	}
-	if old := c.files(&displayed[0].machine, true); old != "" {
+	if old := c.files(&documentedSystems[0].machine, true); old != "" {
 		fmt.Fprintf(&b, "\n`onecall init` also reads %s (on Linux).\n", old)
 	}
 	if len(c.project) > 0 {
 		var names []string
-		for _, p := range c.project {
-			names = append(names, "`"+path.Join(p.folder, p.file)+"`")
+		for _, location := range c.project {
+			names = append(names, "`"+path.Join(location.folder, location.file)+"`")
 		}
-		fmt.Fprintf(&b, "\nOf a project, `onecall init` reads %s, and never writes there.\n", strings.Join(names, " and "))
+		fmt.Fprintf(&b, "\nIn a project, `onecall init` reads %s, and never writes there.\n", strings.Join(names, " and "))
 	}
-	file := c.places[len(c.places)-1].file
-	for i := len(c.places) - 1; i >= 0 && c.places[i].old; i-- {
-		file = c.places[0].file
+	file := c.locations[len(c.locations)-1].file
+	for i := len(c.locations) - 1; i >= 0 && c.locations[i].old; i-- {
+		file = c.locations[0].file
 	}
 	format := formatOf(file)
 	d := openDocument(format, c.servers.path, nil)
-	_ = d.put(d.render(ownName, c.fields("/usr/local/bin/onecall", []string{"serve", "--config", "/home/me/.config/onecall/onecall.yaml"})))
-	fmt.Fprintf(&b, "\nA file with nothing but onecall:\n\n```%s\n%s```\n", strings.ToLower(string(format)), d.bytes())
+	_ = d.insert(d.render(onecallName,
+		c.fields("/usr/local/bin/onecall", []string{"serve", "--config", "/home/me/.config/onecall/onecall.yaml"})))
+	fmt.Fprintf(&b, "\nA file with only onecall in it:\n\n```%s\n%s```\n", strings.ToLower(string(format)), d.bytes())
 	if c.add != nil {
-		fmt.Fprintf(&b, "\n`init --install` has `%s` add it where that is on the `PATH`.\n", strings.Join(c.add[:min(3, len(c.add)-1)], " "))
+		fmt.Fprintf(&b, "\n`init --install` uses `%s` if that program is on the `PATH`.\n", strings.Join(c.add[:min(3, len(c.add)-1)], " "))
 	}
 	return b.String()
 }
 
-// files are the client's files on a machine: those that are written, or those that are only read.
+// files returns the client's files on a machine: those that are written, or those that are only read.
 func (c *Client) files(m *machine, old bool) string {
 	var all []string
-	for _, p := range c.places {
-		if p.old != old || !m.has(p) {
+	for _, location := range c.locations {
+		if location.old != old || !m.has(location) {
 			continue
 		}
-		file := m.path(p)
+		file := m.path(location)
 		if m.system == "windows" {
 			file = strings.ReplaceAll(file, "/", `\`)
 		}

@@ -11,8 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// replace gives a file of a client, or of nobody, a new text: whole or not at all, with the permissions that it has. Where it is a
-// link, what it points to is replaced.
+// replace replaces the text of a file atomically, keeping its permissions. c may be nil. If file is a link, its target is replaced.
 func replace(c *Client, file string, text []byte) error {
 	target, err := filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +38,7 @@ func noFolder(c *Client, file string) error {
 		filepath.Dir(file), c.Title)
 }
 
-// writeFile writes a file whole or not at all.
+// writeFile writes a file atomically.
 func writeFile(path string, text []byte, mode fs.FileMode) error {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	defer os.Remove(temporary)
@@ -52,7 +51,7 @@ func writeFile(path string, text []byte, mode fs.FileMode) error {
 	return os.Rename(temporary, path)
 }
 
-// writeSynced writes a new file for the user's eyes only, down to the disk.
+// writeSynced creates a file for this user only, and syncs it.
 func writeSynced(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

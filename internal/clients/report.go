@@ -11,35 +11,35 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Report tells what was found, and shows the file to write without its secrets.
+// Report describes the import, and shows the file to write without its secrets.
 func (im *Import) Report(text []byte, out string) []byte {
 	var b bytes.Buffer
 	for _, problem := range im.problems {
 		fmt.Fprintf(&b, "cannot be read: %s\n", textfile.Printable(problem))
 	}
 	var last *clientFile
-	for _, one := range im.servers {
-		if last != one.file {
-			last = one.file
+	for _, srv := range im.servers {
+		if last != srv.file {
+			last = srv.file
 			fmt.Fprintf(&b, "%s\n", textfile.Printable(last.label()))
 		}
 		state := "taken over"
 		switch {
-		case one.skip != "":
-			state = "left out: " + one.skip
-		case len(one.unset) > 0:
-			state = "taken over as disabled: not set is " + strings.Join(one.unset, ", ")
+		case srv.skip != "":
+			state = "left out: " + srv.skip
+		case len(srv.unset) > 0:
+			state = "taken over as disabled: not set is " + strings.Join(srv.unset, ", ")
 		}
-		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(one.name), textfile.Printable(state))
-		for _, note := range one.notes {
+		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(srv.name), textfile.Printable(state))
+		for _, note := range srv.comments {
 			fmt.Fprintf(&b, "    %s\n", textfile.Printable(note))
 		}
 	}
-	if !slices.ContainsFunc(im.servers, func(one *found) bool { return one.skip == "" }) {
+	if !slices.ContainsFunc(im.servers, func(srv *foundServer) bool { return srv.skip == "" }) {
 		b.WriteString("No MCP servers to take over were found")
-		if len(im.looked) > 0 {
+		if len(im.missing) > 0 {
 			b.WriteString(". There is no\n")
-			for _, path := range im.looked {
+			for _, path := range im.missing {
 				fmt.Fprintf(&b, "  %s\n", textfile.Printable(path))
 			}
 		} else {
@@ -47,19 +47,19 @@ func (im *Import) Report(text []byte, out string) []byte {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s would be:\n\n", textfile.Printable(out))
-	for line := range strings.Lines(string(im.shown(text))) {
+	for line := range strings.Lines(string(im.redacted(text))) {
 		b.WriteString(strings.TrimRight("    "+textfile.Printable(strings.TrimRight(line, "\n")), " ") + "\n")
 	}
 	return b.Bytes()
 }
 
-// shown is the file with its secrets redacted, as they are known once it is read.
-func (im *Import) shown(text []byte) []byte {
+// redacted returns the file without its secrets, which are known once it is decoded.
+func (im *Import) redacted(text []byte) []byte {
 	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
-	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Shown, []byte{'\n'})
+	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Redacted, []byte{'\n'})
 	for i := range after {
 		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
-			after[i] = before[i] // a comment is init's own
+			after[i] = before[i] // comments are written by init
 		}
 	}
 	return bytes.Join(after, []byte{'\n'})

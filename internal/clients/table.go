@@ -1,42 +1,42 @@
 package clients
 
-// Client is an MCP client: a row of the table from which its files are read, onecall is installed, and the documents are made.
+// Client is an MCP client: where its files are, how onecall is installed in it, and how it is documented.
 type Client struct {
-	ID    string // as --install takes it
+	ID    string // as in --install
 	Title string
 
-	// places are the user's files, the preferred one first; onecall is installed in one of them.
-	places []place
-	// project are its files below a project's folder. They are read, and never written.
-	project []place
-	// servers is where in its files the servers stand.
+	// locations are the user's files, the preferred one first. onecall is installed in one of them.
+	locations []fileLocation
+	// project are its files in a project's folder, which are read but never written.
+	project []fileLocation
+	// servers is the location of the servers in its files.
 	servers section
-	// also is where else they may stand.
+	// also are other locations of servers in its files.
 	also []section
 
-	// entry makes onecall's entry of a command and its arguments; nil: command and args.
+	// entry makes onecall's entry from a command and its arguments; nil: command and args.
 	entry func(command string, args []string) []field
-	// add is the client's own command that adds onecall to the user's servers; nil: its file is edited. $ENTRY stands for the entry as
-	// JSON, $NAMED for that with its name, $COMMAND for the command with its arguments.
+	// add is the client's command that adds onecall to the user's servers; nil: its file is edited. $ENTRY stands for the entry as JSON,
+	// $NAMED for the entry with its name, $COMMAND for the command with its arguments.
 	add []string
 }
 
-// place is a file of a client.
-type place struct {
-	// folder is where the file is. {home} is the user's folder, {settings} that in which programs of the system keep their settings,
-	// {xdg} ~/.config on every system, {local} the local settings of Windows. A * is any name.
+// fileLocation is the location of a client's file.
+type fileLocation struct {
+	// folder is the folder of the file. {home} is the user's folder, {settings} the system's folder for settings, {xdg} ~/.config on
+	// every system, {local} the local settings on Windows. A * matches any name.
 	folder string
-	// variable of the environment that moves the folder; "": none.
+	// variable is an environment variable that overrides the folder; "": none.
 	variable string
 	file     string
 	on       system
-	// old is a place that is read, and never written.
+	// old means that the file is read but never written.
 	old bool
-	// sections are where the servers stand, if not where the client has them.
+	// sections override the locations of the servers in the file.
 	sections []section
 }
 
-// system is where a place is used; "" is everywhere.
+// system is the system that a location is for; "": all.
 type system string
 
 const (
@@ -44,8 +44,7 @@ const (
 	notWindows system = "!windows"
 )
 
-// section is an object of servers in a client's file: the keys that lead to it, and the form of its entries. A key * is the project's
-// folder.
+// section is an object of servers in a client's file: its path of keys, and the form of its entries. A key * is the project's folder.
 type section struct {
 	path []string
 	form form
@@ -53,7 +52,7 @@ type section struct {
 
 var (
 	mcpServers = section{path: []string{"mcpServers"}}
-	// sseServers are those of clients that take a url without a type for one of SSE.
+	// sseServers are for clients that assume SSE for a url without a type.
 	sseServers      = section{[]string{"mcpServers"}, sseForm}
 	vscodeServers   = section{path: []string{"servers"}}
 	projectServers  = section{path: []string{"projects", "*", "mcpServers"}}
@@ -64,25 +63,25 @@ var (
 	gooseServers    = section{[]string{"extensions"}, gooseForm}
 	opencodeServers = section{[]string{"mcp"}, opencodeForm}
 
-	// anySections are looked for in a file of which it is not known who wrote it.
+	// anySections are tried for a file of an unknown program.
 	anySections = []section{
 		mcpServers, vscodeServers, settingsServers, dottedServers, projectServers, codexServers, zedServers, gooseServers, opencodeServers,
 	}
 )
 
-// Table are the known clients.
+// Table is the list of known clients.
 var Table = []*Client{
 	{
 		ID: "claude-desktop", Title: "Claude Desktop", servers: mcpServers,
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{local}/Packages/Claude_*/LocalCache/Roaming/Claude", file: "claude_desktop_config.json", on: windows},
 			{folder: "{settings}/Claude", file: "claude_desktop_config.json"},
 		},
 	},
 	{
 		ID: "claude-code", Title: "Claude Code", servers: mcpServers, also: []section{projectServers},
-		places:  []place{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
-		project: []place{{file: ".mcp.json"}},
+		locations: []fileLocation{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
+		project:   []fileLocation{{file: ".mcp.json"}},
 		entry: func(command string, args []string) []field {
 			return append(standard(command, args), value("alwaysLoad", true))
 		},
@@ -90,18 +89,18 @@ var Table = []*Client{
 	},
 	{
 		ID: "cursor", Title: "Cursor", servers: mcpServers,
-		places:  []place{{folder: "{home}/.cursor", file: "mcp.json"}},
-		project: []place{{folder: ".cursor", file: "mcp.json"}},
+		locations: []fileLocation{{folder: "{home}/.cursor", file: "mcp.json"}},
+		project:   []fileLocation{{folder: ".cursor", file: "mcp.json"}},
 	},
 	{
 		ID: "vscode", Title: "VS Code", servers: vscodeServers, also: []section{mcpServers},
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{settings}/Code/User", file: "mcp.json"},
 			{folder: "{settings}/Code/User", file: "settings.json", old: true, sections: []section{settingsServers, dottedServers}},
 			{folder: "{settings}/Code - Insiders/User", file: "mcp.json", old: true},
 			{folder: "{settings}/Code - Insiders/User", file: "settings.json", old: true, sections: []section{settingsServers, dottedServers}},
 		},
-		project: []place{
+		project: []fileLocation{
 			{folder: ".vscode", file: "mcp.json"},
 			{folder: ".vscode", file: "settings.json", sections: []section{settingsServers, dottedServers}},
 		},
@@ -112,38 +111,38 @@ var Table = []*Client{
 	},
 	{
 		ID: "windsurf", Title: "Windsurf", servers: mcpServers,
-		places: []place{{folder: "{home}/.codeium/windsurf", file: "mcp_config.json"}},
+		locations: []fileLocation{{folder: "{home}/.codeium/windsurf", file: "mcp_config.json"}},
 	},
 	{
 		ID: "gemini", Title: "Gemini CLI", servers: sseServers,
-		places:  []place{{folder: "{home}/.gemini", file: "settings.json"}},
-		project: []place{{folder: ".gemini", file: "settings.json"}},
-		add:     []string{"gemini", "mcp", "add", "--scope", "user", "onecall", "$COMMAND"},
+		locations: []fileLocation{{folder: "{home}/.gemini", file: "settings.json"}},
+		project:   []fileLocation{{folder: ".gemini", file: "settings.json"}},
+		add:       []string{"gemini", "mcp", "add", "--scope", "user", "onecall", "$COMMAND"},
 	},
 	{
 		ID: "codex", Title: "Codex", servers: codexServers,
-		places:  []place{{folder: "{home}/.codex", variable: "CODEX_HOME", file: "config.toml"}},
-		project: []place{{folder: ".codex", file: "config.toml"}},
-		add:     []string{"codex", "mcp", "add", "onecall", "--", "$COMMAND"},
+		locations: []fileLocation{{folder: "{home}/.codex", variable: "CODEX_HOME", file: "config.toml"}},
+		project:   []fileLocation{{folder: ".codex", file: "config.toml"}},
+		add:       []string{"codex", "mcp", "add", "onecall", "--", "$COMMAND"},
 	},
 	{
 		ID: "cline", Title: "Cline", servers: sseServers,
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{settings}/Code/User/globalStorage/saoudrizwan.claude-dev/settings", file: "cline_mcp_settings.json"},
 			{folder: "{home}/.cline/data/settings", file: "cline_mcp_settings.json"},
 		},
 	},
 	{
 		ID: "zed", Title: "Zed", servers: zedServers,
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{xdg}/zed", file: "settings.json", on: notWindows},
 			{folder: "{settings}/Zed", file: "settings.json", on: windows},
 		},
-		project: []place{{folder: ".zed", file: "settings.json"}},
+		project: []fileLocation{{folder: ".zed", file: "settings.json"}},
 	},
 	{
 		ID: "goose", Title: "Goose", servers: gooseServers,
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{xdg}/goose", file: "config.yaml", on: notWindows},
 			{folder: "{settings}/Block/goose/config", file: "config.yaml", on: windows},
 		},
@@ -154,18 +153,18 @@ var Table = []*Client{
 	},
 	{
 		ID: "opencode", Title: "OpenCode", servers: opencodeServers,
-		places: []place{
+		locations: []fileLocation{
 			{folder: "{xdg}/opencode", file: "opencode.jsonc"},
 			{folder: "{xdg}/opencode", file: "opencode.json"},
 		},
-		project: []place{{file: "opencode.jsonc"}, {file: "opencode.json"}},
+		project: []fileLocation{{file: "opencode.jsonc"}, {file: "opencode.json"}},
 		entry: func(command string, args []string) []field {
 			return []field{value("type", "local"), value("command", append([]string{command}, args...)), value("enabled", true)}
 		},
 	},
 	{
 		ID: "copilot", Title: "Copilot CLI", servers: mcpServers,
-		places: []place{{folder: "{home}/.copilot", file: "mcp-config.json"}},
+		locations: []fileLocation{{folder: "{home}/.copilot", file: "mcp-config.json"}},
 		entry: func(command string, args []string) []field {
 			return append(append([]field{value("type", "local")}, standard(command, args)...), value("tools", []string{"*"}))
 		},
@@ -173,7 +172,7 @@ var Table = []*Client{
 	},
 }
 
-// Find returns the client of an ID, nil if there is none.
+// Find returns the client with an ID, or nil.
 func Find(id string) *Client {
 	for _, c := range Table {
 		if c.ID == id {
@@ -183,7 +182,7 @@ func Find(id string) *Client {
 	return nil
 }
 
-// IDs are those of all clients.
+// IDs returns the IDs of all clients.
 func IDs() (ids []string) {
 	for _, c := range Table {
 		ids = append(ids, c.ID)
@@ -191,12 +190,12 @@ func IDs() (ids []string) {
 	return ids
 }
 
-// standard is an entry in the form of most clients.
+// standard returns an entry in the form of most clients.
 func standard(command string, args []string) []field {
 	return []field{value("command", command), value("args", args)}
 }
 
-// fields is onecall's entry in this client.
+// fields returns onecall's entry in this client.
 func (c *Client) fields(command string, args []string) []field {
 	if c.entry == nil {
 		return standard(command, args)

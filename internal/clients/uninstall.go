@@ -10,8 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Uninstall plans to take onecall out of a client, and to put back what was there before. What else was changed in its file
-// meanwhile stays.
+// Uninstall plans to remove onecall from a client and to restore what was there before. Other changes to its file are kept.
 func Uninstall(c *Client) (*Plan, error) {
 	m, err := thisMachine()
 	if err != nil {
@@ -34,15 +33,15 @@ func (m *machine) uninstall(c *Client) (*Plan, error) {
 		return nil, fault.New(fault.BadRequest, "%s is not there any more: %s holds what was in it", p.file, p.backup())
 	}
 	if digest(p.before) == p.record.After {
-		return p, p.wholly()
+		return p, p.restoreBackup()
 	}
-	return p, p.piecewise()
+	return p, p.restoreEntries()
 }
 
 // findRecord finds the client's file in which onecall was installed.
 func (m *machine) findRecord(p *Plan) (err error) {
-	for _, place := range p.client.places {
-		for _, file := range m.paths(place) {
+	for _, location := range p.client.locations {
+		for _, file := range m.paths(location) {
 			p.file = file
 			if p.record, err = readRecord(file); err != nil || p.record != nil {
 				return err
@@ -60,9 +59,9 @@ func (p *Plan) backup() string {
 	return filepath.Join(filepath.Dir(p.file), filepath.Base(p.record.Backup))
 }
 
-// wholly puts the backup in the place of a file that is as onecall left it.
-func (p *Plan) wholly() (err error) {
-	p.taken, p.put = []entry{{Name: ownName}}, p.record.Taken
+// restoreBackup replaces a file that is as onecall left it by its backup.
+func (p *Plan) restoreBackup() (err error) {
+	p.removed, p.inserted = []entry{{Name: onecallName}}, p.record.Taken
 	if p.record.Backup == "" {
 		return nil
 	}
@@ -72,22 +71,22 @@ func (p *Plan) wholly() (err error) {
 	return nil
 }
 
-// piecewise takes onecall out of a file that has changed since, and puts the entries back that are not there.
-func (p *Plan) piecewise() error {
+// restoreEntries removes onecall from a file that has changed since, and restores the removed entries that are missing.
+func (p *Plan) restoreEntries() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
-	if taken, err := d.take(ownName); err == nil {
-		p.taken = append(p.taken, taken)
+	if taken, err := d.remove(onecallName); err == nil {
+		p.removed = append(p.removed, taken)
 	}
 	for _, one := range p.record.Taken {
-		if _, there, err := d.without(d.text, one.Name); err == nil && there {
+		if _, there, err := d.dataWithout(d.text, one.Name); err == nil && there {
 			p.notes = append(p.notes, one.Name+" is there again, and stays as it is")
 			continue
 		}
-		if err := d.put(one); err != nil {
+		if err := d.insert(one); err != nil {
 			return fault.New(fault.BadRequest, "%s: %s cannot be put back: %v: %s holds what was there; nothing was changed",
 				p.file, one.Name, err, p.backup())
 		}
-		p.put = append(p.put, one)
+		p.inserted = append(p.inserted, one)
 	}
 	p.after = d.bytes()
 	if p.record.Backup != "" {

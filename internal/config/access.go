@@ -61,23 +61,25 @@ type CallerLimits struct {
 	Calls *int `yaml:"calls" validate:"min=1" default:"64"`
 }
 
-// ByToken reports whether clients over HTTP need a token.
+// ByToken reports whether HTTP clients need a token.
 func (c *Access) ByToken() bool { return len(c.Tokens) > 0 || c.JWT != nil }
 
-// tiers are the words for tiers, in their order.
+// tiers are the names of the tiers, lowest first.
 var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), steps.TierAdmin.String()}
 
-// checkAccess checks what no tag and no package does.
+// checkAccess checks what neither tags nor other packages check.
 func (d *decoder) checkAccess(c *Access) {
-	d.saysNothing("/access/tokens", "an empty list would let nobody in, or everybody: leave tokens out where no client has one", len(c.Tokens) > 0)
-	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
+	d.checkEmpty("/access/tokens", "an empty list would let nobody in, or everybody: leave tokens out where no client has one",
+		len(c.Tokens) > 0)
+	d.checkEmpty("/access/jwt",
+		"nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
-		d.needs(at, token)
+		d.requireKeys(at, token)
 		d.checkPatterns(at+"/functions", token.Functions)
 	}
 	if c.JWT != nil {
-		d.needs("/access/jwt", c.JWT)
+		d.requireKeys("/access/jwt", c.JWT)
 		for _, scope := range slices.Sorted(maps.Keys(c.JWT.Scopes)) {
 			if word := c.JWT.Scopes[scope]; !slices.Contains(tiers, word) {
 				d.unknownWord(fault.Key("/access/jwt/scopes", scope), word, tiers)
@@ -85,35 +87,36 @@ func (d *decoder) checkAccess(c *Access) {
 		}
 	}
 	if c.HTTP != nil && c.ByToken() {
-		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
+		d.warnAt("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
 	}
 }
 
-// checkPatterns refuses patterns that no function's name can fit, and an empty list.
+// checkPatterns refuses patterns that can match no function, and an empty list.
 func (d *decoder) checkPatterns(at string, list []string) {
 	_, faults := steps.Patterns(list)
 	for _, f := range faults {
 		f = f.Under(at)
-		d.add(d.places[f.At], f.At, f)
+		d.add(d.positions[f.At], f.At, f)
 	}
 }
 
-// hidesAccess reports whether by a fault of a configuration what it says of access may not be known: it is there, or about all of
-// it, or a key of the outermost object is not known, which may be access in other letters.
+// hidesAccess reports whether a fault makes the settings of access uncertain: it is about access or the whole file, or it is an unknown
+// top-level key, which may be a misspelled access.
 func hidesAccess(f *fault.Error) bool {
-	return f.At == "" || f.At == "/access" || strings.HasPrefix(f.At, "/access/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
+	return f.At == "" || f.At == "/access" || strings.HasPrefix(f.At, "/access/") ||
+		f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
 }
 
-// saysNothing reports a key that is there, and has nothing under it but perhaps comments.
-func (d *decoder) saysNothing(at, why string, says bool) {
-	if _, there := d.places[at]; !there || says || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+// checkEmpty reports a key that is given without a value.
+func (d *decoder) checkEmpty(at, why string, given bool) {
+	if _, there := d.positions[at]; !there || given || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
-	d.at(at, fault.BadRequest, "%s", why)
+	d.faultAt(at, fault.BadRequest, "%s", why)
 }
 
-// needs reports the keys that are not given, once for an object that could be read.
-func (d *decoder) needs(at string, structure any) {
+// requireKeys reports the missing keys of an object that could be decoded.
+func (d *decoder) requireKeys(at string, structure any) {
 	wrong := func(at string) bool {
 		return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 	}
@@ -131,27 +134,28 @@ func (d *decoder) needs(at string, structure any) {
 	switch len(lacking) {
 	case 0:
 	case 1:
-		d.at(at, fault.BadRequest, "%s is missing", lacking[0])
+		d.faultAt(at, fault.BadRequest, "%s is missing", lacking[0])
 	default:
-		d.at(at, fault.BadRequest, "%s are missing", strings.Join(lacking, ", "))
+		d.faultAt(at, fault.BadRequest, "%s are missing", strings.Join(lacking, ", "))
 	}
 }
 
-// checkFilledAccess checks what variables make of who has access.
+// checkFilledAccess checks the settings of access after expansion.
 func (d *decoder) checkFilledAccess(c *Access) {
 	if c.URL != nil {
 		if u, err := url.Parse(*c.URL); err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-			d.at("/access/url", fault.BadRequest, "must be the plain URL that clients are given, without a user, a query or a fragment")
+			d.faultAt("/access/url", fault.BadRequest, "must be the plain URL that clients are given, without a user, a query or a fragment")
 		}
 	}
 	for i, host := range c.Hosts {
 		if !isHost(host) {
-			d.at(fault.Index("/access/hosts", i), fault.BadRequest, "must be a host as clients name it, such as tools.example.com or 192.0.2.7:8080")
+			d.faultAt(fault.Index("/access/hosts", i), fault.BadRequest,
+				"must be a host as clients name it, such as tools.example.com or 192.0.2.7:8080")
 		}
 	}
 }
 
-// hostName is a name of the DNS, or one that looks like it.
+// hostName matches a DNS name or something similar.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
 
 // isHost reports whether a text is a host, with or without a port.
@@ -166,8 +170,8 @@ func isHost(text string) bool {
 	return hostName.MatchString(u.Hostname())
 }
 
-// Highest is the highest tier that a client of serve may have, over HTTP or stdio.
-func (c *Access) Highest(http bool) steps.Tier {
+// MaxTier returns the highest tier that a client of serve may have, over HTTP or stdio.
+func (c *Access) MaxTier(http bool) steps.Tier {
 	switch {
 	case !http:
 		return TierOf(c.Stdio, steps.TierReadWrite)
@@ -186,12 +190,13 @@ func (c *Access) Highest(http bool) steps.Tier {
 	return tier
 }
 
-// UnfitForRemote tells why clients of other machines cannot be served; nil: they can.
-func (c *Access) UnfitForRemote() *fault.Error {
+// RemoteFault returns why remote clients cannot be served; nil: they can.
+func (c *Access) RemoteFault() *fault.Error {
 	switch {
 	case !c.ByToken():
-		return fault.New(fault.BadRequest, "other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
-			"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
+		return fault.New(fault.BadRequest,
+			"other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
+				"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
 	case c.URL == nil && len(c.Hosts) == 0:
 		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
 			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
@@ -199,8 +204,8 @@ func (c *Access) UnfitForRemote() *fault.Error {
 	return nil
 }
 
-// RemotePlace is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
-func (c *Access) RemotePlace() string {
+// RemoteSetting returns the pointer, relative to /access, of a setting for remote clients; "": there is none.
+func (c *Access) RemoteSetting() string {
 	if c.URL != nil {
 		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
 			return "/url"
@@ -214,7 +219,7 @@ func (c *Access) RemotePlace() string {
 	return ""
 }
 
-// TierOf is the tier that the configuration gives the clients of a transport. Its word is checked when it is read.
+// TierOf returns the tier of a setting, which was validated when it was decoded.
 func TierOf(word *string, otherwise steps.Tier) steps.Tier {
 	tier, err := steps.ParseTier(Or(word, otherwise.String()))
 	if err != nil {

@@ -40,11 +40,13 @@ limits: {maxSessions: 8}
 		t.Fatal(faults, c.Warnings)
 	}
 	ci, people, jwt := &c.Access.Tokens[0], &c.Access.Tokens[1], c.Access.JWT
-	if *ci.Name != "ci" || *ci.SHA256 != someHash || *ci.Tier != "read_write" || !slices.Equal(ci.Functions, []string{"netbox.*", "fs.list"}) ||
+	if *ci.Name != "ci" || *ci.SHA256 != someHash || *ci.Tier != "read_write" ||
+		!slices.Equal(ci.Functions, []string{"netbox.*", "fs.list"}) ||
 		*people.Name != "people" || *people.SHA256 != someHash || people.Tier != nil || people.Functions != nil {
 		t.Errorf("tokens %+v, %+v", ci, people)
 	}
-	if *jwt.Issuer != "https://id.example.com" || *jwt.Audience != "https://tools.example.com/mcp" || jwt.Scopes["onecall.write"] != "read_write" {
+	if *jwt.Issuer != "https://id.example.com" || *jwt.Audience != "https://tools.example.com/mcp" ||
+		jwt.Scopes["onecall.write"] != "read_write" {
 		t.Errorf("jwt %+v", jwt)
 	}
 	limits := c.Access.Limits
@@ -60,12 +62,14 @@ limits: {maxSessions: 8}
 	}
 }
 
-// TestConfigKeysFile: the file of an issuer's keys is looked for beside the configuration, a URL is left alone.
+// TestConfigKeysFile: the path of an issuer's keys is relative to the configuration; a URL is unchanged.
 func TestConfigKeysFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for written, want := range map[string]string{"keys.json": filepath.Join(folder, "keys.json"), "/etc/keys.json": "/etc/keys.json", "https://h/keys": "https://h/keys"} {
-		c, faults := Load(writeFile(t, folder, "onecall.yaml", "access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
+	for written, want := range map[string]string{"keys.json": filepath.Join(folder, "keys.json"), "/etc/keys.json": "/etc/keys.json",
+		"https://h/keys": "https://h/keys"} {
+		c, faults := Load(writeFile(t, folder, "onecall.yaml",
+			"access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
 		if len(faults) > 0 || *c.Access.JWT.Keys != want {
 			t.Errorf("%s: %s, %v", written, *c.Access.JWT.Keys, faults)
 		}
@@ -77,24 +81,28 @@ func TestConfigAccessFaults(t *testing.T) {
 	for _, test := range []struct{ text, place, says string }{
 		{"access: {tokens: []}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
 		{"access: {tokens: null}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
-		{"access:\n  http: admin\n  tokens:\n#   - {name: ci, sha256: x}\nlite: true\n", "3:10 bad_request /access/tokens", "leave tokens out where no client has one"},
+		{"access:\n  http: admin\n  tokens:\n#   - {name: ci, sha256: x}\nlite: true\n", "3:10 bad_request /access/tokens",
+			"leave tokens out where no client has one"},
 		{"access: {jwt: ~}", "1:15 bad_request /access/jwt", "leave jwt out where no client has such a token"},
 		{"access: {tokens: {ci: x}}", "1:18 bad_request /access/tokens", "must be a list of objects, not an object"},
 		{"access: {tokens: [{}]}", "1:19 bad_request /access/tokens/0", "name, sha256 are missing"},
 		{"access: {tokens: [{name: ci}]}", "1:19 bad_request /access/tokens/0", "sha256 is missing"},
 		{"access: {tokens: [{nam: ci, NS}]}", "1:20 unknown_field /access/tokens/0/nam", `unknown key "nam"`},
 		{"access: {tokens: [{name: [ci], sha256: x}]}", "1:26 bad_request /access/tokens/0/name", "must be a string, not a list"},
-		{"access: {tokens: [{tier: reed, NS}]}", "1:26 bad_request /access/tokens/0/tier", `unknown value "reed": use read or read_write or admin`},
+		{"access: {tokens: [{tier: reed, NS}]}", "1:26 bad_request /access/tokens/0/tier",
+			`unknown value "reed": use read or read_write or admin`},
 		{"access: {tokens: [{functions: [], NS}]}", "1:31 bad_request /access/tokens/0/functions", "leave it out where all are meant"},
 		{"access: {tokens: [{functions: fs.*, NS}]}", "1:31 bad_request /access/tokens/0/functions", "must be a list of strings"},
 		{"access: {tokens: [{functions: [fs.list, 'a b'], NS}]}", "1:41 bad_request /access/tokens/0/functions/1", "holds blanks"},
 		{"access: {tokens: [{functions: [''], NS}]}", "1:32 bad_request /access/tokens/0/functions/0", "is empty"},
-		{"access: {tokens: [{sha256: '${NOT_SET_HERE}', name: ci}]}", "1:28 bad_request /access/tokens/0/sha256", "the environment variable NOT_SET_HERE is not set"},
+		{"access: {tokens: [{sha256: '${NOT_SET_HERE}', name: ci}]}", "1:28 bad_request /access/tokens/0/sha256",
+			"the environment variable NOT_SET_HERE is not set"},
 		{"access: {jwt: []}", "1:15 bad_request /access/jwt", "must be an object"},
 		{"access: {jwt: {}}", "1:15 bad_request /access/jwt", "issuer, audience, scopes are missing"},
 		{"access: {jwt: {issuer: 'https://h', audience: a, scopes: {}}}", "1:15 bad_request /access/jwt", "scopes is missing"},
 		{"access: {jwt: {scope: {}, JWT}}", "1:16 unknown_field /access/jwt/scope", "unknown key"},
-		{"access: {jwt: {scopes: {a: none}, issuer: 'https://h', audience: a}}", "1:28 bad_request /access/jwt/scopes/a", `unknown value "none": use read or read_write or admin`},
+		{"access: {jwt: {scopes: {a: none}, issuer: 'https://h', audience: a}}", "1:28 bad_request /access/jwt/scopes/a",
+			`unknown value "none": use read or read_write or admin`},
 		{"access: {jwt: {keys: '', JWT}}", "1:22 bad_request /access/jwt/keys", "must not be empty"},
 		{"access: {url: tools.example.com}", "1:15 bad_request /access/url", "must be a URL that begins with http:// or https://"},
 		{"access: {url: 'https://u:pass-word@h/mcp'}", "1:15 bad_request /access/url", "without a user, a query or a fragment"},
@@ -111,7 +119,8 @@ func TestConfigAccessFaults(t *testing.T) {
 		{"results: {ttl: 500ms}", "1:16 bad_request /results/ttl", "must be at least 1s"},
 		{"limits: {maxSessions: 0}", "1:23 bad_request /limits/maxSessions", "must be at least 1"},
 	} {
-		text := strings.NewReplacer("NS}", "name: ci, sha256: x}", "JWT}", "issuer: 'https://h', audience: a, scopes: {s: read}}").Replace(test.text)
+		text := strings.NewReplacer("NS}", "name: ci, sha256: x}", "JWT}",
+			"issuer: 'https://h', audience: a, scopes: {s: read}}").Replace(test.text)
 		c, faults := decodeConfig("onecall.yaml", text)
 		var got []string
 		for _, f := range faults {
@@ -129,7 +138,7 @@ func TestConfigAccessFaults(t *testing.T) {
 	}
 }
 
-// TestIdleHTTPTier: access.http is for clients without a token, whom nobody lets in beside tokens.
+// TestIdleHTTPTier: access.http has no effect if tokens are configured.
 func TestIdleHTTPTier(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -145,11 +154,11 @@ func TestIdleHTTPTier(t *testing.T) {
 	}
 }
 
-// TestLimitDefaults holds what the schema says of limits to what the server does.
+// TestLimitDefaults compares the limits in the schema with the server's.
 func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
 	var o transport.Options
-	if err := o.Settle(); err != nil {
+	if err := o.ApplyDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{"access.properties.limits.properties.calls": o.Limits(true).Calls,
@@ -160,7 +169,7 @@ func TestLimitDefaults(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotShown: whoever writes a token where its hash, its entry or a list should be does not find it in a fault.
+// TestTokensAreNotShown: a token written in place of its hash, its entry or a list is not shown in a fault.
 func TestTokensAreNotShown(t *testing.T) {
 	t.Parallel()
 	const token = "oc_d2hvZXZlciByZWFkcyB0aGlzIGlzIGN1cmlvdXM"

@@ -16,10 +16,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// foreignKeys are the keys that other programs write, by the struct that they stand in, and what follows from not
-// reading them: "" where nothing does.
+// foreignKeys are keys of other programs by struct, with the consequence of ignoring them; "": none.
 var foreignKeys = map[reflect.Type]map[string]string{
-	reflect.TypeFor[Config](): {"$schema": ""}, // by which editors find the published schema
+	reflect.TypeFor[Config](): {"$schema": ""}, // editors use it to find the schema
 	reflect.TypeFor[MCPServer](): {
 		"autoApprove": "", "alwaysAllow": "", "alwaysLoad": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
 		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",
@@ -42,8 +41,7 @@ var foreignKeys = map[reflect.Type]map[string]string{
 	},
 }
 
-// ForeignKeys returns the keys that other programs write in the place of a struct of the configuration, by its name. They are known,
-// and not read.
+// ForeignKeys returns the keys of other programs in a struct of the configuration, by its name. They are known but ignored.
 func ForeignKeys(structName string) []string {
 	for t, keys := range foreignKeys {
 		if t.Name() == structName {
@@ -53,8 +51,8 @@ func ForeignKeys(structName string) []string {
 	return nil
 }
 
-// ServerKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key
-// it is "", and lost says what follows from leaving it out, "" if nothing does.
+// ServerKey returns onecall's key for a key of an entry of mcpServers in any client's spelling. For an unknown key it is "", and lost is
+// the consequence of ignoring it; "": none.
 func ServerKey(written string) (key, lost string) {
 	t := reflect.TypeFor[MCPServer]()
 	if i, known := tables[t].byKey[written]; known {
@@ -68,7 +66,7 @@ func ServerKey(written string) (key, lost string) {
 
 var validate = validator.New()
 
-// check checks what no tag can.
+// check checks what tags cannot.
 func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
@@ -77,19 +75,19 @@ func (d *decoder) check(c *Config) {
 	d.checkPatterns("/hook/ask", c.Hook.Ask)
 	d.checkPatterns("/hook/deny", c.Hook.Deny)
 	if len(c.FS.Write) > 0 {
-		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
+		d.faultAt("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
 	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
-		d.at("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
+		d.faultAt("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
 	}
 }
 
-// at reports a fault at the place of a value that was read.
-func (d *decoder) at(pointer string, code fault.Code, format string, args ...any) {
-	d.fault(d.places[pointer], code, pointer, format, args...)
+// faultAt adds a fault at the position of a decoded value.
+func (d *decoder) faultAt(pointer string, code fault.Code, format string, args ...any) {
+	d.fault(d.positions[pointer], code, pointer, format, args...)
 }
 
-// checkRule checks a value by the tag validate of its field.
+// checkRule validates a value by the tag validate of its field.
 func (d *decoder) checkRule(at string, value any, rule string) {
 	var invalid validator.ValidationErrors
 	if rule == "" || !errors.As(validate.Var(value, rule), &invalid) {
@@ -100,31 +98,31 @@ func (d *decoder) checkRule(at string, value any, rule string) {
 	switch tag {
 	case "min":
 		if e.Kind() == reflect.String {
-			d.at(at, fault.BadRequest, "must not be empty")
+			d.faultAt(at, fault.BadRequest, "must not be empty")
 			return
 		}
-		d.at(at, fault.BadRequest, "must be at least %s", e.Param())
+		d.faultAt(at, fault.BadRequest, "must be at least %s", e.Param())
 	case "max":
-		d.at(at, fault.BadRequest, "must be at most %s", e.Param())
+		d.faultAt(at, fault.BadRequest, "must be at most %s", e.Param())
 	case "oneof":
 		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
 	default: // eq=0|min=150
-		d.at(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
+		d.faultAt(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
 	}
 }
 
 func (d *decoder) unknownWord(at, written string, words []string) {
 	f := fault.New(fault.BadRequest, "unknown value %q: use %s", fault.Clip(written, 60), strings.Join(words, " or "))
 	f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
-	d.add(d.places[at], at, f)
+	d.add(d.positions[at], at, f)
 }
 
-// Embedded are the sources that onecall has of itself: functions, and saved chains.
+// Embedded are the names of the sources that need no configuration: embedded functions and saved chains.
 var Embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
-// checkSources checks the entries of the sources, each by itself and their names together.
+// checkSources checks the entries of the sources and the uniqueness of their names.
 func (d *decoder) checkSources(c *Config) {
-	taken := map[string]string{} // the place of a source, by its folded name
+	taken := map[string]string{} // pointer of a source by its folded name
 	for _, name := range Embedded {
 		taken[steps.FoldName(name)] = ""
 	}
@@ -139,11 +137,11 @@ func (d *decoder) checkSources(c *Config) {
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
-		d.needs(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
+		d.requireKeys(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {
-			d.at(fault.Key("/functions", f.Name)+"/defaults", fault.BadRequest, "must be an object of arguments")
+			d.faultAt(fault.Key("/functions", f.Name)+"/defaults", fault.BadRequest, "must be an object of arguments")
 		}
 	}
 }
@@ -153,28 +151,28 @@ func (d *decoder) checkName(at, source string, taken map[string]string) {
 	other, clash := taken[folded]
 	switch {
 	case folded == "":
-		d.at(at, fault.BadRequest, "a name needs letters or digits, for the names of its functions")
+		d.faultAt(at, fault.BadRequest, "a name needs letters or digits, for the names of its functions")
 	case clash && other == "":
-		d.at(at, fault.BadRequest, "%s is the name of embedded functions: choose another", source)
+		d.faultAt(at, fault.BadRequest, "%s is the name of embedded functions: choose another", source)
 	case clash:
-		d.at(at, fault.BadRequest, "its functions would be named %s.…, as those of %s: rename one of the two", source, other)
+		d.faultAt(at, fault.BadRequest, "its functions would be named %s.…, as those of %s: rename one of the two", source, other)
 	}
 	taken[folded] = at
 }
 
-// transports are the words for a transport, and what they mean here.
+// transports maps names of transports to stdio, http or sse.
 var transports = map[string]string{
 	"stdio": "stdio", "local": "stdio",
 	"http": "http", "streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "remote": "http",
 	"sse": "sse",
 }
 
-// Transport returns the transport that a word means: stdio, http or sse; "" if it is none of the known words.
+// Transport returns the transport of a name: stdio, http or sse; "": unknown.
 func Transport(word string) string { return transports[word] }
 
 func (d *decoder) checkServer(at string, s *MCPServer) {
 	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
-		d.at(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
+		d.faultAt(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
 	}
 	if s.Off() {
 		off := true
@@ -182,20 +180,22 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 	}
 	switch {
 	case s.Command == nil && s.URL == nil:
-		d.at(at, fault.BadRequest, "needs a command (a server over stdio) or a url (a server behind HTTP)")
+		d.faultAt(at, fault.BadRequest, "needs a command (a server over stdio) or a url (a server behind HTTP)")
 		return
 	case s.Command != nil && s.URL != nil:
-		d.at(at+"/url", fault.BadRequest, "command and url exclude each other: keep one of the two")
+		d.faultAt(at+"/url", fault.BadRequest, "command and url exclude each other: keep one of the two")
 		return
 	}
-	if program, more, _ := strings.Cut(strings.TrimSpace(Or(s.Command, "")), " "); more != "" && !s.Off() && !strings.ContainsAny(program, `/\`) {
+	if program, more, _ := strings.Cut(strings.TrimSpace(Or(s.Command, "")), " "); more != "" && !s.Off() &&
+		!strings.ContainsAny(program, `/\`) {
 		if _, err := exec.LookPath(*s.Command); err != nil {
-			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", fault.Clip(program, 60))
+			d.warnAt(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args",
+				fault.Clip(program, 60))
 		}
 	}
-	kind, of := "stdio", "a command"
+	kind, subject := "stdio", "a command"
 	if s.URL != nil {
-		kind, of = "http", "a url"
+		kind, subject = "http", "a url"
 	}
 	if s.Type != nil {
 		meant := Transport(*s.Type)
@@ -203,19 +203,19 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 		case meant == "":
 			d.unknownWord(at+"/type", *s.Type, []string{"stdio", "http", "sse"})
 		case (meant == "stdio") != (kind == "stdio"):
-			d.at(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, of)
+			d.faultAt(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, subject)
 		default:
 			kind = meant
 		}
 	}
 	s.Type = &kind
-	d.useless(at, s, of)
+	d.dropUnused(at, s, subject)
 }
 
-// useless drops what has no meaning for a server of this kind, with a warning, or a fault where it is onecall's own.
-func (d *decoder) useless(at string, s *MCPServer, of string) {
+// dropUnused drops settings without meaning for a server of this kind. It adds a warning, or a fault for onecall's own settings.
+func (d *decoder) dropUnused(at string, s *MCPServer, subject string) {
 	drop := func(key string) {
-		d.warn(d.places[at+"/"+key], at+"/"+key, "%s is not used: the server has %s", key, of)
+		d.warn(d.positions[at+"/"+key], at+"/"+key, "%s is not used: the server has %s", key, subject)
 	}
 	if s.URL != nil {
 		if len(s.Args) > 0 {
@@ -229,7 +229,7 @@ func (d *decoder) useless(at string, s *MCPServer, of string) {
 		}
 		s.Args, s.Env, s.Cwd = nil, nil, nil
 		if s.OAuth != nil && *s.Type == "sse" {
-			d.at(at+"/oauth", fault.BadRequest, "a login needs Streamable HTTP: leave out oauth, or type: sse")
+			d.faultAt(at+"/oauth", fault.BadRequest, "a login needs Streamable HTTP: leave out oauth, or type: sse")
 		}
 		return
 	}
@@ -238,13 +238,13 @@ func (d *decoder) useless(at string, s *MCPServer, of string) {
 	}
 	s.Headers = nil
 	if s.OAuth != nil {
-		d.at(at+"/oauth", fault.BadRequest, "oauth needs a url: a server over stdio is given its credentials under env")
+		d.faultAt(at+"/oauth", fault.BadRequest, "oauth needs a url: a server over stdio is given its credentials under env")
 	}
 }
 
 func (d *decoder) checkDocument(at string, o *OpenAPI) {
 	if o.Spec == nil {
-		d.at(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
+		d.faultAt(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
 	}
 	for i := range o.Auth {
 		d.checkAuth(fault.Key(at+"/auth", o.Auth[i].Name), &o.Auth[i].Config)
@@ -252,18 +252,18 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 }
 
 var (
-	// knownStore is the URL of a store; redisclient knows the rest of it.
-	knownStore = regexp.MustCompile(`^(rediss?|unix)://`)
-	// knownDatabase is the URL of a journal; package sqljournal knows the rest of it.
-	knownDatabase = regexp.MustCompile(`^postgres(ql)?://`)
-	// storeScheme is what a URL begins with, or what is nearly one.
+	// storeURL matches the URL of a store; redisconn checks the rest.
+	storeURL = regexp.MustCompile(`^(rediss?|unix)://`)
+	// databaseURL matches the URL of a journal; package sqljournal checks the rest.
+	databaseURL = regexp.MustCompile(`^postgres(ql)?://`)
+	// storeScheme matches the beginning of a URL or of something similar.
 	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
 )
 
-// checkStore checks where something is kept, whose variables are filled in: one of the words, or a URL. But for its scheme it
-// is never shown: it may hold a password, in a misspelt URL anywhere.
+// checkStore checks an expanded store: a word or a URL. Faults show only its scheme, as it may contain a password anywhere.
 func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url string, words ...string) {
-	if store == nil || slices.Contains(words, *store) || known.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+	if store == nil || slices.Contains(words, *store) || known.MatchString(*store) ||
+		slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
 	what := "unknown store"
@@ -275,65 +275,66 @@ func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url
 	accepted := append(slices.Clip(words), url)
 	f := fault.New(fault.BadRequest, "%s: use %s", what, strings.Join(accepted, " or "))
 	f.Available, f.Nearest = accepted, fault.Nearest(*store, words, 1)
-	d.add(d.places[at], at, f)
+	d.add(d.positions[at], at, f)
 }
 
-// leastJournalKey is that of package journal.
-const leastJournalKey = 32
+// minJournalKey is that of package journal.
+const minJournalKey = 32
 
-// checkJournal checks what belongs together in what is said of the journal and of functions that need it.
+// checkJournal checks the settings of the journal and of the functions that need it.
 func (d *decoder) checkJournal(c *File) {
 	j := &c.Journal
-	postgres := j.Store != nil && knownDatabase.MatchString(*j.Store)
+	postgres := j.Store != nil && databaseURL.MatchString(*j.Store)
 	switch {
-	case postgres && j.Key == nil && !d.faultAt("/journal/key"):
-		d.at("/journal/store", fault.BadRequest, "a journal in PostgreSQL needs a key of 32 bytes at least, the same for all replicas: key: ${JOURNAL_KEY}")
+	case postgres && j.Key == nil && !d.hasFault("/journal/key"):
+		d.faultAt("/journal/store", fault.BadRequest,
+			"a journal in PostgreSQL needs a key of 32 bytes at least, the same for all replicas: key: ${JOURNAL_KEY}")
 	case j.Key != nil && !postgres:
-		d.at("/journal/key", fault.BadRequest, "a key goes with a journal in PostgreSQL: any other has its own")
-	case j.Key != nil && len(*j.Key) < leastJournalKey && !d.faultAt("/journal/key"):
-		d.at("/journal/key", fault.BadRequest, "a key has %d bytes at least: openssl rand -base64 32 makes one", leastJournalKey)
+		d.faultAt("/journal/key", fault.BadRequest, "a key goes with a journal in PostgreSQL: any other has its own")
+	case j.Key != nil && len(*j.Key) < minJournalKey && !d.hasFault("/journal/key"):
+		d.faultAt("/journal/key", fault.BadRequest, "a key has %d bytes at least: openssl rand -base64 32 makes one", minJournalKey)
 	}
 	off := Or(j.Store, "") == "off"
 	if off && Or(c.Approve, "never") != "never" {
-		d.at("/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+		d.faultAt("/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
 	}
 	for i := range c.Functions {
 		f, at := &c.Functions[i].Config, fault.Key("/functions", c.Functions[i].Name)
 		if off && Or(f.Approve, "never") != "never" {
-			d.at(at+"/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+			d.faultAt(at+"/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
 		}
 		if k := f.IdempotencyKey; k != nil && (k.Header == nil) == (k.Arg == nil) {
-			d.at(at+"/idempotencyKey", fault.BadRequest, "says either header or arg")
+			d.faultAt(at+"/idempotencyKey", fault.BadRequest, "says either header or arg")
 		}
 	}
 }
 
-func (d *decoder) faultAt(at string) bool {
+func (d *decoder) hasFault(at string) bool {
 	return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 }
 
-// checkURL checks a URL whose variables are filled in. It is never shown: it may hold a secret.
+// checkURL checks an expanded URL. Faults do not show it, as it may contain a secret.
 func (d *decoder) checkURL(at string, text *string) {
 	if text == nil || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
 	u, err := url.Parse(*text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		d.at(at, fault.BadRequest, "must be a URL that begins with http:// or https:// and a host")
+		d.faultAt(at, fault.BadRequest, "must be a URL that begins with http:// or https:// and a host")
 	}
 }
 
-// checkSurface checks what the configuration says of the tools that clients see, as far as no package knows it better.
+// checkSurface checks the settings of tools that no other package checks.
 func (d *decoder) checkSurface(c *Config) {
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {
-			d.at(at, fault.BadRequest, "needs resources: the names of those that the group holds")
+			d.faultAt(at, fault.BadRequest, "needs resources: the names of those that the group holds")
 		}
 	}
 	for alias, name := range c.Aliases {
 		if at := fault.Key("/aliases", alias); alias == "" || name == "" || alias == name {
-			d.at(at, fault.BadRequest, "needs two names: the one that is accepted, and the one that functions declare")
+			d.faultAt(at, fault.BadRequest, "needs two names: the one that is accepted, and the one that functions declare")
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package config reads the configuration file: it decodes, expands and checks it, and gives plain structs. It builds no source,
+// Package config reads the configuration file. It decodes, expands and checks it, and returns plain structs. It creates no source,
 // engine or server.
 package config
 
@@ -22,11 +22,11 @@ var schema []byte
 // Schema returns the JSON Schema of a configuration. It must not be changed.
 func Schema() []byte { return schema }
 
-// Config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
-// internal/gen writes config.schema.json from the structs: the comment above a field is its description there.
+// Config is a configuration. A nil field is not given, and has the default of the package that it configures. internal/gen writes
+// config.schema.json from the structs: the comment above a field is its description there.
 type Config struct {
-	// MCP servers by name, as MCP clients write them. In command, args, env, cwd, url and headers, ${VAR} and ${VAR:-default} are filled in
-	// from the environment.
+	// MCP servers by name, as MCP clients write them. In command, args, env, cwd, url and headers, ${VAR} and ${VAR:-default} are filled
+	// in from the environment.
 	MCPServers Table[MCPServer] `yaml:"mcpServers" entries:"null"`
 	// Services by name, described by OpenAPI documents.
 	OpenAPI Table[OpenAPI] `yaml:"openapi"`
@@ -34,8 +34,8 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The embedded file functions fs.*.
 	FS FS `yaml:"fs"`
-	// What holds for the functions whose names fit a pattern, in which * stands for any characters. Of several patterns that fit, each thing
-	// is said by the most exact.
+	// What holds for the functions whose names fit a pattern, in which * stands for any characters. Of several patterns that fit, each
+	// thing is said by the most exact.
 	Functions Table[Function] `yaml:"functions" entries:"null"`
 
 	// The tools that clients of onecall serve see. chain: chain, search and info; dispatch: those, a dispatcher for each group, and the
@@ -69,8 +69,8 @@ type Config struct {
 	Journal Journal `yaml:"journal"`
 	// Calls that need approval before they are made: those that destroy, or all that write. A function can say otherwise.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
-	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or by
-	// onecall approve.
+	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or
+	// by onecall approve.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
 	// What onecall hook says to a host that asks it before each call of a tool.
 	Hook Hook `yaml:"hook"`
@@ -94,7 +94,8 @@ type Group struct {
 
 // FS is what fs.* may do.
 type FS struct {
-	// The folder below which all files lie, relative to this file. Without it: the working directory; a server that is started in / offers none.
+	// The folder below which all files lie, relative to this file. Without it: the working directory; a server that is started in /
+	// offers none.
 	Root *string `yaml:"root" validate:"min=1"`
 	// Must be empty: functions that write files are not supported yet.
 	Write []string `yaml:"write"`
@@ -131,8 +132,8 @@ type Limits struct {
 
 // Results says where results are kept, for how long, and when they are shortened.
 type Results struct {
-	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server, shared
-	// by all who use it. Without it: memory with onecall serve, disk for other commands.
+	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
+	// shared by all who use it. Without it: memory with onecall serve, disk for other commands.
 	Store *string `yaml:"store" expand:"text"`
 	// The life of a result after its last use; 1s at least.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`
@@ -150,21 +151,21 @@ type Results struct {
 
 // Journal says where runs are remembered, and for how long.
 type Journal struct {
-	// sqlite: a file in the user's state folder. A URL (postgres://): a PostgreSQL server, shared by replicas. memory: as long as the command
-	// runs. off: nothing is remembered, and no run can be resumed.
+	// sqlite: a file in the user's state folder. A URL (postgres://): a PostgreSQL server, shared by replicas. memory: as long as the
+	// command runs. off: nothing is remembered, and no run can be resumed.
 	Store *string `yaml:"store" expand:"text" default:"sqlite"`
 	// How long a run is kept after the last it did; 1s at least.
 	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
-	// runs and diff show the arguments and results of calls, without secrets, for as long as a run is kept; those of runs that ended well are kept
-	// for it.
+	// runs and diff show the arguments and results of calls, without secrets, for as long as a run is kept; those of runs that ended
+	// well are kept for it.
 	Values *bool `yaml:"values" default:"false"`
-	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By ${VAR}
-	// only.
+	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By
+	// ${VAR} only.
 	Key *string `yaml:"key" expand:"credential"`
 }
 
-// Hook is what a host does with calls, by the names of the functions in them, or patterns with *. deny wins over ask, and ask over allow; what
-// is in no list is asked about.
+// Hook is what a host does with calls, by the names of the functions in them, or patterns with *. deny wins over ask, and ask over
+// allow; what is in no list is asked about.
 type Hook struct {
 	// Functions that are called without a question.
 	Allow []string `yaml:"allow"`
@@ -176,8 +177,8 @@ type Hook struct {
 
 // Session bounds a session.
 type Session struct {
-	// Tokens of all answers to one client's session: past them only fetches and small answers are given; 0 is no bound, and nothing is added
-	// up.
+	// Tokens of all answers to one client's session: past them only fetches and small answers are given; 0 is no bound, and nothing is
+	// added up.
 	MaxTokens *int `yaml:"maxTokens" validate:"min=0" default:"0"`
 }
 
@@ -191,7 +192,7 @@ type Tokens struct {
 // Size is a number of bytes.
 type Size int64
 
-// Or is what a field says, or the default where it is not given.
+// Or returns the value of a field, or otherwise if it is not given.
 func Or[T any](field *T, otherwise T) T {
 	if field == nil {
 		return otherwise
@@ -199,31 +200,31 @@ func Or[T any](field *T, otherwise T) T {
 	return *field
 }
 
-// File is a configuration with the text that it was read from; the zero value is the one of no file.
+// File is a configuration with the text that it was read from. The zero value is the default configuration.
 type File struct {
 	Config
-	Path   string           // "": there is no file
-	Text   []byte           // once it is read: as the lines of faults show it, in the same lines and columns, without what may be secret
-	Shown  []byte           // once it is read: the text without what is known as secret
-	places map[string]place // by JSON Pointer
+	Path string // "": there is no file
+	// Text is, after decoding, the text for lines of faults, in the same lines and columns, with everything masked that may be secret.
+	Text      []byte
+	Redacted  []byte              // after decoding: the text with the known secrets masked
+	positions map[string]position // by JSON Pointer
 
-	// Settings are what the text says, as it is written, by JSON Pointer: for comparing two configurations. They may be secret.
+	// Settings are the values as written, by JSON Pointer, for comparing two configurations. They may be secret.
 	Settings map[string]string
 
-	// Unread tells that nothing of the file was read, half that what it says of who has access may not have been, or not as it
-	// was meant: of what it does not say then, nothing follows. Both have faults.
-	Unread, AccessUnsure bool
+	// Unreadable is set if nothing of the file could be decoded, AccessUnknown if its settings of access may be missing or wrong.
+	// Conclusions must not be drawn from missing settings then. Both come with faults.
+	Unreadable, AccessUnknown bool
 
-	// Secrets are the values that must not leave onecall, of 6 bytes at least, variables filled in.
+	// Secrets are the values that must not leave onecall, with variables expanded, of at least 6 bytes.
 	Secrets []string
-	// Unset has, for entries of mcpServers and openapi, by JSON Pointer, the first variable of the environment that is missing: the
-	// source is down.
+	// Unset has the first missing environment variable of entries of mcpServers and openapi, by JSON Pointer. Those sources have failed.
 	Unset map[string]*fault.Error
-	// Warnings tell of what was accepted and is not carried out.
+	// Warnings are about settings that are accepted but have no effect.
 	Warnings []*fault.Error
 }
 
-// Error is a configuration that cannot be used: the exit status is 4.
+// Error is an invalid configuration. The exit status is 4.
 type Error struct {
 	File   string
 	Text   []byte
@@ -232,38 +233,37 @@ type Error struct {
 
 func (e *Error) Error() string { return e.File + ": " + e.Faults[0].Error() }
 
-// MaxBytes bounds a configuration.
+// MaxBytes is the maximum size of a configuration.
 const MaxBytes = 256 << 10
 
-// Load reads the configuration that was named, or else the one that is found. Both results are of use together:
-// the configuration holds what could be read, so that whoever uses it can add the faults that it finds.
-func Load(named string) (*File, []*fault.Error) {
-	path, f := Find(named)
+// Load reads the configuration at path name, or the default one if name is "". Both results are valid together: the configuration
+// holds what could be decoded, so that the caller can add the faults that it finds.
+func Load(name string) (*File, []*fault.Error) {
+	path, f := Find(name)
 	if f != nil {
-		return &File{Path: path, Unread: true}, []*fault.Error{f}
+		return &File{Path: path, Unreadable: true}, []*fault.Error{f}
 	}
 	if path == "" {
 		return &File{}, nil
 	}
 	text, f := readFile(path)
 	if f != nil {
-		return &File{Path: path, Unread: true}, []*fault.Error{f}
+		return &File{Path: path, Unreadable: true}, []*fault.Error{f}
 	}
 	c, faults := Parse(path, text, os.LookupEnv)
-	c.anchor()
+	c.resolvePaths()
 	return c, faults
 }
 
-// Parse reads the text of a configuration, JSON or YAML by the ending of its path. lookup returns the value of an
-// environment variable, and whether it is set. Relative paths are not resolved.
+// Parse decodes the text of a configuration, JSON or YAML by the extension of path. lookup returns the value of an environment
+// variable and whether it is set. Relative paths are not resolved.
 func Parse(path string, text []byte, lookup func(string) (string, bool)) (*File, []*fault.Error) {
 	c := &File{Path: path, Text: text}
 	return c, c.decode(lookup)
 }
 
-// anchor makes the relative paths of the configuration relative to its file. A command stays as it is: it is looked up
-// as a shell does.
-func (c *File) anchor() {
+// resolvePaths makes the configuration's relative paths relative to its file. Commands are unchanged: they are looked up as a shell does.
+func (c *File) resolvePaths() {
 	folder := filepath.Dir(c.Path)
 	join := func(path *string) {
 		if path != nil && *path != "" && !filepath.IsAbs(*path) {
@@ -284,11 +284,11 @@ func (c *File) anchor() {
 	}
 }
 
-// Find gives the path of the configuration: the named one, else onecall.yaml or onecall.json in the working
-// directory, else in the folder onecall of the user's configuration folder, else "".
-func Find(named string) (string, *fault.Error) {
-	if named != "" {
-		return named, nil
+// Find returns the path of the configuration: name if it is not "", else onecall.yaml or onecall.json in the working directory or in
+// the folder onecall of the user's configuration folder, else "".
+func Find(name string) (string, *fault.Error) {
+	if name != "" {
+		return name, nil
 	}
 	folders := []string{""}
 	if user, err := os.UserConfigDir(); err == nil {
@@ -302,25 +302,25 @@ func Find(named string) (string, *fault.Error) {
 	return "", nil
 }
 
-// FindIn gives the path of the configuration in a folder; "": there is none.
+// FindIn returns the path of the configuration in a folder; "": there is none.
 func FindIn(folder string) (string, *fault.Error) {
-	var found []string
+	var paths []string
 	for _, name := range []string{"onecall.yaml", "onecall.json"} {
 		path := filepath.Join(folder, name)
 		if _, err := os.Lstat(path); err == nil {
-			found = append(found, path)
+			paths = append(paths, path)
 		}
 	}
-	switch len(found) {
+	switch len(paths) {
 	case 0:
 		return "", nil
 	case 1:
-		return found[0], nil
+		return paths[0], nil
 	}
-	return found[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", found[1])
+	return paths[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", paths[1])
 }
 
-// Beside is the other configuration that Find found in the folder of the one it gives.
+// Beside returns the path of the other configuration in the folder, which Find reported.
 func Beside(path string) string { return filepath.Join(filepath.Dir(path), "onecall.json") }
 
 func readFile(path string) ([]byte, *fault.Error) {
@@ -334,13 +334,13 @@ func readFile(path string) ([]byte, *fault.Error) {
 	return text, nil
 }
 
-// Says reports whether a value is written at a place.
-func (c *File) Says(pointer string) bool {
-	_, given := c.places[pointer]
+// Has reports whether the setting at pointer is given.
+func (c *File) Has(pointer string) bool {
+	_, given := c.positions[pointer]
 	return given
 }
 
-// Under makes a fault that some package found in its options the fault of a place in the configuration.
+// Under converts an error of a package's options into a fault of the setting at pointer.
 func (c *File) Under(pointer string, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if !ok {
@@ -348,7 +348,7 @@ func (c *File) Under(pointer string, err error) *fault.Error {
 	}
 	f = f.Under(pointer)
 	for at := f.At; ; at = at[:strings.LastIndexByte(at, '/')] {
-		if p, ok := c.places[at]; ok {
+		if p, ok := c.positions[at]; ok {
 			f.Line, f.Column = p.line, p.column
 			return f
 		}
@@ -358,13 +358,13 @@ func (c *File) Under(pointer string, err error) *fault.Error {
 	}
 }
 
-// Settled puts faults in the order of their places, each once. The first ones were found as the configuration was read:
-// what a package says of the same place after that adds nothing.
-func (c *File) Settled(faults []*fault.Error, read int) []*fault.Error {
-	list := slices.Clone(faults[:read])
-	for _, f := range faults[read:] {
-		_, known := c.places[f.At]
-		if !slices.ContainsFunc(faults[:read], func(first *fault.Error) bool {
+// MergeFaults sorts faults by position and removes duplicates. The first decoded faults were found by decoding. A later fault of the
+// same setting is dropped.
+func (c *File) MergeFaults(faults []*fault.Error, decoded int) []*fault.Error {
+	list := slices.Clone(faults[:decoded])
+	for _, f := range faults[decoded:] {
+		_, known := c.positions[f.At]
+		if !slices.ContainsFunc(faults[:decoded], func(first *fault.Error) bool {
 			return first.At == f.At && first.Line == f.Line || !known && f.Line > 0 && first.Line == f.Line && first.Column == f.Column
 		}) {
 			list = append(list, f)
@@ -376,7 +376,7 @@ func (c *File) Settled(faults []*fault.Error, read int) []*fault.Error {
 	})
 }
 
-// Refused is the error of a configuration with faults, those of one that was not read from a file included.
+// Refused returns the error of a configuration with faults, which may have no file.
 func (c *File) Refused(faults []*fault.Error) error {
 	name := c.Path
 	if name == "" {

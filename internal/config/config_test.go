@@ -16,7 +16,7 @@ func decodeConfig(name, text string) (*File, []*fault.Error) {
 	return Parse(name, []byte(text), os.LookupEnv)
 }
 
-// shownFaults are faults as a person sees them: each with its line of the configuration.
+// shownFaults returns faults as shown to a person: each with its line of the configuration.
 func shownFaults(c *File, faults []*fault.Error) string {
 	lines := strings.Split(string(c.Text), "\n")
 	var b strings.Builder
@@ -38,7 +38,7 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// exampleConfig is the contract's example, as far as this version reads it.
+// exampleConfig is the example of the contract, as far as this version supports it.
 const exampleConfig = `
 surface: chain            # chain dispatch flat hybrid
 groups: {dcim: [device, rack], ipam: {resources: [prefix], description: "addresses"}}
@@ -66,8 +66,10 @@ func TestConfigExample(t *testing.T) {
 		*c.Tokens.Factor != 1 || c.HTTP.Allow[0] != "api.example.com" || *c.Lite || *c.Budget.MaxCalls != 200000 {
 		t.Errorf("read %+v", c.Config)
 	}
-	if groups := c.Groups; len(groups) != 2 || groups[0].Name != "dcim" || !slices.Equal(groups[0].Config.Resources, []string{"device", "rack"}) ||
-		groups[0].Config.Description != nil || !slices.Equal(groups[1].Config.Resources, []string{"prefix"}) || *groups[1].Config.Description != "addresses" {
+	if groups := c.Groups; len(groups) != 2 || groups[0].Name != "dcim" ||
+		!slices.Equal(groups[0].Config.Resources, []string{"device", "rack"}) ||
+		groups[0].Config.Description != nil || !slices.Equal(groups[1].Config.Resources, []string{"prefix"}) ||
+		*groups[1].Config.Description != "addresses" {
 		t.Errorf("read the groups %+v", groups)
 	}
 	if *c.Surface != "chain" || *c.Autodispatch || *c.Ungrouped != "flat" || !slices.Equal(c.Hoist, []string{"repoId"}) ||
@@ -103,21 +105,26 @@ func TestConfigFaults(t *testing.T) {
 		name, text string
 		want       []string // line:column code pointer
 	}{
-		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: -1}\nsession: {maxTokens: -1}\nlite: yes\n", []string{
-			"2:3 unknown_field /fs/rot", "3:1 unknown_field /budgte", "5:13 bad_request /limits/maxSteps",
-			"6:19 bad_request /limits/maxResultBytes", "7:16 bad_request /results/ttl", "7:26 bad_request /results/store",
-			"7:43 bad_request /results/leanAbove", "8:22 bad_request /session/maxTokens", "9:7 bad_request /lite"}},
-		{"values", "budget: {maxTotalTokens: 149, maxSteps: 0, maxCalls: -1}\ntokens: {factor: 0, encoding: cl100k}\nfs: {write: [a]}\n", []string{
-			"1:26 budget_too_small /budget/maxTotalTokens", "1:41 bad_request /budget/maxSteps", "1:54 bad_request /budget/maxCalls",
-			"2:18 bad_request /tokens/factor", "2:31 bad_request /tokens/encoding", "3:13 not_supported /fs/write"}},
+		{"all at once",
+			"fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: " +
+				"-1}\nsession: {maxTokens: -1}\nlite: yes\n", []string{
+				"2:3 unknown_field /fs/rot", "3:1 unknown_field /budgte", "5:13 bad_request /limits/maxSteps",
+				"6:19 bad_request /limits/maxResultBytes", "7:16 bad_request /results/ttl", "7:26 bad_request /results/store",
+				"7:43 bad_request /results/leanAbove", "8:22 bad_request /session/maxTokens", "9:7 bad_request /lite"}},
+		{"values", "budget: {maxTotalTokens: 149, maxSteps: 0, maxCalls: -1}\ntokens: {factor: 0, encoding: cl100k}\nfs: {write: [a]}\n",
+			[]string{
+				"1:26 budget_too_small /budget/maxTotalTokens", "1:41 bad_request /budget/maxSteps", "1:54 bad_request /budget/maxCalls",
+				"2:18 bad_request /tokens/factor", "2:31 bad_request /tokens/encoding", "3:13 not_supported /fs/write"}},
 		{"types", "fs: [1]\nhttp: {allow: x, endpoints: []}\nlimits: {maxSteps: 1.5, maxElements: 99999999999}\ntokens: {factor: x}\n", []string{
 			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:29 bad_request /http/endpoints", "3:20 bad_request /limits/maxSteps",
 			"3:38 bad_request /limits/maxElements", "4:18 bad_request /tokens/factor"}},
 		{"items", "http:\n  allow:\n    - a\n    - 1\n", []string{"4:7 bad_request /http/allow/1"}},
-		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, token: [], jwt: {}, sdtio: read}\nsession: {maxToken: 1}\n", []string{
+		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, " +
+			"http: Read, token: [], jwt: {}, sdtio: read}\nsession: {maxToken: 1}\n", []string{
 			"1:10 bad_request /surface", "2:12 bad_request /ungrouped", "3:15 bad_request /autodispatch", "4:8 bad_request /hoist",
 			"5:14 bad_request /aliases/a", "5:20 bad_request /aliases/b", "6:17 bad_request /access/stdio", "6:29 bad_request /access/http",
-			"6:35 unknown_field /access/token", "6:51 bad_request /access/jwt", "6:55 unknown_field /access/sdtio", "7:11 unknown_field /session/maxToken"}},
+			"6:35 unknown_field /access/token", "6:51 bad_request /access/jwt", "6:55 unknown_field /access/sdtio",
+			"7:11 unknown_field /session/maxToken"}},
 		{"groups", "groups:\n  a: []\n  b: {description: x}\n  c: {resource: [x]}\n  d: [x, 1]\n  e: x\n  f:\n", []string{
 			"2:3 bad_request /groups/a", "3:3 bad_request /groups/b", "4:3 bad_request /groups/c", "4:7 unknown_field /groups/c/resource",
 			"5:10 bad_request /groups/d/1", "6:3 bad_request /groups/e", "6:6 bad_request /groups/e", "7:3 bad_request /groups/f"}},
@@ -201,7 +208,8 @@ func TestFindConfig(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"0B": 0, "12B": 12, "1KB": 1000, "1KiB": 1024, "64MiB": 64 << 20, "2 GB": 2e9, "1GiB": 1 << 30, "8589934591GiB": 8589934591 << 30} {
+	for text, want := range map[string]int64{"0B": 0, "12B": 12, "1KB": 1000, "1KiB": 1024, "64MiB": 64 << 20, "2 GB": 2e9,
+		"1GiB": 1 << 30, "8589934591GiB": 8589934591 << 30} {
 		if got, ok := parseSize(text); got != want || !ok {
 			t.Errorf("%s: %d, %v; want %d", text, got, ok, want)
 		}
@@ -217,7 +225,8 @@ func FuzzConfig(f *testing.F) {
 	f.Add(exampleConfig)
 	f.Add("fs: &a {root: *a}\n")
 	f.Add("\"a\": [1, {b: |\n x}]")
-	f.Add("mcpServers: {a: {command: x, args: ['${A}', 1.10], env: {A_TOKEN: 'abc ${B:-c}'}}}\nopenapi: {b: {spec: x, auth: {k: {value: '${C}'}}}}\n")
+	f.Add("mcpServers: {a: {command: x, args: ['${A}', 1.10], env: {A_TOKEN: 'abc ${B:-c}'}}}\nopenapi: {b: {spec: x, auth: {k: " +
+		"{value: '${C}'}}}}\n")
 	f.Add("http: {endpoints: {e: {url: 'https://h/{x}', body: {a: [1e5, ~, '$input.x']}}}}\nfunctions: {'a.*': {defaults: {a: 0x1}}}\n")
 	f.Add("groups: &g {a: [x, y], b: {resources: [*g], description: d}}\naccess: {stdio: none}\nhoist: [a]\naliases: {a: b}\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -236,7 +245,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestTextsWithColons: a colon without a blank after it is part of a text, in brackets as well.
+// TestTextsWithColons: a colon without a blank after it is part of a text, also in a flow list.
 func TestTextsWithColons(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+

@@ -33,13 +33,14 @@ func (d *decoder) checkAuth(at string, a *Credential) {
 		missing([]string{"clientId", "clientSecret"}, a.ClientID, a.ClientSecret))
 	switch {
 	case forms != 1:
-		d.at(at, fault.BadRequest, "needs one of: value (an API key or a bearer token); username and password; clientId and clientSecret (OAuth 2.0 client credentials)")
+		d.faultAt(at, fault.BadRequest,
+			"needs one of: value (an API key or a bearer token); username and password; clientId and clientSecret (OAuth 2.0 client credentials)")
 	case lacks != "":
-		d.at(at, fault.BadRequest, "%s is missing", lacks)
+		d.faultAt(at, fault.BadRequest, "%s is missing", lacks)
 	}
 }
 
-// missing is the name of the first value that is nil, "" where there is none.
+// missing returns the name of the first value that is nil, or "".
 func missing(names []string, values ...*string) string {
 	for i, value := range values {
 		if value == nil {

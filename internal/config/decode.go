@@ -18,18 +18,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// place is where a value stands in the configuration's text, from 1.
-type place struct{ line, column int }
+// position is the position of a value in the text, counted from 1.
+type position struct{ line, column int }
 
-// maxDepth bounds how deep the brackets and lists of a configuration nest: the YAML parser takes time that grows
-// with the square of it.
+// maxDepth is the maximum nesting of a configuration. The YAML parser's time grows with the square of it.
 const maxDepth = 100
 
-// decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are redacted.
+// decode decodes c.text, YAML or JSON, into c and finds all faults. It redacts the secrets in c.text.
 func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	text := bytes.TrimPrefix(c.Text, []byte("\ufeff"))
-	d := &decoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
-	c.places = d.places
+	d := &decoder{positions: map[string]position{}, anchors: map[string]ast.Node{}}
+	c.positions = d.positions
 	root := d.parse(text, strings.EqualFold(filepath.Ext(c.Path), ".json"))
 	if root != nil {
 		ast.Walk(anchorVisitor(d.anchors), root)
@@ -40,14 +39,14 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 		d.expandAll(c, lookup)
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
-	c.Shown = mask(text, d.literals)
-	c.Text = mask(d.shownLines(text), d.literals)
-	c.Unread, c.AccessUnsure = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
+	c.Redacted = maskSecrets(text, d.literals)
+	c.Text = maskSecrets(d.redactLines(text), d.literals)
+	c.Unreadable, c.AccessUnknown = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
 	c.Secrets, c.Warnings = d.secrets.list(), InOrder(d.warnings)
 	return InOrder(d.faults)
 }
 
-// InOrder sorts faults by their places.
+// InOrder sorts faults by position.
 func InOrder(faults []*fault.Error) []*fault.Error {
 	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -56,38 +55,38 @@ func InOrder(faults []*fault.Error) []*fault.Error {
 }
 
 type decoder struct {
-	places   map[string]place
-	anchors  map[string]ast.Node
-	read     int // values so far; an alias counts at each use
-	faults   []*fault.Error
-	warnings []*fault.Error
-	secrets  secretSet
-	literals []string   // secrets that are written in the text itself
-	roots    []ast.Node // of all documents
+	positions map[string]position
+	anchors   map[string]ast.Node
+	values    int // decoded so far; an alias counts at each use
+	faults    []*fault.Error
+	warnings  []*fault.Error
+	secrets   secretSet
+	literals  []string   // secrets written in the text itself
+	roots     []ast.Node // of all documents
 }
 
-// parse gives the root of the text, nil when it is empty or a fault.
+// parse returns the root of the text, or nil if the text is empty or invalid.
 func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	if !utf8.Valid(text) {
-		d.fault(place{}, fault.BadJSON, "", "it is not UTF-8 text")
+		d.fault(position{}, fault.BadJSON, "", "it is not UTF-8 text")
 		return nil
 	}
 	if TooDeep(text) {
-		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxDepth)
+		d.fault(position{}, fault.BadJSON, "", "nested deeper than %d levels", maxDepth)
 		return nil
 	}
 	if asJSON {
-		// JSON may be indented by tabs, which YAML does not allow. Inside of its strings there are none.
+		// JSON may be indented by tabs, which YAML does not allow. JSON strings contain no tabs.
 		text = bytes.ReplaceAll(text, []byte{'\t'}, []byte{' '})
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) {
-			at := placeOf(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
+			at := newPosition(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
 			d.fault(at, fault.BadJSON, "", "not YAML or JSON: %s", syntax.GetMessage())
 		} else {
-			d.fault(place{}, fault.BadJSON, "", "not YAML or JSON: %v", err)
+			d.fault(position{}, fault.BadJSON, "", "not YAML or JSON: %v", err)
 		}
 		return nil
 	}
@@ -99,14 +98,14 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		case root == nil:
 			root = doc.Body
 		default:
-			d.fault(nodePlace(doc.Body), fault.BadRequest, "", "one file is one document: remove what follows ---")
+			d.fault(positionOf(doc.Body), fault.BadRequest, "", "one file is one document: remove what follows ---")
 		}
 		d.roots = append(d.roots, doc.Body)
 	}
 	return root
 }
 
-// TooDeep bounds the nesting of YAML roughly, before a parser sees the text.
+// TooDeep estimates whether YAML is nested too deeply, before it is parsed.
 func TooDeep(text []byte) bool {
 	depth := 0
 	for _, c := range text {
@@ -122,7 +121,7 @@ func TooDeep(text []byte) bool {
 	return bytes.Contains(text, bytes.Repeat([]byte("- "), maxDepth))
 }
 
-// anchorVisitor collects what aliases may refer to.
+// anchorVisitor collects the targets of aliases.
 type anchorVisitor map[string]ast.Node
 
 func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
@@ -132,7 +131,7 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// resolve looks through anchors and aliases, however they are chained. Tags are not read.
+// resolve follows anchors and aliases. Tags are ignored.
 func (d *decoder) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		switch node := n.(type) {
@@ -151,7 +150,7 @@ func (d *decoder) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// pairs are the members of a mapping; nil with false where the node is none. A null is an empty mapping.
+// pairs returns the members of a mapping; ok is false if the node is not a mapping. A null is an empty mapping.
 func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	switch node := d.resolve(n).(type) {
 	case *ast.NullNode:
@@ -165,11 +164,11 @@ func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
+// object decodes a mapping into a struct, whose tags yaml and also have the keys.
 func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
-	d.places[at] = nodePlace(n)
+	d.positions[at] = positionOf(n)
 	table := tables[into.Type()]
-	if list, is := d.resolve(n).(*ast.SequenceNode); is && table.list >= 0 {
+	if list, isList := d.resolve(n).(*ast.SequenceNode); isList && table.list >= 0 {
 		d.list(list, into, at, table)
 		return
 	}
@@ -177,35 +176,35 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	if !ok {
 		return
 	}
-	said := map[int]string{} // by field
+	given := map[int]string{} // by field
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
 		i, known := table.byKey[key]
 		switch {
 		case !known:
-			d.unknown(nodePlace(pair.Key), key, pointer, into.Type(), table.keys)
-		case said[i] != "":
-			d.fault(nodePlace(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", said[i], key)
+			d.unknownKey(positionOf(pair.Key), key, pointer, into.Type(), table.keys)
+		case given[i] != "":
+			d.fault(positionOf(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", given[i], key)
 		default:
-			said[i] = key
+			given[i] = key
 			d.value(pair.Value, into.Field(i), pointer, &table.fields[i])
-			d.places[fault.Key(at, table.fields[i].key)] = d.places[pointer]
+			d.positions[fault.Key(at, table.fields[i].key)] = d.positions[pointer]
 		}
 	}
 }
 
-// list reads a list that stands for the struct whose field it is. Its items are known by both places.
+// list decodes a list in place of a struct. Its items have both pointers.
 func (d *decoder) list(n *ast.SequenceNode, into reflect.Value, at string, table *structTable) {
 	d.value(n, into.Field(table.list), at, &table.fields[table.list])
 	long := fault.Key(at, table.fields[table.list].key)
-	d.places[long] = d.places[at]
+	d.positions[long] = d.positions[at]
 	for i := range n.Values {
-		d.places[fault.Index(long, i)] = d.places[fault.Index(at, i)]
+		d.positions[fault.Index(long, i)] = d.positions[fault.Index(at, i)]
 	}
 }
 
-func (d *decoder) unknown(p place, key, pointer string, t reflect.Type, known []string) {
+func (d *decoder) unknownKey(p position, key, pointer string, t reflect.Type, known []string) {
 	if consequence, foreign := foreignKeys[t][key]; foreign {
 		if consequence != "" {
 			d.warn(p, pointer, "%s is not read: %s", key, consequence)
@@ -220,18 +219,18 @@ func (d *decoder) unknown(p place, key, pointer string, t reflect.Type, known []
 	d.add(p, pointer, f)
 }
 
-// value reads one value into a field of any kind that the structs of a configuration have.
+// value decodes a value into a field of any kind that the structs of a configuration have.
 func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldTable) {
 	if into.Kind() == reflect.Struct {
 		d.object(n, into, at)
 		return
 	}
-	d.places[at] = nodePlace(n)
+	d.positions[at] = positionOf(n)
 	resolved := d.resolve(n)
 	_, null := resolved.(*ast.NullNode)
 	raw := into.Type() == reflect.TypeFor[json.RawMessage]()
 	switch {
-	case !d.allowed(n, at) || null && !raw:
+	case !d.countValue(n, at) || null && !raw:
 	case raw:
 		into.SetBytes(d.json(n, at))
 	case into.Kind() == reflect.Map:
@@ -258,18 +257,18 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldT
 	}
 }
 
-// maxValues bounds the values of a configuration, those that aliases repeat included.
+// maxValues is the maximum number of values of a configuration, including those repeated by aliases.
 const maxValues = 100_000
 
-// allowed counts a value, and reports whether there may be so many. It reports once where there are too many.
-func (d *decoder) allowed(n ast.Node, at string) bool {
-	if d.read++; d.read == maxValues+1 {
-		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxValues)
+// countValue counts a value and reports whether it is within the limit. It adds one fault when the limit is exceeded.
+func (d *decoder) countValue(n ast.Node, at string) bool {
+	if d.values++; d.values == maxValues+1 {
+		d.fault(positionOf(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxValues)
 	}
-	return d.read <= maxValues
+	return d.values <= maxValues
 }
 
-// table reads a mapping whose keys are names, in their order.
+// table decodes a mapping whose keys are names, in order.
 func (d *decoder) table(n ast.Node, into reflect.Value, at string) {
 	pairs, _ := d.pairs(n, at)
 	for _, pair := range pairs {
@@ -277,16 +276,16 @@ func (d *decoder) table(n ast.Node, into reflect.Value, at string) {
 		pointer := fault.Key(at, key)
 		entry := reflect.New(into.Type().Elem()).Elem()
 		entry.FieldByName("Name").SetString(key)
-		d.places[pointer] = nodePlace(pair.Key)
-		if d.allowed(pair.Key, pointer) {
+		d.positions[pointer] = positionOf(pair.Key)
+		if d.countValue(pair.Key, pointer) {
 			d.object(pair.Value, entry.FieldByName("Config"), pointer)
-			d.places[pointer] = nodePlace(pair.Key)
+			d.positions[pointer] = positionOf(pair.Key)
 			into.Set(reflect.Append(into, entry))
 		}
 	}
 }
 
-// objects reads a list of mappings.
+// objects decodes a list of mappings.
 func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {
@@ -297,7 +296,7 @@ func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 	for i, item := range list.Values {
 		pointer := fault.Index(at, i)
 		one := reflect.New(into.Type().Elem()).Elem()
-		if !d.allowed(item, pointer) {
+		if !d.countValue(item, pointer) {
 			return
 		}
 		d.object(item, one, pointer)
@@ -305,15 +304,15 @@ func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 	}
 }
 
-// dictionary reads a mapping of names to strings or to any JSON.
+// dictionary decodes a mapping of names to strings or to any JSON.
 func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, field *fieldTable) {
 	pairs, _ := d.pairs(n, at)
 	into.Set(reflect.MakeMap(into.Type()))
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
-		d.places[pointer] = nodePlace(pair.Value)
-		if !d.allowed(pair.Value, pointer) {
+		d.positions[pointer] = positionOf(pair.Value)
+		if !d.countValue(pair.Value, pointer) {
 			return
 		}
 		if into.Type().Elem() == reflect.TypeFor[json.RawMessage]() {
@@ -335,12 +334,12 @@ func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, fie
 		d.wrongType(n, at, "a list of strings")
 		return
 	}
-	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values))) // an empty list is not one that is not given
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values))) // an empty list differs from a missing one
 	for i, item := range list.Values {
 		var text string
 		pointer := fault.Index(at, i)
-		d.places[pointer] = nodePlace(item)
-		if !d.allowed(item, pointer) {
+		d.positions[pointer] = positionOf(item)
+		if !d.countValue(item, pointer) {
 			return
 		}
 		if want := setScalar(d.resolve(item), &text, field.scalars); want != "" {

@@ -26,17 +26,17 @@ type variables struct {
 	folder string // of the configuration
 }
 
-// filled is a string with its variables filled in.
-type filled struct {
+// expansion is a string with its variables expanded.
+type expansion struct {
 	text   string
-	plain  string     // the text with nothing in the place of the variables
-	values []variable // in their order
+	plain  string     // the text without the variables
+	values []variable // in order
 }
 
-// variable is one that was filled in; fallback is its default.
+// variable is an expanded variable with its default.
 type variable struct{ name, value, fallback string }
 
-// errUnset is the cause of the fault for a variable that is not set.
+// errUnset is the cause of the fault of a missing variable.
 var errUnset = errors.New("not set")
 
 var (
@@ -44,64 +44,67 @@ var (
 	foreignForm  = regexp.MustCompile(`^(input|command|config|file):`)
 )
 
-// fill fills in the variables of a text. The fault names what is wrong, and holds no value.
-func (v *variables) fill(text string) (filled, *fault.Error) {
+// fill expands the variables of a text. The fault contains no value.
+func (v *variables) fill(text string) (expansion, *fault.Error) {
 	var out, plain strings.Builder
 	var values []variable
 	for {
-		before, rest, found := strings.Cut(text, "${")
+		before, rest, ok := strings.Cut(text, "${")
 		out.WriteString(before)
 		plain.WriteString(before)
-		if !found {
+		if !ok {
 			break
 		}
 		inside, after, closed := strings.Cut(rest, "}")
-		one, is, f := v.value(inside)
+		expanded, isVariable, f := v.value(inside)
 		switch {
 		case f != nil:
-			return filled{}, f
-		case !closed || !is:
+			return expansion{}, f
+		case !closed || !isVariable:
 			out.WriteString("${")
 			plain.WriteString("${")
 			text = rest
 			continue
 		}
-		out.WriteString(one.value)
-		values = append(values, one)
+		out.WriteString(expanded.value)
+		values = append(values, expanded)
 		text = after
 	}
-	return filled{out.String(), plain.String(), values}, nil
+	return expansion{out.String(), plain.String(), values}, nil
 }
 
-// value reads what stands between ${ and }; is false where it is text.
-func (v *variables) value(inside string) (one variable, is bool, f *fault.Error) {
+// value expands the text between ${ and }; ok is false if that is not a variable.
+func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.Error) {
 	switch inside {
 	case "workspaceFolder":
 		folder, err := filepath.Abs(v.folder)
 		if err != nil {
-			return one, false, fault.New(fault.BadRequest, "${workspaceFolder}: the folder of the configuration is not known: %v", textfile.Cause(err))
+			return expanded, false, fault.New(fault.BadRequest, "${workspaceFolder}: the folder of the configuration is not known: %v",
+				textfile.Cause(err))
 		}
 		return variable{name: inside, value: folder}, true, nil
 	case "userHome":
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return one, false, fault.New(fault.BadRequest, "${userHome}: the user has no home folder: write the path")
+			return expanded, false, fault.New(fault.BadRequest, "${userHome}: the user has no home folder: write the path")
 		}
 		return variable{name: inside, value: home}, true, nil
 	case "pathSeparator", "/":
 		return variable{name: inside, value: string(filepath.Separator)}, true, nil
 	}
 	if form := foreignForm.FindString(inside); form != "" {
-		return one, false, fault.New(fault.NotSupported,
-			"${%s…} is filled in by the program that this was written for, not by onecall: set a variable of the environment and write ${NAME}", form)
+		return expanded, false, fault.New(fault.NotSupported,
+			"${%s…} is filled in by the program that this was written for, not by onecall: set a variable of the environment and write ${NAME}",
+			form)
 	}
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
 	name, prefixed := strings.CutPrefix(name, "env:")
 	if !variableName.MatchString(name) && (!prefixed || name == "") {
-		return one, false, nil
+		return expanded, false, nil
 	}
 	if strings.Contains(fallback, "${") {
-		return one, false, fault.New(fault.BadRequest, "the default of ${%s:-…} holds a variable, which is not filled in there: write a text", name)
+		return expanded, false, fault.New(fault.BadRequest, "the default of ${%s:-…} holds a variable, which is not filled in there: write a text",
+			name)
 	}
 	value, set := v.lookup(name)
 	switch {
@@ -110,7 +113,8 @@ func (v *variables) value(inside string) (one variable, is bool, f *fault.Error)
 	case hasFallback:
 		return variable{name, fallback, fallback}, true, nil
 	}
-	f = fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60), fault.Clip(name, 60))
+	f = fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60),
+		fault.Clip(name, 60))
 	f.Err = errUnset
-	return one, false, f
+	return expanded, false, f
 }

@@ -34,8 +34,8 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	c.Unset = map[string]*fault.Error{}
 	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}, unset: c.Unset}
 	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
-	d.checkStore("/results/store", c.Results.Store, knownStore, "redis://…", "memory", "disk")
-	d.checkStore("/journal/store", c.Journal.Store, knownDatabase, "postgres://…", "sqlite", "memory", "off")
+	d.checkStore("/results/store", c.Results.Store, storeURL, "redis://…", "memory", "disk")
+	d.checkStore("/journal/store", c.Journal.Store, databaseURL, "postgres://…", "sqlite", "memory", "off")
 	d.checkJournal(c)
 	d.checkFilledAccess(&c.Access)
 }
@@ -50,7 +50,7 @@ type expander struct {
 	unset  map[string]*fault.Error
 }
 
-// walk fills in what is under a place.
+// walk expands everything in a value.
 func (e *expander) walk(v reflect.Value, at string) {
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil():
@@ -68,9 +68,9 @@ func (e *expander) walk(v reflect.Value, at string) {
 	}
 }
 
-// object fills in the fields of a struct.
-func (e *expander) object(of reflect.Value, at string) {
-	switch one := of.Addr().Interface().(type) {
+// object expands the fields of a struct.
+func (e *expander) object(target reflect.Value, at string) {
+	switch one := target.Addr().Interface().(type) {
 	case *Endpoint:
 		e.template = true
 		defer func() { e.template = false }()
@@ -81,8 +81,8 @@ func (e *expander) object(of reflect.Value, at string) {
 		e.source = at
 		defer func() { e.source = "" }()
 	}
-	for i, known := range tables[of.Type()].fields {
-		field, kind, pointer := of.Field(i), known.expand, fault.Key(at, known.key)
+	for i, known := range tables[target.Type()].fields {
+		field, kind, pointer := target.Field(i), known.expand, fault.Key(at, known.key)
 		if kind == "" {
 			e.walk(field, pointer)
 			continue
@@ -124,7 +124,7 @@ func (e *expander) list(values []string, at, kind string) {
 	}
 }
 
-// json fills in the strings of a JSON value, in their places; name is that of the member that it is.
+// json expands the strings in a JSON value, which is a member called name.
 func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessage {
 	switch {
 	case value.Type == gjson.String:
@@ -155,97 +155,99 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 	return json.RawMessage(value.Raw)
 }
 
-// text fills in one string, and notes its secrets; name is that of the header, variable or member, "" where there is
-// none. It is the string itself where there is a fault.
+// text expands one string and collects its secrets. name is that of the header, variable or member, or "". If there is a fault, text
+// returns the string unchanged.
 func (e *expander) text(written, at, kind, name string) string {
-	got := filled{text: written, plain: written}
+	expanded := expansion{text: written, plain: written}
 	if !e.off {
 		var f *fault.Error
-		if got, f = e.fill(written); f == nil && e.template {
-			f = templateInValue(got, kind)
+		if expanded, f = e.fill(written); f == nil && e.template {
+			f = templateInValue(expanded, kind)
 		}
 		if f != nil {
-			e.note(written, written, kind, name)
-			if e.source != "" && errors.Is(f, errUnset) { // only this source is down
+			e.collect(written, written, kind, name)
+			if e.source != "" && errors.Is(f, errUnset) { // only this source fails
 				if e.unset[e.source] == nil {
 					e.unset[e.source] = f.Under(at)
 				}
 				return written
 			}
-			e.add(e.places[at], at, f)
+			e.add(e.positions[at], at, f)
 			return written
 		}
 	}
 	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
-	if credential && !e.off && !e.byVariable(got, at) {
-		e.literal(written)
+	if credential && !e.off && !e.byVariable(expanded, at) {
+		e.addLiteral(written)
 		return written
 	}
 	if kind == "template" {
 		e.urlCredentials(written, at)
 	}
-	for _, one := range got.values {
+	for _, one := range expanded.values {
 		if secret.Name(one.name) || credential || secret.Name(name) && (kind == "value" || kind == "query") {
-			e.secret(one.value)
+			e.addSecret(one.value)
 		}
 		if secret.Name(one.name) || secret.Name(name) {
-			e.literal(one.fallback)
+			e.addLiteral(one.fallback)
 		}
 	}
-	if whole := e.note(written, got.text, kind, name); whole && !(e.template && refersToInput(got.text)) {
-		e.secret(got.text)
+	if whole := e.collect(written, expanded.text, kind, name); whole && !(e.template && refersToInput(expanded.text)) {
+		e.addSecret(expanded.text)
 	}
-	return got.text
+	return expanded.text
 }
 
-// note notes the secrets that a string holds, and what of it is not to be shown. whole tells that all of it is a secret.
-func (e *expander) note(written, text, kind, name string) (whole bool) {
+// collect adds the secrets in a string, and the parts of it not to show. whole reports whether the whole string is secret.
+func (e *expander) collect(written, text, kind, name string) (whole bool) {
 	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secret.Name(name) ||
 		strings.HasSuffix(strings.ToLower(kind), "headers") && SecretHeader(name)
 	if whole && !(e.template && refersToInput(text)) {
-		e.literal(written)
+		e.addLiteral(written)
 	}
 	if kind == "template" {
 		written, text = withoutExpressions(written), withoutExpressions(text)
 	}
 	if !e.off {
-		for _, found := range secretsIn(text) {
-			e.secret(found)
+		for _, secret := range secretsIn(text) {
+			e.addSecret(secret)
 		}
 		e.secrets.addURL(text)
 	}
-	for _, part := range secretsIn(written) {
-		e.literal(part)
+	for _, secret := range secretsIn(written) {
+		e.addLiteral(secret)
 	}
 	if kind == "env" && secret.Variable(name, written) {
-		e.literal(written)
+		e.addLiteral(written)
 	}
 	return whole
 }
 
-// secret notes a value that must not leave onecall.
-func (e *expander) secret(value string) {
+// addSecret adds a value that must not leave onecall.
+func (e *expander) addSecret(value string) {
 	if !e.off {
 		e.secrets.add(value)
 	}
 }
 
-// templateInValue refuses a variable whose value an endpoint would read as a part of its template. The fault does not
-// show the value.
-func templateInValue(got filled, kind string) *fault.Error {
+// templateInValue refuses a variable whose value an endpoint would parse as part of its template. The fault does not show the value.
+func templateInValue(got expansion, kind string) *fault.Error {
 	inJSON := kind == "query" || kind == "value"
 	for _, one := range got.values {
 		if strings.ContainsAny(one.value, "{}") || strings.Contains(one.value, "$input") || inJSON && strings.HasPrefix(one.value, "$") {
-			return fault.New(fault.BadRequest, "the value of the variable %s holds what an endpoint reads as its template: $input, {, }, or a $ at its beginning", fault.Clip(one.name, 60))
+			return fault.New(fault.BadRequest,
+				"the value of the variable %s holds what an endpoint reads as its template: $input, {, }, or a $ at its beginning",
+				fault.Clip(one.name, 60))
 		}
 	}
 	if len(got.values) > 0 && strings.Contains(got.text, "$input") && !strings.Contains(got.plain, "$input") {
-		return fault.New(fault.BadRequest, "with the value of the variable %s the text would refer to $input: write the reference itself", fault.Clip(got.values[0].name, 60))
+		return fault.New(fault.BadRequest, "with the value of the variable %s the text would refer to $input: write the reference itself",
+			fault.Clip(got.values[0].name, 60))
 	}
 	return nil
 }
 
-// urlCredentials reports the secret parameters of an endpoint's URL that are written out.
+// urlCredentials reports secret parameters of an endpoint's URL that are not variables.
 func (e *expander) urlCredentials(written, at string) {
 	_, query, _ := strings.Cut(withoutExpressions(written), "?")
 	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' || c == '#' }) {
@@ -253,14 +255,14 @@ func (e *expander) urlCredentials(written, at string) {
 		if !secret.Name(name) || value == "" {
 			continue
 		}
-		e.literal(value)
+		e.addLiteral(value)
 		if got, f := e.fill(value); f == nil && !e.byVariable(got, at) {
 			return
 		}
 	}
 }
 
-// withoutExpressions is the template of a URL without what a call's arguments stand for.
+// withoutExpressions removes the expressions of a URL template.
 func withoutExpressions(template string) string {
 	return inTemplate.ReplaceAllStringFunc(template, func(expression string) string {
 		if expression[0] == '$' {
@@ -270,19 +272,18 @@ func withoutExpressions(template string) string {
 	})
 }
 
-// inTemplate is a variable of the environment, or an expression of a URL's template.
+// inTemplate matches an environment variable or an expression of a URL template.
 var inTemplate = regexp.MustCompile(`\$?\{[^{}]*\}`)
 
 var (
-	// assignedArgument is an argument that gives a value to a name: --key=value, NAME=value, Header: value.
+	// assignedArgument matches an argument that gives a value to a name: --key=value, NAME=value, Header: value.
 	assignedArgument = regexp.MustCompile(`^-{0,2}([A-Za-z0-9_-]+)[=:] *(\S.*)$`)
-	// notPassword is what follows -p where it means a port, a path or a package.
+	// notPassword matches what follows -p if that means a port, a path or a package.
 	notPassword = regexp.MustCompile(`^[0-9:.]*(/(tcp|udp))?$|[/@]`)
 )
 
-// argument notes the secret in one argument of a command: after its name, or after a flag that is the argument before.
-// -k is taken for a key. -p may be a password or a package: it is not shown, and not looked for elsewhere unless it looks
-// like a key.
+// argument collects the secret in one argument of a command, given its name or the flag before it. -k is assumed to be a key. -p may be a
+// password or a package: its value is not shown, and is a secret only if it looks like a key.
 func (e *expander) argument(previous, written, value string) {
 	hidden, shown := value, written
 	if parts := assignedArgument.FindStringSubmatch(value); parts != nil {
@@ -294,23 +295,23 @@ func (e *expander) argument(previous, written, value string) {
 	}
 	switch {
 	case secret.Name(previous), previous == "-k":
-		e.secret(hidden)
+		e.addSecret(hidden)
 	case previous != "-p" || notPassword.MatchString(hidden):
 		return
 	case secret.LooksLikeKey(hidden):
-		e.secret(hidden)
+		e.addSecret(hidden)
 	}
-	e.literal(shown)
+	e.addLiteral(shown)
 }
 
-// byVariable reports whether a credential comes from the environment, or from a call's arguments, and reports it where it
-// does not.
-func (e *expander) byVariable(got filled, at string) bool {
+// byVariable reports whether a credential comes from the environment or from the arguments of a call. If not, it adds a fault.
+func (e *expander) byVariable(got expansion, at string) bool {
 	fallback := slices.ContainsFunc(got.values, func(v variable) bool { return v.fallback != "" })
 	if len(got.values) > 0 && !fallback || e.template && byInput(got.plain) {
 		return true
 	}
-	e.decoder.at(at, fault.BadRequest, "a credential must not stand in the configuration: set a variable of the environment and write ${NAME}, without a default")
+	e.decoder.faultAt(at, fault.BadRequest,
+		"a credential must not stand in the configuration: set a variable of the environment and write ${NAME}, without a default")
 	return false
 }
 
@@ -320,22 +321,22 @@ var (
 	scheme        = regexp.MustCompile(`^[^A-Za-z0-9]*[A-Za-z]{0,12}[^A-Za-z0-9]*([A-Za-z]+=[^A-Za-z0-9]*)?$`)
 )
 
-// byInput reports whether a credential is a call's argument, alone or after the name of a scheme.
+// byInput reports whether a credential is an argument of the call, alone or after a scheme.
 func byInput(text string) bool {
 	rest := embeddedInput.ReplaceAllString(text, "")
 	return wholeInput.MatchString(text) || rest != text && scheme.MatchString(rest)
 }
 
-// refersToInput reports whether a text of an endpoint is made of a call's arguments.
+// refersToInput reports whether a text of an endpoint uses arguments of the call.
 func refersToInput(text string) bool {
 	return wholeInput.MatchString(text) || strings.Contains(text, "${$input")
 }
 
-// SecretHeader reports whether a header's value is to be kept from results and logs.
+// SecretHeader reports whether a header's value must not appear in results and logs.
 func SecretHeader(name string) bool {
 	return !egress.SafeHeader(name) && !strings.Contains(strings.ToLower(name), "version")
 }
 
-func (e *expander) literal(text string) {
+func (e *expander) addLiteral(text string) {
 	e.literals = append(e.literals, text)
 }

@@ -8,34 +8,34 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func (d *decoder) fault(p place, code fault.Code, at, format string, args ...any) {
+func (d *decoder) fault(p position, code fault.Code, at, format string, args ...any) {
 	d.add(p, at, fault.New(code, format, args...))
 }
 
-func (d *decoder) add(p place, at string, f *fault.Error) {
+func (d *decoder) add(p position, at string, f *fault.Error) {
 	f.At, f.Line, f.Column = at, p.line, p.column
 	d.faults = append(d.faults, f)
 }
 
-// warn tells of what is accepted, and is not carried out.
-func (d *decoder) warn(p place, at, format string, args ...any) {
+// warn adds a warning about a setting that is accepted but has no effect.
+func (d *decoder) warn(p position, at, format string, args ...any) {
 	f := fault.New(fault.NotSupported, format, args...)
 	f.At, f.Line, f.Column = at, p.line, p.column
 	d.warnings = append(d.warnings, f)
 }
 
-// note tells of what is odd about a value that was read.
-func (d *decoder) note(at, format string, args ...any) {
-	p := d.places[at]
+// warnAt adds a warning about a suspicious value that was decoded.
+func (d *decoder) warnAt(at, format string, args ...any) {
+	p := d.positions[at]
 	d.warn(p, at, format, args...)
 	d.warnings[len(d.warnings)-1].Code = fault.BadRequest
 }
 
 func (d *decoder) wrongType(n ast.Node, at, want string) {
-	d.fault(nodePlace(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
+	d.fault(positionOf(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
 }
 
-// shortNode shows what a value is in a few words, and what it says where that cannot be a secret.
+// shortNode describes a value in a few words. It shows the value itself if that cannot be a secret.
 func (d *decoder) shortNode(n ast.Node, at string) string {
 	switch node := d.resolve(n).(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -59,15 +59,15 @@ func (d *decoder) shortNode(n ast.Node, at string) string {
 	return fault.Clip(strings.TrimSpace(n.String()), 60)
 }
 
-func nodePlace(n ast.Node) place {
+func positionOf(n ast.Node) position {
 	if mapping, ok := n.(*ast.MappingNode); ok && len(mapping.Values) > 0 && !mapping.IsFlowStyle {
 		n = mapping.Values[0].Key
 	}
 	token := n.GetToken()
 	if token == nil || token.Position == nil {
-		return place{}
+		return position{}
 	}
-	return placeOf(token.Position.Line, token.Position.Column)
+	return newPosition(token.Position.Line, token.Position.Column)
 }
 
-func placeOf(line, column int) place { return place{max(line, 1), max(column, 1)} }
+func newPosition(line, column int) position { return position{max(line, 1), max(column, 1)} }

@@ -13,16 +13,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// mayNameSecrets finds in a text that cannot be parsed the words near which a secret may stand.
+// mayNameSecrets matches words in an unparsable text that a secret may be near.
 var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|unix`)
 
-// remark is what may be a comment.
-var remark = regexp.MustCompile(`(^|\s)#[^\r]+`)
+// comment matches what may be a comment.
+var comment = regexp.MustCompile(`(^|\s)#[^\r]+`)
 
-// shownLines is the text of a configuration as the lines of faults show it: nothing that stands under hiddenKeys, or
-// under a name that looks like a secret's, whatever kind of value it is. It is nil where that cannot be told, as
-// in a text that could not be parsed: no line is shown then.
-func (d *decoder) shownLines(text []byte) []byte {
+// redactLines returns the text for the lines of faults. All values under hiddenKeys and under names that look like a secret's are masked.
+// It returns nil if these cannot be determined, such as in a text that cannot be parsed: no line is shown then.
+func (d *decoder) redactLines(text []byte) []byte {
 	if len(d.roots) == 0 {
 		if mayNameSecrets.Match(text) {
 			return nil
@@ -40,19 +39,19 @@ func (d *decoder) shownLines(text []byte) []byte {
 		}
 	}
 	for i, line := range lines {
-		lines[i] = remark.ReplaceAllFunc(line, func(comment []byte) []byte {
+		lines[i] = comment.ReplaceAllFunc(line, func(comment []byte) []byte {
 			at := bytes.IndexByte(comment, '#') + 1
-			return append(bytes.Clone(comment[:at]), covered(comment[at:])...)
+			return append(bytes.Clone(comment[:at]), maskText(comment[at:])...)
 		})
 	}
 	return bytes.Join(lines, []byte{'\n'})
 }
 
-// secretVisitor gathers the tokens of values that are not to be shown.
+// secretVisitor collects the tokens of values that must not be shown.
 type secretVisitor struct {
 	decoder *decoder
 	within  bool
-	seen    map[ast.Node]bool // the targets of aliases
+	seen    map[ast.Node]bool // targets of aliases
 	tokens  []*yamltoken.Token
 }
 
@@ -86,53 +85,53 @@ func (v *secretVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// nearlyStore is a URL of a store in the place of something else, or nearly one: its password may be anywhere in it.
+// nearlyStore matches the URL of a store, or something like it, in the wrong place: its password may be anywhere in it.
 var nearlyStore = regexp.MustCompile(`(?i)^\s*(redis|valkey|unix)s?\s*:?/`)
 
-// plainStores are the values of a store that are words, and no URL that may hold a password.
+// plainStores are the stores that are not URLs, which may contain a password.
 var plainStores = map[string]bool{"memory": true, "disk": true}
 
-// fitKey is what a key looks like; anything else, as a key without a value, may be a secret in the wrong place.
-var fitKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+// plainKey matches normal keys. Anything else, such as a key without a value, may be a misplaced secret.
+var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 	key := node.Key.GetToken()
 	_, null := node.Value.(*ast.NullNode)
-	if v.within && (null || !fitKey.MatchString(key.Value)) {
+	if v.within && (null || !plainKey.MatchString(key.Value)) {
 		v.tokens = append(v.tokens, key)
 	}
-	outside := v.within
+	outer := v.within
 	hidden, known := hiddenKeys[key.Value]
-	v.within = outside || hidden || !known && secret.Name(key.Value) ||
+	v.within = outer || hidden || !known && secret.Name(key.Value) ||
 		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
 	if key.Value == "tokens" {
-		v.bare(node.Value)
+		v.tokenList(node.Value)
 	} else {
 		ast.Walk(v, node.Value)
 	}
-	v.within = outside
+	v.within = outer
 }
 
-// bare walks the value of tokens, where whoever writes a token alone in the place of its entry has it covered.
-func (v *secretVisitor) bare(n ast.Node) {
+// tokenList walks the value of tokens. A token written without an object is masked.
+func (v *secretVisitor) tokenList(n ast.Node) {
 	list := []ast.Node{n}
 	if sequence, ok := n.(*ast.SequenceNode); ok {
 		list = sequence.Values
 	}
-	outside := v.within
+	outer := v.within
 	for _, one := range list {
 		switch one.(type) {
 		case *ast.MappingNode, *ast.MappingValueNode:
-			v.within = outside
+			v.within = outer
 		default:
 			v.within = true
 		}
 		ast.Walk(v, one)
 	}
-	v.within = outside
+	v.within = outer
 }
 
-// coverToken covers the lines from a token to the next one; false where the token is not found in its place.
+// coverToken masks the lines from a token to the next one. It returns false if the token is not at its position.
 func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 	if t == nil || t.Position == nil {
 		return false
@@ -140,14 +139,14 @@ func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 	if t.Type == yamltoken.ImplicitNullType {
 		return true
 	}
-	from := place{t.Position.Line, t.Position.Column}
-	to := place{len(lines) + 1, 1}
+	from := position{t.Position.Line, t.Position.Column}
+	to := position{len(lines) + 1, 1}
 	if next := t.Next; next != nil && next.Position != nil {
-		to = place{next.Position.Line, next.Position.Column}
+		to = position{next.Position.Line, next.Position.Column}
 	}
 	if t.Prev != nil && (t.Prev.Type == yamltoken.LiteralType || t.Prev.Type == yamltoken.FoldedType) {
-		from = place{t.Prev.Position.Line + 1, 1} // where a block begins is not where its token says
-	} else if !standsAt(lines, t) {
+		from = position{t.Prev.Position.Line + 1, 1} // a block begins after its token's position
+	} else if !tokenAt(lines, t) {
 		return false
 	}
 	for number := from.line; number <= min(to.line, len(lines)); number++ {
@@ -159,19 +158,19 @@ func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 		if number == to.line {
 			end = max(textfile.Offset(line, to.column), start)
 		}
-		part := line[start:end]
-		value := strings.TrimSpace(part)
+		section := line[start:end]
+		value := strings.TrimSpace(section)
 		if value == "" {
 			continue
 		}
-		before, after, _ := strings.Cut(part, value)
-		lines[number-1] = []byte(line[:start] + before + string(stars([]byte(value))) + after + line[end:])
+		before, after, _ := strings.Cut(section, value)
+		lines[number-1] = []byte(line[:start] + before + string(maskValue([]byte(value))) + after + line[end:])
 	}
 	return true
 }
 
-// standsAt reports whether a token stands where it says, or is covered already.
-func standsAt(lines [][]byte, t *yamltoken.Token) bool {
+// tokenAt reports whether a token is at its position, or is masked already.
+func tokenAt(lines [][]byte, t *yamltoken.Token) bool {
 	line := t.Position.Line
 	if line < 1 || line > len(lines) {
 		return false
@@ -181,5 +180,5 @@ func standsAt(lines [][]byte, t *yamltoken.Token) bool {
 	first, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
 	first = strings.TrimSpace(first)
 	_, n := utf8.DecodeRuneInString(first)
-	return text != "" && first != "" && (strings.HasPrefix(text, first[:n]) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))
+	return text != "" && first != "" && (strings.HasPrefix(text, first[:n]) || strings.HasPrefix(text, string(maskValue([]byte(first)))[:1]))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// linesOfFaults is what a person is shown of a configuration.
+// linesOfFaults returns what a person is shown of a configuration.
 func linesOfFaults(t *testing.T, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, name, text)
@@ -19,7 +19,7 @@ func linesOfFaults(t *testing.T, name, text string) string {
 	return shownFaults(c, faults)
 }
 
-// TestMaskedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.
+// TestMaskedLines: no line of a fault shows a secret, wherever and however it is written.
 func TestMaskedLines(t *testing.T) {
 	t.Parallel()
 	const server = "mcpServers:\n  a: {bad: 1, command: x, "
@@ -32,7 +32,8 @@ func TestMaskedLines(t *testing.T) {
 		"openapi: {a: {spec: x, auth: {k: &n qq-hidden-1, l: *n}}}",
 		"x: &n {k: qq-hidden-1}\nopenapi: {a: {spec: x, auth: *n}}",
 		"openapi:\n  a:\n    spec: x\n    auth:\n      k: |\n        qq-hidden-1\n        qq-hidden-1\n      l: >-\n        one qq-hidden-1\n",
-		"openapi:\n  a:\n    spec: x\n    auth:\n      k:\n      - qq-hidden-1\n      - one\n        qq-hidden-1\n      - \"one\n        qq-hidden-1\"\n",
+		"openapi:\n  a:\n    spec: x\n    auth:\n      k:\n      - qq-hidden-1\n      - one\n        qq-hidden-1\n      - \"one\n       " +
+			" qq-hidden-1\"\n",
 		server + "env: {API_TOKEN: [qq-hidden-1]}}",
 		server + "env: {API_TOKEN: {a: [qq-hidden-1]}}}",
 		server + "env: [API_TOKEN=qq-hidden-1]}",
@@ -71,7 +72,7 @@ func TestMaskedLines(t *testing.T) {
 	}
 }
 
-// TestSecretParts: what init shows holds none of the secrets that stand within a value.
+// TestSecretParts: what init shows contains none of the secrets inside a value.
 func TestSecretParts(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{
@@ -92,11 +93,12 @@ func TestSecretParts(t *testing.T) {
 		for _, off := range []string{"", ", disabled: true"} {
 			text := "mcpServers:\n  a: " + strings.TrimSuffix(server, "}") + off + "}\n"
 			c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
-			shown := strings.ToLower(string(c.Shown))
+			shown := strings.ToLower(string(c.Redacted))
 			if len(faults) > 0 || strings.Contains(shown, "hidden") || !strings.Contains(shown, "visible-1") {
 				t.Errorf("%v\n%s", faults, shown)
 			}
-			if collected := strings.Join(c.Secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") && !strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
+			if collected := strings.Join(c.Secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") &&
+				!strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
 				off != "" && collected != "" || strings.Contains(collected, "visible") {
 				t.Errorf("%s\nsecrets %q", text, c.Secrets)
 			}
@@ -108,8 +110,8 @@ mcpServers:
   b: {url: "https://h/a-path-of-words-only/mcp", headers: {Authorization: "Bearer ${NONE_SUCH}"}, disabled: true}
 `)
 	for _, plain := range []string{"8080:80", "@scope/visible-1", "visible-2", "a-path-of-words-only", "${TOKEN}", "${NONE_SUCH}"} {
-		if !strings.Contains(string(c.Shown), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.Shown)
+		if !strings.Contains(string(c.Redacted), plain) {
+			t.Errorf("%s is not shown:\n%s", plain, c.Redacted)
 		}
 	}
 }

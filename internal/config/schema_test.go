@@ -120,12 +120,14 @@ func TestConfigSchema(t *testing.T) {
 	}
 }
 
-// TestHiddenKeys: which values are not shown follows from the tags of the keys.
+// TestHiddenKeys: the tags of keys determine which values are not shown.
 func TestHiddenKeys(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{
-		"args": true, "env": true, "headers": true, "auth": true, "oauth": true, "value": true, "token": true, "password": true, "clientSecret": true, "sha256": true,
-		"tokens": false, "maxTokens": false, "maxTotalTokens": false, "tokenUrl": false, "session": false, "maxSessions": false, "jwt": false, "keys": false, "mcpServers": false, "openapi": false,
+		"args": true, "env": true, "headers": true, "auth": true, "oauth": true, "value": true, "token": true, "password": true,
+		"clientSecret": true, "sha256": true,
+		"tokens": false, "maxTokens": false, "maxTotalTokens": false, "tokenUrl": false, "session": false, "maxSessions": false, "jwt": false,
+		"keys": false, "mcpServers": false, "openapi": false,
 	} {
 		if got, known := hiddenKeys[key]; !known || got != want {
 			t.Errorf("%s: hidden is %v, known %v", key, got, known)

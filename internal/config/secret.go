@@ -14,10 +14,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// mayHoldSecret tells of a place in a configuration whether what is wrongly written there may be a secret.
+// mayHoldSecret reports whether an invalid value at a pointer may be a secret.
 func mayHoldSecret(at string) bool {
-	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store", "/journal", "/access/tokens"} {
-		if strings.HasPrefix(at, part) {
+	for _, prefix := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store", "/journal", "/access/tokens"} {
+		if strings.HasPrefix(at, prefix) {
 			return true
 		}
 	}
@@ -27,14 +27,14 @@ func mayHoldSecret(at string) bool {
 // secretSet collects secrets; the zero value is empty.
 type secretSet map[string]bool
 
-// add adds a value, and the parts of it that are secret by themselves.
+// add adds a value and its components that are secret on their own.
 func (s *secretSet) add(value string) {
 	if *s == nil {
 		*s = secretSet{}
 	}
-	for _, part := range secret.Parts(value) {
-		if len(part) >= secret.MinLength {
-			(*s)[part] = true
+	for _, component := range secret.Components(value) {
+		if len(component) >= secret.MinLength {
+			(*s)[component] = true
 		}
 	}
 }
@@ -60,21 +60,21 @@ func (s *secretSet) addURL(text string) {
 func (s *secretSet) list() []string { return slices.Sorted(maps.Keys(*s)) }
 
 var (
-	// assignedPart is one of the assignments in a text such as a connection string: Server=h;Password=x.
-	assignedPart = regexp.MustCompile(`(?:^|[;&?,\s])-{0,2}([A-Za-z][A-Za-z0-9_. -]*?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s]+)`)
-	// userPassword is what stands before the host of a URL: a password after the user's name, or a long name alone.
+	// assignment matches an assignment in a text such as a connection string: Server=h;Password=x.
+	assignment = regexp.MustCompile(`(?:^|[;&?,\s])-{0,2}([A-Za-z][A-Za-z0-9_. -]*?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s]+)`)
+	// userPassword matches what precedes the host of a URL: a password after the user, or a long user name alone.
 	userPassword = regexp.MustCompile(`://(?:[^/\s:@"'?#]*:([^/\s"'?#]+)|([^/\s:@"'?#]{20,}))@`)
 	anyURL       = regexp.MustCompile(`https?://[^\s"'<>]+`)
 )
 
-// secretsIn gives the parts of a value that are secret by their names: members of JSON, parts of a connection string, the
-// password of a URL.
+// secretsIn returns the parts of a value that are secret by their names: members of JSON, parts of a connection string, the password of a
+// URL.
 func secretsIn(text string) []string {
 	var list []string
 	if value := gjson.Parse(text); (value.IsObject() || value.IsArray()) && gjson.Valid(text) {
 		return secretMembers(value, false, list)
 	}
-	for _, parts := range assignedPart.FindAllStringSubmatch(text, -1) {
+	for _, parts := range assignment.FindAllStringSubmatch(text, -1) {
 		if secret.Name(parts[1]) {
 			list = append(list, strings.Trim(parts[2], `"'`))
 		}
@@ -100,36 +100,35 @@ func secretMembers(value gjson.Result, hidden bool, list []string) []string {
 	return list
 }
 
-// keysIn gives the parts of the URLs in a text that look like keys: segments of the path, and parameters.
+// keysIn returns the parts of the URLs in a text that look like keys: path segments and parameters.
 func keysIn(text string) []string {
 	var list []string
-	for _, found := range anyURL.FindAllString(text, -1) {
-		_, rest, _ := strings.Cut(found, "://")
+	for _, address := range anyURL.FindAllString(text, -1) {
+		_, rest, _ := strings.Cut(address, "://")
 		end := strings.IndexAny(rest, "/?#")
 		if end < 0 {
 			continue
 		}
-		for part := range strings.FieldsFuncSeq(rest[end:], func(c rune) bool { return strings.ContainsRune("/?#&=;,", c) }) {
-			if secret.LooksLikeKey(part) {
-				list = append(list, part)
+		for segment := range strings.FieldsFuncSeq(rest[end:], func(c rune) bool { return strings.ContainsRune("/?#&=;,", c) }) {
+			if secret.LooksLikeKey(segment) {
+				list = append(list, segment)
 			}
 		}
 	}
 	return list
 }
 
-// assignments are where a text gives a value to a name: in YAML or JSON, and in a URL or a command line. The name is the
-// first group, the value the second.
+// assignments match values given to a name in YAML or JSON, in command lines, and in URLs. The first group is the name, the second the
+// value.
 var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)(?:["']?[ \t]*:[ \t]+|["'][ \t]*:)("(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|(?:\$\{[^}\n]*\}|[^\s{\[&*|>,}\]])(?:\$\{[^}\n]*\}|[^,}\]\n])*)`),
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)=((?:\$\{[^}\n]*\}|[^\s,}\]&"'])+)`),
 	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`), // the user's name is the first group
 }
 
-// mask puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
-// that are given, and whatever a name that looks like a secret's is given, even where the text is not YAML. What stands
-// in ${…} remains.
-func mask(text []byte, secrets []string) []byte {
+// maskSecrets replaces the characters of secrets in the text of a configuration by *, which preserves lines and columns. It masks the
+// given texts and every value whose name looks like a secret's, even in a text that is not YAML. References in ${…} remain.
+func maskSecrets(text []byte, secrets []string) []byte {
 	text = bytes.Clone(text)
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
@@ -137,8 +136,8 @@ func mask(text []byte, secrets []string) []byte {
 				continue
 			}
 			once := escapedText(line)
-			for _, spelt := range []string{line, once, escapedText(once)} { // the last: in JSON within a text
-				text = bytes.ReplaceAll(text, []byte(spelt), covered([]byte(spelt)))
+			for _, spelt := range []string{line, once, escapedText(once)} { // JSON inside a string
+				text = bytes.ReplaceAll(text, []byte(spelt), maskText([]byte(spelt)))
 			}
 		}
 	}
@@ -151,7 +150,7 @@ func mask(text []byte, secrets []string) []byte {
 			if i < 2 && (!known && !secret.Name(name) || known && !hidden) {
 				continue
 			}
-			out = append(append(out, text[last:m[4]]...), stars(text[m[4]:m[5]])...)
+			out = append(append(out, text[last:m[4]]...), maskValue(text[m[4]:m[5]])...)
 			last = m[5]
 		}
 		text = append(out, text[last:]...)
@@ -159,26 +158,26 @@ func mask(text []byte, secrets []string) []byte {
 	return text
 }
 
-// escapedText is a text as it stands between the quotes of JSON, and of YAML.
+// escapedText escapes a text as between the quotes of JSON and YAML.
 func escapedText(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)
 }
 
 var inBraces = regexp.MustCompile(`\$\{[^}\n]*\}`)
 
-// stars puts * for each character of a value, but for the quotes around it and for ${…}, of which a default is covered.
-func stars(value []byte) []byte {
+// maskValue masks a value except for its quotes and references in ${…}, whose defaults are masked.
+func maskValue(value []byte) []byte {
 	quote := value[0]
 	if quote != '"' && quote != '\'' {
-		return covered(value)
+		return maskText(value)
 	}
 	if last := len(value) - 1; last > 0 && value[last] == quote {
-		return append(append([]byte{quote}, covered(value[1:last])...), quote)
+		return append(append([]byte{quote}, maskText(value[1:last])...), quote)
 	}
-	return append([]byte{quote}, covered(value[1:])...)
+	return append([]byte{quote}, maskText(value[1:])...)
 }
 
-func covered(text []byte) []byte {
+func maskText(text []byte) []byte {
 	var out []byte
 	cover := func(part []byte) { out = append(out, bytes.Repeat([]byte{'*'}, utf8.RuneCount(part))...) }
 	last := 0

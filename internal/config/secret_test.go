@@ -16,16 +16,19 @@ func TestVariables(t *testing.T) {
 	}}
 	for written, want := range map[string]string{
 		"": "", "plain $TOKEN $ {x} }": "plain $TOKEN $ {x} }", "${SHORT}": "abc", "a${SHORT}b${SHORT}": "aabcbabc",
-		"${NONE:-x y}": "x y", "${NONE:-}": "", "${EMPTY:-x}": "", "${SHORT:-x}": "abc", "${env:SHORT}": "abc", "${env:NONE:-d}": "d", "${env:ProgramFiles(x86)}": "C:\\Programs",
-		"$${SHORT}": "$abc", "${": "${", "${SHORT": "${SHORT", "${}": "${}", "${$input.x}": "${$input.x}", "${0.a}": "${0.a}", "${a.b} ${SHORT}": "${a.b} abc",
-		"${a-b}": "${a-b}", "${env:}": "${env:}", "${workspaceFolder}/x": "/etc/onecall/x", "${/}": string('/'), "x${${SHORT}": "x${abc",
+		"${NONE:-x y}": "x y", "${NONE:-}": "", "${EMPTY:-x}": "", "${SHORT:-x}": "abc", "${env:SHORT}": "abc", "${env:NONE:-d}": "d",
+		"${env:ProgramFiles(x86)}": "C:\\Programs",
+		"$${SHORT}":                "$abc", "${": "${", "${SHORT": "${SHORT", "${}": "${}", "${$input.x}": "${$input.x}", "${0.a}": "${0.a}",
+		"${a.b} ${SHORT}": "${a.b} abc",
+		"${a-b}":          "${a-b}", "${env:}": "${env:}", "${workspaceFolder}/x": "/etc/onecall/x", "${/}": string('/'), "x${${SHORT}": "x${abc",
 	} {
 		if got, f := v.fill(written); f != nil || got.text != want {
 			t.Errorf("%q gives %q, %v; want %q", written, got.text, f, want)
 		}
 	}
 	for written, want := range map[string]string{
-		"${NONE}": "NONE", "x${SHORT}${env:NONE}": "NONE", "${input:x}": "${input:", "${A:-${B}}": "${A:-", "${command:x}": "${NAME}", "${config:a.b}": "${NAME}", "${file:/x}": "${NAME}",
+		"${NONE}": "NONE", "x${SHORT}${env:NONE}": "NONE", "${input:x}": "${input:", "${A:-${B}}": "${A:-", "${command:x}": "${NAME}",
+		"${config:a.b}": "${NAME}", "${file:/x}": "${NAME}",
 	} {
 		got, f := v.fill(written)
 		if f == nil || !strings.Contains(f.Message, want) || got.text != "" {
@@ -34,7 +37,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestSecretsCollected: what is filled in or written out and secret is in the list, and nothing else is.
+// TestSecretsCollected: the list has exactly the secrets that are written out or expanded.
 func TestSecretsCollected(t *testing.T) {
 	t.Parallel()
 	c := mustDecode(t, `
@@ -45,7 +48,8 @@ mcpServers:
   d: {command: docker, args: [--api-key, literal-flag, -e, "A_TOKEN=literal-pair", --header, "Authorization: Bearer literal-own", --token-file, visible-file, -e, VISIBLE=visible-pair, --token, --visible]}
 http: {allow: ["${HOST}"]}
 `)
-	want := []string{"Bearer literal-bearer", "Bearer literal-own", "db-password", "header-value", "literal-bearer", "literal-flag", "literal-key", "literal-own",
+	want := []string{"Bearer literal-bearer", "Bearer literal-own", "db-password", "header-value", "literal-bearer", "literal-flag",
+		"literal-key", "literal-own",
 		"literal-pair", "query-secret", "tok-0123456789", "url-password"}
 	if !slices.Equal(c.Secrets, want) {
 		t.Errorf("secrets %q", c.Secrets)
@@ -55,14 +59,15 @@ http: {allow: ["${HOST}"]}
 			t.Errorf("%s is left in what is shown:\n%s", secret, c.Text)
 		}
 	}
-	for _, plain := range []string{"visible-value", "application/json", "${TOKEN}", "/some/path/of/it", "visible-version", "visible-file", "visible-pair", "--visible"} {
-		if !strings.Contains(string(c.Shown), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.Shown)
+	for _, plain := range []string{"visible-value", "application/json", "${TOKEN}", "/some/path/of/it", "visible-version", "visible-file",
+		"visible-pair", "--visible"} {
+		if !strings.Contains(string(c.Redacted), plain) {
+			t.Errorf("%s is not shown:\n%s", plain, c.Redacted)
 		}
 	}
 }
 
-// TestMask: also a text that cannot be read hides what looks like a secret, and keeps every column.
+// TestMask: a text that cannot be parsed is masked, too, and columns are preserved.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -82,16 +87,16 @@ func TestMask(t *testing.T) {
 		`token: "", key: '', x: "`:                 `token: "", key: '', x: "`,
 		`url: redis://me:abc@h/0`:                  `url: redis://me:***@h/0`,
 	} {
-		if got := string(mask([]byte(text), nil)); got != want {
+		if got := string(maskSecrets([]byte(text), nil)); got != want {
 			t.Errorf("%s\nis %s\nnot %s", text, got, want)
 		}
 	}
-	if got := string(mask([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
+	if got := string(maskSecrets([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
 		t.Error(got)
 	}
 }
 
-// TestShownFaults: what a person is shown of a faulty configuration holds no secret, written or filled in.
+// TestShownFaults: what a person is shown of an invalid configuration contains no secret, written or expanded.
 func TestShownFaults(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -118,10 +123,14 @@ func TestShownFaults(t *testing.T) {
 func TestConfigJSON(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		"1.10": "1.10", "-0": "-0", "12345678901234567890123456789": "12345678901234567890123456789", "1e400": "1e400", "1E5": "1E5", "0.1e+5": "0.1e+5",
-		`"1.10"`: `"1.10"`, "'1'": `"1"`, "2024-01-01": `"2024-01-01"`, "2024-01-01T00:00:00Z": `"2024-01-01T00:00:00Z"`, "12:30:45": `"12:30:45"`, "1.2.3": `"1.2.3"`,
-		"yes": `"yes"`, "true": "true", "null": "null", "~": "null", "[]": "[]", "{}": "{}", "[1, [2, {a: 3}]]": "[1,[2,{\"a\":3}]]", "{b: 1, a: 2, '1': 3, 2: 4}": `{"b":1,"a":2,"1":3,"2":4}`,
-		`"é <b>\n\u0000"`: `"é \u003cb\u003e\n\u0000"`, "\n      a: |\n        x\n        y\n": `{"a":"x\ny\n"}`, "\n      - &x {k: 1}\n      - *x\n": `[{"k":1},{"k":1}]`, "\n      a:\n": `{"a":null}`,
+		"1.10": "1.10", "-0": "-0", "12345678901234567890123456789": "12345678901234567890123456789", "1e400": "1e400", "1E5": "1E5",
+		"0.1e+5": "0.1e+5",
+		`"1.10"`: `"1.10"`, "'1'": `"1"`, "2024-01-01": `"2024-01-01"`, "2024-01-01T00:00:00Z": `"2024-01-01T00:00:00Z"`,
+		"12:30:45": `"12:30:45"`, "1.2.3": `"1.2.3"`,
+		"yes": `"yes"`, "true": "true", "null": "null", "~": "null", "[]": "[]", "{}": "{}", "[1, [2, {a: 3}]]": "[1,[2,{\"a\":3}]]",
+		"{b: 1, a: 2, '1': 3, 2: 4}": `{"b":1,"a":2,"1":3,"2":4}`,
+		`"é <b>\n\u0000"`:            `"é \u003cb\u003e\n\u0000"`, "\n      a: |\n        x\n        y\n": `{"a":"x\ny\n"}`,
+		"\n      - &x {k: 1}\n      - *x\n": `[{"k":1},{"k":1}]`, "\n      a:\n": `{"a":null}`,
 	} {
 		c, faults := decodeConfig("onecall.yaml", "http:\n  endpoints:\n   e:\n    url: x\n    body: "+written+"\n")
 		if len(faults) > 0 {
@@ -132,7 +141,8 @@ func TestConfigJSON(t *testing.T) {
 			t.Errorf("%s is %s, want %s", written, got, want)
 		}
 	}
-	for _, written := range []string{"0x1F", "0o17", "1_000", "007", "+5", ".5", "1.", ".inf", ".nan", "0b11", "089", "!!str 5", "{<<: {a: 1}}", "{a: [1, &x [*x]]}", "*none"} {
+	for _, written := range []string{"0x1F", "0o17", "1_000", "007", "+5", ".5", "1.", ".inf", ".nan", "0b11", "089", "!!str 5",
+		"{<<: {a: 1}}", "{a: [1, &x [*x]]}", "*none"} {
 		c, faults := decodeConfig("onecall.yaml", "http: {endpoints: {e: {url: x, body: "+written+"}}}")
 		if len(faults) != 1 || faults[0].Line != 1 || !strings.HasPrefix(faults[0].At, "/http/endpoints/e/body") {
 			t.Errorf("%s: %v", written, faults)
@@ -140,7 +150,8 @@ func TestConfigJSON(t *testing.T) {
 			t.Errorf("%s is %s", written, got)
 		}
 	}
-	c, faults := decodeConfig("onecall.json", `{"http": {"endpoints": {"e": {"url": "x", "body": {"b": 18446744073709551616, "a": 1.50, "c": "x\u00e9\/\ud83d\ude00", "b2": 1E5}}}}}`)
+	c, faults := decodeConfig("onecall.json",
+		`{"http": {"endpoints": {"e": {"url": "x", "body": {"b": 18446744073709551616, "a": 1.50, "c": "x\u00e9\/\ud83d\ude00", "b2": 1E5}}}}}`)
 	if len(faults) > 0 || string(c.HTTP.Endpoints[0].Config.Body) != `{"b":18446744073709551616,"a":1.50,"c":"xé/😀","b2":1E5}` {
 		t.Errorf("JSON: %s, %v", c.HTTP.Endpoints[0].Config.Body, faults)
 	}

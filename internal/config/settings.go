@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// addSettings adds what a node says, as it is written, by JSON Pointer. A list is one value, but for a list of objects with names,
-// which stand in the place of indexes. The bounds are for aliases, which repeat what they stand for.
+// addSettings adds the values of a node as written, by JSON Pointer. A list is one value, except that objects with names in a list are
+// entries by name. The limits are for aliases, which repeat their targets.
 func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string) {
 	depth := strings.Count(at, "/")
 	if depth > maxDepth || len(settings) > maxValues {
@@ -28,7 +28,7 @@ func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string)
 			d.addSettings(settings, pair.Value, fault.Key(at, pair.Key.GetToken().Value))
 		}
 	case *ast.SequenceNode:
-		names := d.namesIn(node)
+		names := d.listNames(node)
 		if names == nil {
 			settings[at] = node.String()
 			return
@@ -41,8 +41,8 @@ func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string)
 	}
 }
 
-// namesIn are the names of the objects in a list; nil: it is another list.
-func (d *decoder) namesIn(list *ast.SequenceNode) (names []string) {
+// listNames returns the names of the objects in a list; nil: the list has others.
+func (d *decoder) listNames(list *ast.SequenceNode) (names []string) {
 	for _, one := range list.Values {
 		name := ""
 		if node, ok := d.resolve(one).(*ast.MappingNode); ok {
@@ -60,7 +60,7 @@ func (d *decoder) namesIn(list *ast.SequenceNode) (names []string) {
 	return names
 }
 
-// Difference is what a configuration says other than another one, by JSON Pointer.
+// Difference is the difference of two configurations, as JSON Pointers.
 type Difference struct{ Added, Removed, Changed []string }
 
 // Compare compares the settings of two configurations.
@@ -68,23 +68,23 @@ func Compare(before, after map[string]string) (d Difference) {
 	for _, at := range slices.Sorted(maps.Keys(after)) {
 		switch text, ok := before[at]; {
 		case !ok:
-			d.Added = appendPlace(d.Added, at)
+			d.Added = appendPointer(d.Added, at)
 		case text != after[at]:
 			d.Changed = append(d.Changed, at)
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := after[at]; !ok {
-			d.Removed = appendPlace(d.Removed, at)
+			d.Removed = appendPointer(d.Removed, at)
 		}
 	}
 	return d
 }
 
-// appendPlace adds a place to those before it, unless it is within one of them.
-func appendPlace(places []string, at string) []string {
-	if slices.ContainsFunc(places, func(place string) bool { return strings.HasPrefix(at, place+"/") }) {
-		return places
+// appendPointer appends a pointer unless it is below one of the others.
+func appendPointer(pointers []string, at string) []string {
+	if slices.ContainsFunc(pointers, func(pointer string) bool { return strings.HasPrefix(at, pointer+"/") }) {
+		return pointers
 	}
-	return append(places, at)
+	return append(pointers, at)
 }

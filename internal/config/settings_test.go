@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDifference: what is added, removed and changed has its place, and no value.
+// TestDifference: settings that are added, removed or changed are reported by pointer, without values.
 func TestDifference(t *testing.T) {
 	t.Parallel()
 	read := func(text string) *File {
@@ -29,11 +29,14 @@ func TestDifference(t *testing.T) {
 			[]string{"/mcpServers/a/env/L", "/mcpServers/b~1c"}, nil, []string{"/mcpServers/a/env/K"}},
 		{"functions: {x.y: {}}", "{}", nil, []string{"/functions/x.y"}, nil},
 		{"functions: {x.y: {defaults: {n: 1.0}}}", "functions: {x.y: {defaults: {n: 1.5}}}", nil, nil, []string{"/functions/x.y/defaults/n"}},
-		{"mcpServers: {a: {command: x, env: {K: '${V}'}}}", "mcpServers: {a: {command: x, env: {K: 'b'}}}", nil, nil, []string{"/mcpServers/a/env/K"}},
+		{"mcpServers: {a: {command: x, env: {K: '${V}'}}}", "mcpServers: {a: {command: x, env: {K: 'b'}}}", nil, nil,
+			[]string{"/mcpServers/a/env/K"}},
 		{"mcpServers: {a: &a {command: x}, b: *a}", "mcpServers: {a: {command: x}, b: {command: x}}", nil, nil, nil},
-		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '3', tier: admin}, {name: c, sha256: '4', functions: [fs.*]}]}",
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}",
+			"access: {tokens: [{name: b, sha256: '3', tier: admin}, {name: c, sha256: '4', functions: [fs.*]}]}",
 			[]string{"/access/tokens/b/tier", "/access/tokens/c"}, []string{"/access/tokens/a"}, []string{"/access/tokens/b/sha256"}},
-		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}",
+			"access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
 	} {
 		got := Compare(read(c.before).Settings, read(c.after).Settings)
 		if !slices.Equal(got.Added, c.added) || !slices.Equal(got.Removed, c.removed) || !slices.Equal(got.Changed, c.changed) {
@@ -42,7 +45,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestSettingsAreBounded: an alias that repeats aliases is not followed for longer than a configuration may be large.
+// TestSettingsAreBounded: aliases that repeat aliases are followed only up to the maximum number of values.
 func TestSettingsAreBounded(t *testing.T) {
 	t.Parallel()
 	bomb := "x0: &a0 {k: v}\n"

@@ -7,26 +7,26 @@ import (
 )
 
 // Table is an object whose keys are names, in the order in which they are written.
-type Table[T any] []Named[T]
+type Table[T any] []TableEntry[T]
 
-// Named is one entry of a table.
-type Named[T any] struct {
+// TableEntry is one entry of a table.
+type TableEntry[T any] struct {
 	Name   string // as written
 	Config T
 }
 
-// Source is the name under which a server or document stands in the names of functions.
-func (n Named[T]) Source() string { return SourceName(n.Name) }
+// Source returns the prefix of the names of the entry's functions.
+func (n TableEntry[T]) Source() string { return SourceName(n.Name) }
 
-var unfitForSource = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var invalidSourceBytes = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// MaxSourceName is the length of the longest name of a source.
+// MaxSourceName is the maximum length of a source's name.
 const MaxSourceName = 64
 
-// SourceName makes a name fit for functions: what is neither a letter or digit of ASCII nor - or _ becomes one _.
+// SourceName makes a name valid for functions: each run of characters other than ASCII letters, digits, - and _ becomes one _.
 func SourceName(name string) string {
-	fit := unfitForSource.ReplaceAllString(name, "_")
-	return fit[:min(len(fit), MaxSourceName)]
+	valid := invalidSourceBytes.ReplaceAllString(name, "_")
+	return valid[:min(len(valid), MaxSourceName)]
 }
 
 // MCPServer is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
@@ -71,7 +71,7 @@ type MCPServer struct {
 	Roots *bool `yaml:"roots" default:"false"`
 }
 
-// Off reports whether the server is not to be started.
+// Off reports whether the server is disabled.
 func (s *MCPServer) Off() bool {
 	return Or(s.Disabled, false) || !Or(s.Enabled, true)
 }

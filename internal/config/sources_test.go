@@ -82,7 +82,8 @@ mcpServers:
 		!reflect.DeepEqual(zebra.Env, map[string]string{"PORT": "8080", "A_TOKEN": "tok-0123456789"}) {
 		t.Errorf("zebra: %+v", zebra)
 	}
-	if *all.URL != "https://api.example.com/mcp" || all.Headers["Authorization"] != "Bearer tok-0123456789" || all.Headers["X-Api-Version"] != "2" ||
+	if *all.URL != "https://api.example.com/mcp" || all.Headers["Authorization"] != "Bearer tok-0123456789" ||
+		all.Headers["X-Api-Version"] != "2" ||
 		!slices.Equal(all.IncludeTools, []string{"a", "b*"}) || !slices.Equal(all.ExcludeTools, []string{"c"}) || *all.Start != "lazy" ||
 		*all.StartTimeoutMs != 5000 {
 		t.Errorf("all: %+v", all)
@@ -138,7 +139,8 @@ func TestClientFiles(t *testing.T) {
 			if !slices.Equal(got, test.warnings) {
 				t.Errorf("warnings %q, want %q", got, test.warnings)
 			}
-			if a := c.MCPServers[0].Config; test.name == "Cursor" && (a.Args[0] != filepath.FromSlash("/etc/onecall/y") || a.Args[0] != a.Args[1] || a.Env["K"] != "tok-0123456789") {
+			if a := c.MCPServers[0].Config; test.name == "Cursor" &&
+				(a.Args[0] != filepath.FromSlash("/etc/onecall/y") || a.Args[0] != a.Args[1] || a.Env["K"] != "tok-0123456789") {
 				t.Errorf("variables: %q", a.Args)
 			}
 			if test.name == "Cursor" && c.MCPServers[1].Config.Env != nil {
@@ -157,28 +159,37 @@ func TestSourceFaults(t *testing.T) {
 		{"neither", "mcpServers:\n  a: {}\n  b:\n", []string{"2:3 bad_request /mcpServers/a", "3:3 bad_request /mcpServers/b"}},
 		{"both", "mcpServers: {a: {command: x, url: 'http://h'}}", []string{"1:35 bad_request /mcpServers/a/url"}},
 		{"two urls", "mcpServers: {a: {url: 'http://h', serverUrl: 'http://h'}}", []string{"1:35 bad_request /mcpServers/a/serverUrl"}},
-		{"types", "mcpServers:\n  a: {command: x, type: http}\n  b: {url: 'http://h', type: stdio}\n  c: {url: 'http://h', type: htp}\n  d: {command: x, type: x, transport: y}\n", []string{
+		{"types", "mcpServers:\n  a: {command: x, type: http}\n  b: {url: 'http://h', type: stdio}\n  c: {url: 'http://h', type: htp}\n " +
+			" d: {command: x, type: x, transport: y}\n", []string{
 			"2:25 bad_request /mcpServers/a/type", "3:30 bad_request /mcpServers/b/type", "4:30 bad_request /mcpServers/c/type",
 			"5:25 bad_request /mcpServers/d/type", "5:28 bad_request /mcpServers/d/transport"}},
 		{"urls", "mcpServers:\n  a: {url: ftp://h}\n  b: {url: h}\n  c: {url: 'http://'}\n  d: {url: 'http://h/%zz'}\n  e: {url: ''}\n", []string{
-			"2:12 bad_request /mcpServers/a/url", "3:12 bad_request /mcpServers/b/url", "4:12 bad_request /mcpServers/c/url", "5:12 bad_request /mcpServers/d/url",
+			"2:12 bad_request /mcpServers/a/url", "3:12 bad_request /mcpServers/b/url", "4:12 bad_request /mcpServers/c/url",
+			"5:12 bad_request /mcpServers/d/url",
 			"6:12 bad_request /mcpServers/e/url"}},
 		{"values", "mcpServers:\n  a: {command: x, start: now, startTimeoutMs: 0, concurrency: 0}\n", []string{
 			"2:26 bad_request /mcpServers/a/start", "2:47 bad_request /mcpServers/a/startTimeoutMs", "2:63 bad_request /mcpServers/a/concurrency"}},
 		{"kinds", "mcpServers:\n  a: {command: [x], args: x, env: [x], headers: x, includeTools: x, disabled: no}\n  b: 5\n", []string{
-			"2:3 bad_request /mcpServers/a", "2:16 bad_request /mcpServers/a/command", "2:27 bad_request /mcpServers/a/args", "2:35 bad_request /mcpServers/a/env",
+			"2:3 bad_request /mcpServers/a", "2:16 bad_request /mcpServers/a/command", "2:27 bad_request /mcpServers/a/args",
+			"2:35 bad_request /mcpServers/a/env",
 			"2:49 bad_request /mcpServers/a/headers", "2:66 bad_request /mcpServers/a/includeTools", "2:79 bad_request /mcpServers/a/disabled",
 			"3:3 bad_request /mcpServers/b", "3:6 bad_request /mcpServers/b"}},
 		{"unknown", "mcpServers: {a: {comand: x, command: x, oauth: {clientid: x}}}", []string{
 			"1:18 unknown_field /mcpServers/a/comand", "1:48 bad_request /mcpServers/a/oauth", "1:49 unknown_field /mcpServers/a/oauth/clientid"}},
 		{"opposite", "mcpServers: {a: {command: x, disabled: true, enabled: true}}", []string{"1:55 bad_request /mcpServers/a/enabled"}},
-		{"oauth", "mcpServers:\n  a: {url: 'http://h', type: sse, oauth: {}}\n  b: {url: 'http://h', oauth: {clientSecret: plain-secret, callbackPort: 0}}\n", []string{
-			"2:42 bad_request /mcpServers/a/oauth", "3:46 bad_request /mcpServers/b/oauth/clientSecret", "3:74 bad_request /mcpServers/b/oauth/callbackPort"}},
-		{"names", "mcpServers: {fs: {command: x}, a b: {command: x}, a_b: {command: x}, '...': {command: x}, Text: {command: x}, é: {command: x}}\nopenapi: {A-B: {spec: x}}\n", []string{
-			"1:14 bad_request /mcpServers/fs", "1:51 bad_request /mcpServers/a_b", "1:70 bad_request /mcpServers/...", "1:91 bad_request /mcpServers/Text",
+		{"oauth", "mcpServers:\n  a: {url: 'http://h', type: sse, oauth: {}}\n  b: {url: 'http://h', oauth: {clientSecret: " +
+			"plain-secret, callbackPort: 0}}\n", []string{
+			"2:42 bad_request /mcpServers/a/oauth", "3:46 bad_request /mcpServers/b/oauth/clientSecret",
+			"3:74 bad_request /mcpServers/b/oauth/callbackPort"}},
+		{"names", "mcpServers: {fs: {command: x}, a b: {command: x}, a_b: {command: x}, '...': {command: x}, Text: {command: x}, é: " +
+			"{command: x}}\nopenapi: {A-B: {spec: x}}\n", []string{
+			"1:14 bad_request /mcpServers/fs", "1:51 bad_request /mcpServers/a_b", "1:70 bad_request /mcpServers/...",
+			"1:91 bad_request /mcpServers/Text",
 			"1:111 bad_request /mcpServers/é", "2:11 bad_request /openapi/A-B"}},
 		{"twice", "mcpServers:\n  a: {command: x}\n  a: {command: y}\n", []string{"3:3 bad_json "}},
-		{"variables", "mcpServers:\n  a:\n    command: ${NOPE}\n    args: ['${NOPE}', '${input:id}', '${A:-${B}}', '${command:x}', '${file:/x}', '${env:NOPE}']\n    env: {A: '${NOPE}'}\n    cwd: ${NOPE}\n  b: {url: '${NOPE}', headers: {A: '${NOPE}'}}\nhttp: {allow: [a, '${NOPE}']}\n", []string{
+		{"variables", "mcpServers:\n  a:\n    command: ${NOPE}\n    args: ['${NOPE}', '${input:id}', '${A:-${B}}', '${command:x}', " +
+			"'${file:/x}', '${env:NOPE}']\n    env: {A: '${NOPE}'}\n    cwd: ${NOPE}\n  b: {url: '${NOPE}', headers: {A: " +
+			"'${NOPE}'}}\nhttp: {allow: [a, '${NOPE}']}\n", []string{
 			"4:23 not_supported /mcpServers/a/args/1", "4:38 bad_request /mcpServers/a/args/2",
 			"4:52 not_supported /mcpServers/a/args/3", "4:68 not_supported /mcpServers/a/args/4", "8:19 bad_request /http/allow/1"}},
 		{"openapi", "openapi:\n  a: {}\n  b: {spec: x, baseUrl: nowhere, spek: y}\n  c: {spec: '${NOPE}', concurrency: 0}\n  d:\n", []string{
@@ -199,14 +210,19 @@ openapi:
       half2: {clientSecret: "${TOKEN}"}
 http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 `, []string{"5:30 bad_request /openapi/a/headers/Authorization", "5:62 bad_request /openapi/a/headers/X-Token", "7:20 bad_request /openapi/a/auth/key/value",
-			"8:39 bad_request /openapi/a/auth/basic/password", "9:44 bad_request /openapi/a/auth/client/clientSecret", "10:7 bad_request /openapi/a/auth/none",
+			"8:39 bad_request /openapi/a/auth/basic/password", "9:44 bad_request /openapi/a/auth/client/clientSecret",
+			"10:7 bad_request /openapi/a/auth/none",
 			"11:7 bad_request /openapi/a/auth/two", "12:7 bad_request /openapi/a/auth/half", "13:7 bad_request /openapi/a/auth/half2",
 			"14:63 bad_request /http/endpoints/e/headers/X-Api-Key"}},
-		{"endpoints", "http:\n  endpoints:\n    a: {}\n    b: {url: x, method: get, effect: none, result: x, timeoutMs: 0, idempotent: 1}\n", []string{
-			"3:5 bad_request /http/endpoints/a", "4:25 bad_request /http/endpoints/b/method", "4:38 bad_request /http/endpoints/b/effect",
-			"4:52 bad_request /http/endpoints/b/result", "4:66 bad_request /http/endpoints/b/timeoutMs", "4:81 bad_request /http/endpoints/b/idempotent"}},
-		{"functions", "functions:\n  a.b: {effect: x, tier: none, heavy: x, hide: 1, defaults: [1], aliases: {a: 1}, timeoutMs: 0, cacheTtl: -1s}\n  'a.*': {rename: ''}\n", []string{
-			"2:17 bad_request /functions/a.b/effect", "2:26 bad_request /functions/a.b/tier", "2:39 bad_request /functions/a.b/heavy", "2:48 bad_request /functions/a.b/hide",
+		{"endpoints", "http:\n  endpoints:\n    a: {}\n    b: {url: x, method: get, effect: none, result: x, timeoutMs: 0, idempotent: 1}\n",
+			[]string{
+				"3:5 bad_request /http/endpoints/a", "4:25 bad_request /http/endpoints/b/method", "4:38 bad_request /http/endpoints/b/effect",
+				"4:52 bad_request /http/endpoints/b/result", "4:66 bad_request /http/endpoints/b/timeoutMs",
+				"4:81 bad_request /http/endpoints/b/idempotent"}},
+		{"functions", "functions:\n  a.b: {effect: x, tier: none, heavy: x, hide: 1, defaults: [1], aliases: {a: 1}, timeoutMs: 0, " +
+			"cacheTtl: -1s}\n  'a.*': {rename: ''}\n", []string{
+			"2:17 bad_request /functions/a.b/effect", "2:26 bad_request /functions/a.b/tier", "2:39 bad_request /functions/a.b/heavy",
+			"2:48 bad_request /functions/a.b/hide",
 			"2:61 bad_request /functions/a.b/defaults", "2:79 bad_request /functions/a.b/aliases/a", "2:94 bad_request /functions/a.b/timeoutMs",
 			"2:107 bad_request /functions/a.b/cacheTtl", "3:19 bad_request /functions/a.*/rename"}},
 	}
@@ -229,7 +245,7 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 	}
 }
 
-// TestUnset: a variable that is not set puts down the one source that it is written for; elsewhere it is a fault.
+// TestUnset: a missing variable disables only the source that uses it; elsewhere it is a fault.
 func TestUnset(t *testing.T) {
 	t.Parallel()
 	c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", `mcpServers:
@@ -248,7 +264,8 @@ openapi:
 		got[at] = f.At + ": " + f.Message
 	}
 	const why = ": the environment variable NOPE is not set: set it, or write ${NOPE:-default}"
-	want := map[string]string{"/mcpServers/a": "/mcpServers/a/args/0" + why, "/mcpServers/b": "/mcpServers/b/url" + why, "/openapi/c": "/openapi/c/baseUrl" + why}
+	want := map[string]string{"/mcpServers/a": "/mcpServers/a/args/0" + why, "/mcpServers/b": "/mcpServers/b/url" + why,
+		"/openapi/c": "/openapi/c/baseUrl" + why}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -277,20 +294,23 @@ http:
   allow: ["${HOST}", "*.example.org"]
 `)
 	netbox := c.OpenAPI[0].Config
-	if *netbox.BaseURL != "https://api.example.com/api" || netbox.Headers["Authorization"] != "Token tok-0123456789" || netbox.Headers["X-Flag"] != "true" ||
+	if *netbox.BaseURL != "https://api.example.com/api" || netbox.Headers["Authorization"] != "Token tok-0123456789" ||
+		netbox.Headers["X-Flag"] != "true" ||
 		!slices.Equal(netbox.Include, []string{"dcim.*"}) || !slices.Equal(netbox.Exclude, []string{"*.delete"}) {
 		t.Errorf("netbox: %+v", netbox)
 	}
 	key, bearer, basic, client := netbox.Auth[0].Config, netbox.Auth[1].Config, netbox.Auth[2].Config, netbox.Auth[3].Config
 	if *key.Value != "tok-0123456789" || *bearer.Value != *key.Value || *basic.Username != "me" || *basic.Password != "pass word 1" ||
-		*client.ClientID != "visible-name" || *client.ClientSecret != "tok-0123456789" || *client.TokenURL != "https://api.example.com/token" || client.Scopes[0] != "a" {
+		*client.ClientID != "visible-name" || *client.ClientSecret != "tok-0123456789" ||
+		*client.TokenURL != "https://api.example.com/token" || client.Scopes[0] != "a" {
 		t.Errorf("auth: %+v", netbox.Auth)
 	}
 	if !slices.Equal(c.HTTP.Allow, []string{"api.example.com", "*.example.org"}) {
 		t.Errorf("http: %+v", c.HTTP)
 	}
-	c.anchor()
-	if *c.OpenAPI[0].Config.Spec != filepath.FromSlash("/etc/onecall/netbox.yaml") || *c.OpenAPI[1].Config.Spec != "https://api.example.com/openapi.json" {
+	c.resolvePaths()
+	if *c.OpenAPI[0].Config.Spec != filepath.FromSlash("/etc/onecall/netbox.yaml") ||
+		*c.OpenAPI[1].Config.Spec != "https://api.example.com/openapi.json" {
 		t.Errorf("specs: %s, %s", *c.OpenAPI[0].Config.Spec, *c.OpenAPI[1].Config.Spec)
 	}
 }
@@ -318,14 +338,18 @@ http:
 `)
 	e := c.HTTP.Endpoints[0].Config
 	if *e.Method != "POST" || *e.URL != "https://api.example.com/v1/{city}{?units}" || e.Headers["X-Api-Key"] != "tok-0123456789" ||
-		e.Headers["X-City"] != "${$input.city}" || string(e.Query["n"]) != "1.10" || string(e.Query["list"]) != `["a",1]` || string(e.Query["ref"]) != `"$input.x"` || string(e.Query["api_key"]) != `"tok-0123456789"` || string(e.Query["host"]) != `"api.example.com"` ||
+		e.Headers["X-City"] != "${$input.city}" || string(e.Query["n"]) != "1.10" || string(e.Query["list"]) != `["a",1]` ||
+		string(e.Query["ref"]) != `"$input.x"` || string(e.Query["api_key"]) != `"tok-0123456789"` ||
+		string(e.Query["host"]) != `"api.example.com"` ||
 		*e.Description != "the weather" || *e.Effect != "read" || !*e.Idempotent || *e.Result != "response" || *e.TimeoutMs != 100 {
 		t.Errorf("%+v", e)
 	}
-	if got, want := string(e.Body), `{"z":12345678901234567890123,"a":"${$input.city}","e":1e400,"keep":"${0.NOPE}","filled":{"at ${HOST}":["api.example.com",1.50],"b":"d"},"list":[1.0,-0,null,true,null]}`; got != want {
+	if got, want := string(e.Body),
+		`{"z":12345678901234567890123,"a":"${$input.city}","e":1e400,"keep":"${0.NOPE}","filled":{"at ${HOST}":["api.example.com",1.50],"b":"d"},"list":[1.0,-0,null,true,null]}`; got != want {
 		t.Errorf("body %s, want %s", got, want)
 	}
-	if got, want := string(e.Input), `{"type":"object","properties":{"city":{"type":"string"}}}`; got != want || string(e.Output) != `{"type":"object"}` {
+	if got, want := string(e.Input), `{"type":"object","properties":{"city":{"type":"string"}}}`; got != want ||
+		string(e.Output) != `{"type":"object"}` {
 		t.Errorf("schemas %s, %s", got, e.Output)
 	}
 	if got := string(c.HTTP.Endpoints[1].Config.Body) + string(c.HTTP.Endpoints[2].Config.Body); got != "nullfalse" || e.Query == nil {
@@ -340,7 +364,8 @@ func TestAnchor(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "onecall.yaml")
-	if err := os.WriteFile(path, []byte("mcpServers: {a: {command: ./x, cwd: sub}, b: {command: x, cwd: /abs}}\nfs: {root: .}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("mcpServers: {a: {command: ./x, cwd: sub}, b: {command: x, cwd: /abs}}\nfs: {root: .}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, faults := Load(path)

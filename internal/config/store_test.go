@@ -8,14 +8,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestStoresNotShown: what is wrongly written in the place of a store may be a URL with a password in any part of it. Neither
-// the fault nor its line shows any of it but the scheme, nor does a line whose key or whose YAML is wrong.
+// TestStoresNotShown: an invalid store may be a URL with a password anywhere in it. Of such a value, the fault shows only the scheme, and
+// its line nothing, even if the key or the YAML is wrong.
 func TestStoresNotShown(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{
-		"redis:/usr-name:qq-hidden-1@h", "rediss//usr-name:qq-hidden-1@h", "Redis://usr-name:qq-hidden-1@h", " redis://usr-name:qq-hidden-1@h", "redis:usr-name:qq-hidden-1@h",
-		"redis//:qq-hidden-1@h", "usr-name:qq-hidden-1@h", "qq-hidden-1@h", "qq-hidden-1", "mysql://usr-name:qq/hidden-1@h", "redis ://usr-name:qq#hidden-1@h", "redis:/usr-name:qq?hidden-1@h",
-		"redis://usr-name:qq-#hidden-1@h", "redis://usr-name:qq/hidden-1@h:1", "rediss://qq-hidden-1@[", "redis:\\\\usr-name:qq-hidden-1@h", "x ${TOKEN} redis://:qq-hidden-1@h",
+		"redis:/usr-name:qq-hidden-1@h", "rediss//usr-name:qq-hidden-1@h", "Redis://usr-name:qq-hidden-1@h",
+		" redis://usr-name:qq-hidden-1@h", "redis:usr-name:qq-hidden-1@h",
+		"redis//:qq-hidden-1@h", "usr-name:qq-hidden-1@h", "qq-hidden-1@h", "qq-hidden-1", "mysql://usr-name:qq/hidden-1@h",
+		"redis ://usr-name:qq#hidden-1@h", "redis:/usr-name:qq?hidden-1@h",
+		"redis://usr-name:qq-#hidden-1@h", "redis://usr-name:qq/hidden-1@h:1", "rediss://qq-hidden-1@[", "redis:\\\\usr-name:qq-hidden-1@h",
+		"x ${TOKEN} redis://:qq-hidden-1@h",
 	} {
 		for _, key := range []string{"results: {store: %s}", "results: {stor: %s}", "results:\n  store: %s\n  ttl: 5", "results: {store: [%s]}",
 			"results: {store: {url: %s}}", "x: &s %s\nresults: {store: *s}", "results: {store: %s"} {
@@ -45,10 +48,11 @@ func TestStoresNotShown(t *testing.T) {
 	}
 }
 
-// TestStoresByVariables: a store may be a variable, whose value is checked as what is written, and never shown.
+// TestStoresByVariables: a store may be a variable. Its value is validated like a literal one and never shown.
 func TestStoresByVariables(t *testing.T) {
 	t.Parallel()
-	environment := map[string]string{"GOOD": "rediss://usr-name:qq-hidden-1@h:6379/0", "BAD": "redis:/usr-name:qq-hidden-1@h", "WORD": "disk", "HOST": "h", "BLANK": "redis://h\n "}
+	environment := map[string]string{"GOOD": "rediss://usr-name:qq-hidden-1@h:6379/0", "BAD": "redis:/usr-name:qq-hidden-1@h",
+		"WORD": "disk", "HOST": "h", "BLANK": "redis://h\n "}
 	for _, test := range []struct {
 		written, want string // "": a fault
 	}{
@@ -71,7 +75,8 @@ func TestStoresByVariables(t *testing.T) {
 		if len(faults) != 1 || faults[0].Code != fault.BadRequest || faults[0].At != "/results/store" || faults[0].Line != 1 {
 			t.Errorf("%s: %v", text, faults)
 		}
-		if shown := shownFaults(c, faults); strings.Contains(shown, "hidden-1") || strings.Contains(shown, "usr-name") || !strings.Contains(shown, test.written) && test.written[0] == '$' {
+		if shown := shownFaults(c, faults); strings.Contains(shown, "hidden-1") || strings.Contains(shown, "usr-name") ||
+			!strings.Contains(shown, test.written) && test.written[0] == '$' {
 			t.Errorf("%s\nis shown as\n%s", text, shown)
 		}
 	}

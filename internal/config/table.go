@@ -18,15 +18,15 @@ import (
 //
 // The published schema is made of them too, and of two that nothing else reads: default, and entries (those of a table may be null).
 
-// structTable is what the tags of a struct's fields say.
+// structTable has the tags of a struct's fields.
 type structTable struct {
 	fields []fieldTable
 	keys   []string       // all keys, in the order of the fields
-	byKey  map[string]int // the field of a key
-	list   int            // the field that a list in the place of the struct stands for; -1: none
+	byKey  map[string]int // index of a key's field
+	list   int            // index of the field that a list in place of the struct stands for; -1: none
 }
 
-// fieldTable is what the tags of one field say.
+// fieldTable has the tags of one field.
 type fieldTable struct {
 	key, rule, expand string
 	scalars, needed   bool
@@ -49,19 +49,20 @@ type tableMaker struct {
 	hidden map[string]bool
 }
 
-// add adds the table of a struct, and those of the structs in it. It reports whether one of their fields is a credential.
+// add adds the tables of a struct and of the structs in it. It reports whether one of their fields is a credential.
 func (m *tableMaker) add(t reflect.Type) (credential bool) {
 	table := &structTable{byKey: map[string]int{}, list: -1}
 	m.tables[t] = table
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		one := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != "", needed: tag.Get("needed") != ""}
-		table.fields = append(table.fields, one)
+		field := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != "",
+			needed: tag.Get("needed") != ""}
+		table.fields = append(table.fields, field)
 		if tag.Get("list") != "" {
 			table.list = i
 		}
 		hidden := tag.Get("secret") != ""
-		switch one.expand {
+		switch field.expand {
 		case "credential":
 			hidden, credential = true, true
 		case "arguments", "env", "headers", "ownHeaders":
@@ -70,7 +71,7 @@ func (m *tableMaker) add(t reflect.Type) (credential bool) {
 		if inner := structIn(t.Field(i).Type); inner != nil {
 			hidden = m.add(inner) || hidden
 		}
-		for _, key := range append([]string{one.key}, strings.Fields(tag.Get("also"))...) {
+		for _, key := range append([]string{field.key}, strings.Fields(tag.Get("also"))...) {
 			table.keys = append(table.keys, key)
 			table.byKey[key] = i
 			m.hidden[key] = m.hidden[key] || hidden

@@ -15,13 +15,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// setScalar sets a field from a node, and tells what the node should have been where it is not.
+// setScalar sets a field from a node. If it cannot, it returns what the node should have been.
 func setScalar(n ast.Node, field any, scalars bool) (want string) {
 	text, isText := textOf(n)
 	switch field := field.(type) {
 	case *string:
 		if !isText && scalars {
-			text, isText = spelling(n)
+			text, isText = scalarText(n)
 		}
 		if *field = text; !isText {
 			return "a string"
@@ -79,8 +79,8 @@ func textOf(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// plainWithColon is a text such as localhost:80, which the parser takes for a pair in a list that is in braces. A pair has
-// a blank after its colon, unless its key is quoted (YAML 1.2.2, section 7.3.3).
+// plainWithColon returns a text such as localhost:80, which the parser reads as a pair inside a flow list. A pair has a blank after its
+// colon unless its key is quoted (YAML 1.2.2, section 7.3.3).
 func plainWithColon(n *ast.MappingValueNode) (string, bool) {
 	key, ok := n.Key.(*ast.StringNode)
 	if !ok || key.Token.Type != yamltoken.StringType {
@@ -89,7 +89,7 @@ func plainWithColon(n *ast.MappingValueNode) (string, bool) {
 	colon, value := n.Start.Position, n.Value.GetToken()
 	rest, ok := textOf(n.Value)
 	if !ok {
-		rest, ok = spelling(n.Value)
+		rest, ok = scalarText(n.Value)
 	}
 	if !ok || value.Position.Line != colon.Line || value.Position.Column != colon.Column+1 {
 		return "", false
@@ -113,22 +113,22 @@ func integerOf(n ast.Node) (int64, bool) {
 
 var sizePattern = regexp.MustCompile(`^([0-9]+) ?([KMG]i?)?B$`)
 
-// parseSize reads a size: a whole number with a decimal unit (KB, MB, GB) or a binary one (KiB, MiB, GiB), or B.
+// parseSize parses a size: an integer with a decimal unit (KB, MB, GB), a binary one (KiB, MiB, GiB), or B.
 func parseSize(text string) (int64, bool) {
-	parts := sizePattern.FindStringSubmatch(text)
-	if parts == nil {
+	match := sizePattern.FindStringSubmatch(text)
+	if match == nil {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(parts[1], 10, 64)
-	unit := map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[parts[2]]
+	n, err := strconv.ParseInt(match[1], 10, 64)
+	unit := map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[match[2]]
 	if err != nil || n > math.MaxInt64/unit {
 		return 0, false
 	}
 	return n * unit, true
 }
 
-// spelling is a number or a boolean as it is written.
-func spelling(n ast.Node) (string, bool) {
+// scalarText returns a number or a boolean as written.
+func scalarText(n ast.Node) (string, bool) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, true
@@ -139,12 +139,12 @@ func spelling(n ast.Node) (string, bool) {
 var (
 	// jsonNumber is the grammar of RFC 8259, section 6.
 	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-	// otherNumber is what a reader, or some version of YAML, takes for a number as well.
+	// otherNumber is what other readers or versions of YAML also read as a number.
 	otherNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// json gives a value as JSON: numbers as they are spelt, keys in their order. Everything that YAML has and JSON has not is
-// text (dates among it), or a fault. It is null where there is a fault.
+// json converts a value to JSON. Numbers are unchanged, and keys keep their order. YAML types that JSON lacks, such as dates, become text
+// or a fault. With a fault it returns null.
 func (d *decoder) json(n ast.Node, at string) json.RawMessage {
 	w := &jsonWriter{decoder: d}
 	w.value(n, at, 0)
@@ -154,7 +154,7 @@ func (d *decoder) json(n ast.Node, at string) json.RawMessage {
 	return w.out
 }
 
-// jsonWriter writes one value of a configuration as JSON.
+// jsonWriter writes a value of a configuration as JSON.
 type jsonWriter struct {
 	*decoder
 	out    []byte
@@ -162,17 +162,17 @@ type jsonWriter struct {
 }
 
 func (w *jsonWriter) refuse(n ast.Node, at, format string, args ...any) {
-	w.fault(nodePlace(n), fault.BadRequest, at, format, args...)
+	w.fault(positionOf(n), fault.BadRequest, at, format, args...)
 	w.broken = true
 }
 
 func (w *jsonWriter) value(n ast.Node, at string, depth int) {
-	w.places[at] = nodePlace(n)
+	w.positions[at] = positionOf(n)
 	if depth > maxDepth {
 		w.refuse(n, at, "nested deeper than %d levels: does an alias hold itself?", maxDepth)
 		return
 	}
-	if !w.allowed(n, at) {
+	if !w.countValue(n, at) {
 		w.broken = true
 		return
 	}
@@ -227,7 +227,7 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 	w.out = append(w.out, '}')
 }
 
-// scalar writes a text or a number. Plain words that JSON reads as a number are numbers, however large.
+// scalar writes a text or a number. Unquoted words that JSON reads as a number are numbers of any size.
 func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	spelt := node.GetToken().Value
 	text, isText := textOf(node)
@@ -242,13 +242,13 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	}
 }
 
-// YAML gives a YAML document as JSON: numbers as they are spelt, keys in their order. places tells where the value at a JSON Pointer
-// stands, or the nearest value around it. With faults there is no JSON.
-func YAML(text []byte) (value json.RawMessage, places func(at string) (line, column int), faults []*fault.Error) {
-	d := &decoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
+// YAML converts a YAML document to JSON. Numbers are unchanged, and keys keep their order. positionAt returns the position of the value at
+// a JSON Pointer, or of the nearest value around it. With faults there is no JSON.
+func YAML(text []byte) (value json.RawMessage, positionAt func(at string) (line, column int), faults []*fault.Error) {
+	d := &decoder{positions: map[string]position{}, anchors: map[string]ast.Node{}}
 	root := d.parse(text, false)
 	if root == nil && len(d.faults) == 0 {
-		d.fault(place{1, 1}, fault.BadJSON, "", "the file is empty")
+		d.fault(position{1, 1}, fault.BadJSON, "", "the file is empty")
 	}
 	if root != nil {
 		ast.Walk(anchorVisitor(d.anchors), root)
@@ -259,7 +259,7 @@ func YAML(text []byte) (value json.RawMessage, places func(at string) (line, col
 	}
 	return value, func(at string) (int, int) {
 		for {
-			if p, known := d.places[at]; known || at == "" {
+			if p, known := d.positions[at]; known || at == "" {
 				return p.line, p.column
 			}
 			at = at[:max(strings.LastIndexByte(at, '/'), 0)]

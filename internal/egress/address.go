@@ -10,15 +10,15 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// special refuses every range of IANA's registries of special-purpose addresses, what is not global unicast, and the
-// one metadata service that lives on a public address (Azure's).
+// special refuses all special-purpose addresses in IANA's registries, everything that is not global unicast, and Azure's metadata
+// service, which has a public address.
 var special = ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
-// private are the ranges of addresses that a host of one's own may have: private networks (RFC 1918, RFC 4193), loopback,
-// and what carriers and overlay networks share (RFC 6598).
+// private are the ranges for one's own hosts: private networks (RFC 1918, RFC 4193), loopback, and the range of carriers and
+// overlay networks (RFC 6598).
 var private = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "127.0.0.0/8", "::1/128", "100.64.0.0/10")
 
-// metadata are the services within these ranges that hand out the credentials of a cloud's machine: AWS, Google, Alibaba.
+// metadata are the metadata services of clouds within these ranges, which hand out credentials: AWS, Google, Alibaba.
 var metadata = prefixes("fd00:ec2::/32", "fd20:ce::254/128", "100.100.100.200/32")
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -29,12 +29,12 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-func within(list []netip.Prefix, ip netip.Addr) bool {
+func contains(list []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// checkResolved decides on the address, as ip:port, that is about to be connected to for a host that is allowed. Its
-// denied does not tell where the name leads.
+// checkResolved checks the address (ip:port) to which an allowed host is about to be connected. Its denied does not show the
+// address.
 func (r *Rules) checkResolved(host, resolved string) error {
 	endpoint, err := netip.ParseAddrPort(resolved)
 	if err != nil {
@@ -45,12 +45,18 @@ func (r *Rules) checkResolved(host, resolved string) error {
 		return nil
 	}
 	if named, err := netip.ParseAddr(host); err == nil {
-		if named.Unmap() == ip { // allowed by an entry that is that address: rules for any public host refuse it
+		if named.Unmap() == ip { // an entry is that address: other rules refuse it
 			return nil
 		}
-	} else if r.names(host, strconv.Itoa(int(endpoint.Port()))) && within(private, ip) && !within(metadata, ip) && (host != "localhost" || ip.IsLoopback()) {
+	} else if r.names(host, strconv.Itoa(int(endpoint.Port()))) && mayBePrivate(host, ip) {
 		return nil
 	}
 	return fault.New(fault.Denied, "%s leads to an address that is not public; such an address is reached only where the configuration names "+
-		"the host exactly (http.allow, or the URL of a source), a link-local or otherwise special one only where it names the address itself", host)
+		"the host exactly (http.allow, or the URL of a source), a link-local or otherwise special one only where it names the "+
+		"address itself", host)
+}
+
+// mayBePrivate reports whether a host that the configuration names may have this private address.
+func mayBePrivate(host string, ip netip.Addr) bool {
+	return contains(private, ip) && !contains(metadata, ip) && (host != "localhost" || ip.IsLoopback())
 }

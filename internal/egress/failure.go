@@ -15,17 +15,16 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Failure gives a code to what went wrong with a request, in the client or while its answer was read: the coded error
-// inside err, else cancelled, timeout or unavailable. It shows the host and nothing else of the URL. Its Outcome is
-// not_sent where no connection could be made for the request, else sent_unknown for one whose method is not safe (RFC
-// 9110, section 9.2.1).
+// Failure codes an error of a request or of reading its response: the coded error inside err, else cancelled, timeout or
+// unavailable. It shows only the host of the URL. Its Outcome is not_sent if no connection could be made for the request, else
+// sent_unknown for unsafe methods (RFC 9110, section 9.2.1).
 func Failure(request *http.Request, err error) *fault.Error {
 	if f, ok := fault.As(err); ok {
 		return f
 	}
 	host := Host(request.URL)
 	f := &fault.Error{Err: err, Outcome: outcome(request, err)}
-	// The cause is asked as well: a transport may notice the deadline a moment before the context does.
+	// err is checked as well: a transport may notice the deadline before the context does.
 	switch ended := cmp.Or(request.Context().Err(), err); {
 	case errors.Is(ended, context.Canceled):
 		f.Code, f.Message = fault.Cancelled, "the call to "+host+" was cancelled"
@@ -37,7 +36,7 @@ func Failure(request *http.Request, err error) *fault.Error {
 	return f
 }
 
-// Safe tells whether requests of this method ask for nothing to be changed (RFC 9110, section 9.2.1).
+// Safe reports whether a method is safe (RFC 9110, section 9.2.1).
 func Safe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "":
@@ -51,7 +50,7 @@ func outcome(request *http.Request, err error) fault.Outcome {
 	var dns *net.DNSError
 	dialled := errors.As(err, &connection) && connection.Op == "dial" || errors.As(err, &dns)
 	switch {
-	case dialled && !redirected(request, err):
+	case dialled && !fromRedirect(request, err):
 		return fault.NotSent
 	case Safe(request.Method):
 		return ""
@@ -59,13 +58,13 @@ func outcome(request *http.Request, err error) fault.Outcome {
 	return fault.SentUnknown
 }
 
-// redirected tells whether an error is that of another request than the first: the first was answered.
-func redirected(request *http.Request, err error) bool {
+// fromRedirect reports whether an error belongs to a later request than the first, which was answered.
+func fromRedirect(request *http.Request, err error) bool {
 	var with *url.Error
 	return errors.As(err, &with) && with.URL != request.URL.String()
 }
 
-// cause is what an error says, without the URL that net/http puts before it, and not longer than a line.
+// cause returns an error's text on one line, without the URL that net/http adds.
 func cause(err error) string {
 	var with *url.Error
 	if errors.As(err, &with) {
@@ -74,7 +73,7 @@ func cause(err error) string {
 	return strings.ToValidUTF8(fault.Clip(err.Error(), 200), "\ufffd")
 }
 
-// certificateFault is the unavailable of a server that is not trusted, nil for any other error. Nothing was sent.
+// certificateFault returns the unavailable for an untrusted server; nil: another error. Nothing was sent.
 func certificateFault(host string, err error) *fault.Error {
 	var verification *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
@@ -100,5 +99,6 @@ func certificateFault(host string, err error) *fault.Error {
 	default:
 		return nil
 	}
-	return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Err: err, Message: "the certificate of " + host + " is not accepted: " + message}
+	return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Err: err,
+		Message: "the certificate of " + host + " is not accepted: " + message}
 }

@@ -10,18 +10,18 @@ import (
 
 const maxRedirects = 5
 
-// safeHeaders are the request headers that hold nothing secret.
+// safeHeaders are request headers that contain no secrets.
 var safeHeaders = map[string]bool{
 	"Accept": true, "Accept-Charset": true, "Accept-Language": true, "Cache-Control": true, "Content-Language": true,
 	"Content-Length": true, "Content-Type": true, "If-Match": true, "If-Modified-Since": true, "If-None-Match": true,
 	"If-Range": true, "If-Unmodified-Since": true, "Pragma": true, "Prefer": true, "Range": true, "User-Agent": true,
 }
 
-// SafeHeader tells of a request header, in any case, whether its value is known to hold nothing secret: it may follow a
-// redirect to another host, and be shown.
+// SafeHeader reports whether the value of a request header contains no secrets, so that it may follow a redirect to another host
+// and be shown. Case does not matter.
 func SafeHeader(name string) bool { return safeHeaders[textproto.CanonicalMIMEHeaderKey(name)] }
 
-// checkRedirect decides on the next request of a chain of redirects.
+// checkRedirect checks the next request of a chain of redirects.
 func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	first, last := via[0], via[len(via)-1]
 	from := Host(last.URL)
@@ -32,7 +32,8 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 		return fault.New(fault.Denied, "%s redirects from https to http, which is refused", from)
 	}
 	if was := last.Method; next.Method != was && !Safe(was) && (next.Response == nil || next.Response.StatusCode != http.StatusSeeOther) {
-		f := fault.New(fault.FunctionFailed, "%s redirects the %s, and clients follow that with a %s, which does something else: call the final URL", from, was, next.Method)
+		f := fault.New(fault.FunctionFailed,
+			"%s redirects the %s, and clients follow that with a %s, which does something else: call the final URL", from, was, next.Method)
 		f.Outcome = fault.SentUnknown
 		return f
 	}
@@ -41,13 +42,14 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 		return fault.New(fault.Denied, "%s redirects to a URL that is refused: %s", from, problem)
 	}
 	if !r.allows(to) {
-		return fault.New(fault.Denied, "%s redirects to %s, which is not allowed: name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", from, to)
+		return fault.New(fault.Denied, "%s redirects to %s, which is not allowed: "+
+			"name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", from, to)
 	}
 	if next.Body != nil && next.Body != http.NoBody && !SameOrigin(next.URL, first.URL) {
 		return fault.New(fault.Denied, "%s redirects the %s with its body to another origin, %s, which is refused: call the final URL",
 			from, next.Method, to)
 	}
-	// The headers of the first request come back with every hop: one that left its host stays stripped.
+	// net/http restores the first request's headers at every hop: after leaving the first host they stay removed.
 	for _, hop := range append(via[1:len(via):len(via)], next) {
 		if !SameOrigin(hop.URL, first.URL) {
 			for name := range next.Header {
@@ -61,8 +63,7 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// SameOrigin tells of two http(s) URLs whether they have the scheme, the host and the port in common, however those are
-// spelled; false where one of them cannot be called.
+// SameOrigin reports whether two http(s) URLs have the same scheme, host and port in normal form; false if one is invalid.
 func SameOrigin(a, b *url.URL) bool {
 	one, problem := parseTarget(a)
 	other, _ := parseTarget(b)

@@ -1,7 +1,6 @@
-// Package egress decides which hosts onecall may call, and makes the connections to them. One set of Rules is asked
-// three times: about the URL of a request, about the URL of every redirect, and about the address that a host name
-// resolved to when the connection is made, so that neither a redirect nor a changing DNS answer leads to a private
-// network. It knows nothing of functions or MCP.
+// Package egress decides which hosts onecall may call, and connects to them. Rules check the URL of a request, the URL of every
+// redirect, and the address that a host name resolved to when the connection is made, so that neither redirects nor changing DNS
+// answers lead to a private network. It knows nothing of functions or MCP.
 package egress
 
 import (
@@ -14,29 +13,27 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Rules say which hosts may be called. They do not change, and may be used by many goroutines; the zero value and nil
-// allow none.
+// Rules are the hosts that may be called. They are immutable and safe for concurrent use; the zero value and nil allow none.
 //
-// A private address (of a private network, loopback, or shared by carriers) is reached only under a host that the
-// configuration names exactly: by its name, not a wildcard, or by that address. Link-local addresses, the metadata
-// services of clouds and every other special address are reached only where the configuration names that very address.
+// Private addresses (of private networks, loopback, or shared by carriers) are reached only under a host that the configuration
+// names exactly: by its name, without a wildcard, or by that address. Link-local addresses, metadata services of clouds and other
+// special addresses are reached only if the configuration names that very address.
 type Rules struct {
-	named  []named
+	hosts  []hostRule
 	public bool // any public host
 }
 
-// named is one host, or all below one: "" for scheme or port means any of the schemes, and the scheme's own port.
-type named struct {
+// hostRule is one host, or all hosts below it. Scheme "": any; port "": the scheme's default.
+type hostRule struct {
 	scheme, host, port string
-	below              bool // any name below host, not host itself
+	below              bool // all hosts below host, but not host itself
 }
 
-// Parse reads hosts as a configuration lists them. An entry is `host`, `host:port`, `*.example.com` (every name below
-// example.com, not itself) or one of these after `http://` or `https://`, which then excludes the other scheme. Without
-// a port the scheme's own is meant (80, 443). Every entry that is none of these gives a bad_request with At "/N"; the
-// rules hold the others.
+// Parse parses the hosts of a configuration. An entry is `host`, `host:port`, `*.example.com` (every name below example.com, not
+// itself) or one of these after `http://` or `https://`, which excludes the other scheme. Without a port the scheme's default is
+// meant (80, 443). Every other entry is a bad_request with At "/N"; the rules contain the valid ones.
 func Parse(entries []string) (*Rules, []*fault.Error) {
-	r := &Rules{named: make([]named, 0, len(entries))}
+	r := &Rules{hosts: make([]hostRule, 0, len(entries))}
 	var faults []*fault.Error
 	for i, entry := range entries {
 		n, problem := parseEntry(strings.TrimSpace(entry))
@@ -47,12 +44,12 @@ func Parse(entries []string) (*Rules, []*fault.Error) {
 			faults = append(faults, f)
 			continue
 		}
-		r.named = append(r.named, n)
+		r.hosts = append(r.hosts, n)
 	}
 	return r, faults
 }
 
-// shown is an entry as an error may show it: what stands before an @ may be a password.
+// shown returns an entry for an error, without what may be a password.
 func shown(entry string) string {
 	if at := strings.LastIndexByte(entry, '@'); at >= 0 {
 		entry = "…" + entry[at:]
@@ -63,7 +60,7 @@ func shown(entry string) string {
 	return fault.Clip(entry, 100)
 }
 
-func parseEntry(entry string) (n named, problem string) {
+func parseEntry(entry string) (n hostRule, problem string) {
 	host := entry
 	if scheme, rest, found := strings.Cut(entry, "://"); found {
 		n.scheme, host = strings.ToLower(scheme), rest
@@ -80,7 +77,7 @@ func parseEntry(entry string) (n named, problem string) {
 	if strings.Contains(host, "*") {
 		return n, "a * stands only at the start, before a dot"
 	}
-	// An IPv6 address may stand without brackets where no port follows.
+	// An IPv6 address needs no brackets without a port.
 	if _, err := netip.ParseAddr(host); err != nil {
 		switch name, port, err := net.SplitHostPort(host); {
 		case err == nil:
@@ -102,16 +99,15 @@ func parseEntry(entry string) (n named, problem string) {
 	return n, ""
 }
 
-// Open gives rules that allow any public host, and no private address. Naming adds the hosts that may be private.
+// Open returns rules that allow any public host, and no private address. Naming adds hosts that may be private.
 func Open() *Rules { return &Rules{public: true} }
 
-// Naming gives rules that also allow the hosts of these URLs, each with its scheme and port, because the configuration
-// names them; what follows the host in a URL does not matter. bad_request for what is no such URL; the message shows
-// nothing of it.
+// Naming returns rules that also allow the hosts of these URLs, each with its scheme and port, because the configuration names
+// them. The rest of a URL does not matter. bad_request for an invalid URL; the message shows nothing of it.
 func (r *Rules) Naming(urls ...string) (*Rules, error) {
 	more := &Rules{}
 	if r != nil {
-		more.named, more.public = slices.Clone(r.named), r.public
+		more.hosts, more.public = slices.Clone(r.hosts), r.public
 	}
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -122,21 +118,21 @@ func (r *Rules) Naming(urls ...string) (*Rules, error) {
 		if problem != "" {
 			return nil, fault.New(fault.BadRequest, "%s", problem)
 		}
-		more.named = append(more.named, named{scheme: to.scheme, host: to.host, port: to.port})
+		more.hosts = append(more.hosts, hostRule{scheme: to.scheme, host: to.host, port: to.port})
 	}
 	return more, nil
 }
 
-// Check decides on the URL of a request: bad_arguments for one that cannot be called, denied where its host is not
-// allowed. The messages show the host and nothing else of it. The address that the host resolves to is looked at when
-// the connection is made.
+// Check checks the URL of a request: bad_arguments if it is invalid, denied if its host is not allowed. Messages show only the
+// host. The resolved address is checked when the connection is made.
 func (r *Rules) Check(u *url.URL) error {
 	to, problem := parseTarget(u)
 	if problem != "" {
 		return fault.New(fault.BadArguments, "%s", problem)
 	}
 	if !r.allows(to) {
-		return fault.New(fault.Denied, "calls to %s are not allowed: name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", to)
+		return fault.New(fault.Denied, "calls to %s are not allowed: "+
+			"name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", to)
 	}
 	return nil
 }
@@ -145,15 +141,15 @@ func (r *Rules) allows(t target) bool {
 	switch {
 	case r == nil:
 		return false
-	case slices.ContainsFunc(r.named, func(n named) bool { return n.matches(t) }):
+	case slices.ContainsFunc(r.hosts, func(n hostRule) bool { return n.matches(t) }):
 		return true
 	}
-	// An address is looked at here already: its owner shall hear that it is not allowed, not where it leads.
+	// Addresses are checked here, so that the message says that they are not allowed, not where they lead.
 	ip, err := netip.ParseAddr(t.host)
 	return r.public && (err != nil || special.SafeAddr(ip) == nil)
 }
 
-func (n named) matches(t target) bool {
+func (n hostRule) matches(t target) bool {
 	if n.scheme != "" && n.scheme != t.scheme {
 		return false
 	}
@@ -166,14 +162,14 @@ func (n named) matches(t target) bool {
 	return n.host == t.host
 }
 
-// names tells whether an entry names a host exactly, seen from a connection, which knows a port and no scheme.
+// names reports whether an entry names a host exactly, for a connection, whose scheme is not known.
 func (r *Rules) names(host, port string) bool {
 	if r == nil {
 		return false
 	}
 	for scheme := range defaultPorts {
 		to := target{scheme, host, port}
-		if slices.ContainsFunc(r.named, func(n named) bool { return !n.below && n.matches(to) }) {
+		if slices.ContainsFunc(r.hosts, func(n hostRule) bool { return !n.below && n.matches(to) }) {
 			return true
 		}
 	}

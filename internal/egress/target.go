@@ -10,14 +10,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// target is where a URL leads, in the one spelling in which targets are compared: the host in lower case and ASCII, an
-// IP address in its shortest form and an IPv4 address never inside an IPv6 one, the port always said.
+// target is the destination of a URL in normal form: the host in lower case and ASCII, IP addresses in their shortest form, IPv4
+// never inside IPv6, and always a port.
 type target struct{ scheme, host, port string }
 
-// defaultPorts are also the list of schemes.
+// defaultPorts also lists the allowed schemes.
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// String is the host, with the port where that is not the scheme's own.
+// String returns the host, with the port unless it is the scheme's default.
 func (t target) String() string {
 	if t.port == defaultPorts[t.scheme] {
 		if strings.Contains(t.host, ":") {
@@ -28,7 +28,7 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host, t.port)
 }
 
-// parseTarget reads where u leads. Its problems are plain sentences about the URL that show nothing of it.
+// parseTarget returns the destination of u. problem is a sentence that shows nothing of the URL; "": none.
 func parseTarget(u *url.URL) (t target, problem string) {
 	t.scheme = u.Scheme
 	switch {
@@ -52,7 +52,7 @@ func parseTarget(u *url.URL) (t target, problem string) {
 	return t, ""
 }
 
-// normalHost gives the spelling of target for a host name or an IP address without brackets.
+// normalHost returns the normal form of a host name or of an IP address without brackets.
 func normalHost(host string) (normal string, address bool, problem string) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if ip.Zone() != "" {
@@ -62,7 +62,7 @@ func normalHost(host string) (normal string, address bool, problem string) {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if strings.Trim(host, hostCharacters) != "" {
-		// The library refuses the underscore, which is common in names of internal services: it sees other names only.
+		// The library refuses underscores, which are common in internal names, so it gets only names that need it.
 		ascii, err := idna.Lookup.ToASCII(host)
 		if err != nil {
 			return "", false, "the host name is not valid"
@@ -72,7 +72,7 @@ func normalHost(host string) (normal string, address bool, problem string) {
 	if host == "" || len(host) > 253 || strings.Contains(host, "..") || host[0] == '.' {
 		return "", false, "the host name is not valid"
 	}
-	// Resolvers read 127.1, 0x7f000001 or 2130706433 as IPv4 addresses.
+	// Resolvers accept 127.1, 0x7f000001 and 2130706433 as IPv4 addresses.
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" {
 		return "", false, "the host looks like an IP address: write it as four decimal numbers"

@@ -14,16 +14,15 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TransportOptions configure Transport and Client; nil and zero values take the defaults.
+// TransportOptions configure Transport and Client; zero values mean the defaults.
 type TransportOptions struct {
-	Dialer *net.Dialer    // for connections; nil: one that gives up after 10 s. Its ControlContext is not used
-	Roots  *x509.CertPool // authorities that servers' certificates are checked against; nil: the system's
+	Dialer *net.Dialer    // nil: a timeout of 10 s. Its ControlContext is replaced
+	Roots  *x509.CertPool // trusted authorities; nil: the system's
 
-	// NoReuse has each request use a connection of its own. On one that it has used before, net/http sends a GET again by
-	// itself if the connection breaks.
+	// NoReuse uses a new connection for each request. On a reused one that breaks, net/http repeats a GET by itself.
 	NoReuse bool
 
-	// Base takes the place of the connections, and with them of the check of resolved addresses: for tests.
+	// Base replaces the connections and thereby the check of resolved addresses, for tests.
 	Base http.RoundTripper
 }
 
@@ -33,11 +32,11 @@ const (
 	idleConnsPerHost = 16
 )
 
-// Transport makes a transport that keeps the rules: it refuses a request whose URL is not allowed (bad_arguments,
-// denied) and does not connect to an address that is not (denied). The host of the URL is sent in its normal spelling,
-// and a Host of the request that differs is not heeded. A certificate that is not accepted is an unavailable that says
-// why. Other errors are those of net/http; Failure gives them a code. Proxies of the environment are not used: a proxy
-// would resolve the name itself, past the check. Redirects are the client's to follow: see Client.
+// Transport returns a transport that enforces the rules: it refuses URLs that are invalid (bad_arguments) or not allowed
+// (denied), and does not connect to forbidden addresses (denied). It sends the host of the URL in normal form and ignores a
+// differing Host. An untrusted certificate is an unavailable with the reason. Other errors are those of net/http; Failure codes
+// them. It ignores proxies of the environment, because a proxy resolves names itself, past the check. Redirects are followed by
+// the client: see Client.
 func (r *Rules) Transport(o *TransportOptions) http.RoundTripper {
 	var c TransportOptions
 	if o != nil {
@@ -49,14 +48,14 @@ func (r *Rules) Transport(o *TransportOptions) http.RoundTripper {
 	return &guard{rules: r, next: c.Base}
 }
 
-// Client makes a client over Transport that follows at most 5 redirects, each as the rules allow it: never from https to
-// http; to another origin (scheme, host, port) without the headers for which SafeHeader is false, and not with a body.
-// It has no time limit of its own: the request's context has. Drop its idle connections with CloseIdleConnections.
+// Client returns a client over Transport that follows at most 5 redirects if the rules allow each: never from https to http; to
+// another origin (scheme, host, port) without headers that SafeHeader does not allow, and never with a body. It has no timeout
+// besides the request's context. Drop its idle connections with CloseIdleConnections.
 func (r *Rules) Client(o *TransportOptions) *http.Client {
 	return &http.Client{Transport: r.Transport(o), CheckRedirect: r.checkRedirect}
 }
 
-// connections makes the connections, to addresses that were checked.
+// connections returns a transport that checks resolved addresses.
 func (r *Rules) connections(o *TransportOptions) *http.Transport {
 	dialer := cmp.Or(o.Dialer, &net.Dialer{Timeout: dialTimeout})
 	t := &http.Transport{
@@ -78,7 +77,7 @@ func (r *Rules) connections(o *TransportOptions) *http.Transport {
 	return t
 }
 
-// dial connects to address after each address that its host resolves to has passed checkResolved.
+// dial connects to address if checkResolved accepts the resolved address.
 func (r *Rules) dial(ctx context.Context, dialer net.Dialer, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -90,7 +89,7 @@ func (r *Rules) dial(ctx context.Context, dialer net.Dialer, network, address st
 	return dialer.DialContext(ctx, network, address)
 }
 
-// guard lets through what the rules allow.
+// guard enforces the rules.
 type guard struct {
 	rules *Rules
 	next  http.RoundTripper
@@ -114,7 +113,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response.Request = request
 	if response.StatusCode/100 == 3 {
-		// The error of net/http for such an answer would show all of it.
+		// net/http's error for such a response would show its whole Location.
 		if _, err := request.URL.Parse(response.Header.Get("Location")); err != nil {
 			_ = response.Body.Close()
 			return nil, fault.New(fault.FunctionFailed, "%s redirects to something that is not a URL", normal.URL.Host)
@@ -123,7 +122,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// normal is the request with the host of its URL in normal spelling, where the rules allow it.
+// normal returns the request with the host of its URL in normal form, if the rules allow it.
 func (g *guard) normal(request *http.Request) (*http.Request, error) {
 	if request.URL == nil {
 		return nil, fault.New(fault.BadArguments, "the request has no URL")
@@ -135,22 +134,22 @@ func (g *guard) normal(request *http.Request) (*http.Request, error) {
 	if request.URL.Host == host && (request.Host == "" || request.Host == host) {
 		return request, nil
 	}
-	normal := request.WithContext(request.Context()) // a copy that shares all but its own fields
+	normal := request.WithContext(request.Context()) // a shallow copy
 	normal.URL = new(url.URL)
 	*normal.URL = *request.URL
 	normal.URL.Host, normal.Host = host, ""
 	return normal, nil
 }
 
-// CloseIdleConnections is what http.Client asks of its transport.
+// CloseIdleConnections is called by http.Client.
 func (g *guard) CloseIdleConnections() {
 	if c, ok := g.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// Host is the host of a URL in normal spelling, with the port where that is not the scheme's own: what errors show of a
-// URL. A URL that cannot be called gives "the server".
+// Host returns the host of a URL in normal form, with the port unless it is the scheme's default, for messages. An invalid URL
+// gives "the server".
 func Host(u *url.URL) string {
 	if u == nil {
 		return noHost

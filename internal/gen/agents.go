@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// guide is docs/agents.md, from which the texts that agents read are made.
+// guide holds the texts for agents that docs/agents.md contains.
 type guide struct {
-	instructions string   // what a client is told when it connects: the page's quotation
-	references   []string // what search says of references: the list whose first item names a value
+	instructions string   // what a client gets when it connects: the quotation
+	references   []string // what search says about references: the list that starts with $0
 	description  string   // of the skill
-	skill        string   // its body, as on the page
+	skill        string   // the body of the skill, as on the page
 }
 
-// readGuide takes the parts out of docs/agents.md.
+// readGuide reads the texts from docs/agents.md.
 func readGuide(root string) (*guide, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/agents.md"))
 	if err != nil {
 		return nil, err
 	}
-	quoted, marked := quotation.FindString(string(page)), skillPart.FindStringSubmatch(string(page))
+	quoted, marked := quotedLines.FindString(string(page)), skillSection.FindStringSubmatch(string(page))
 	if quoted == "" || marked == nil {
 		return nil, fmt.Errorf("docs/agents.md lacks its quotation, or the marks of the skill")
 	}
@@ -42,34 +42,34 @@ func readGuide(root string) (*guide, error) {
 }
 
 var (
-	quotation     = regexp.MustCompile(`(?m)(^> .*\n)+`)
-	skillPart     = regexp.MustCompile(`(?s)<!-- skill: (.*?) -->\n(.*?)<!-- end of skill -->`)
+	quotedLines   = regexp.MustCompile(`(?m)(^> .*\n)+`)
+	skillSection  = regexp.MustCompile(`(?s)<!-- skill: (.*?) -->\n(.*?)<!-- end of skill -->`)
 	referenceList = regexp.MustCompile("(?m)^- `\"\\$0.*\n(^- .*\n)*")
 )
 
-// skillFile is the skill, in the form of https://agentskills.io. What a reader of the page needs for running the examples is left out: the
-// files that they read, the commands, and what a resume answers.
+// skillFile returns the skill in the format of https://agentskills.io. It leaves out what a reader of the page needs to run the
+// examples: their files, the commands, and the answer of a resume.
 func (g *guide) skillFile() []byte {
 	body := namedBlock.ReplaceAllStringFunc(g.skill, func(block string) string {
-		parts := namedBlock.FindStringSubmatch(block)
-		if kind := parts[2]; kind != "json" {
+		groups := namedBlock.FindStringSubmatch(block)
+		if kind := groups[2]; kind != "json" {
 			return ""
 		}
-		text := parts[3]
-		if strings.Contains(g.skill, " RUN "+parts[1]+"\n") { // over MCP, resume stands in the chain
+		text := groups[3]
+		if strings.Contains(g.skill, " RUN "+groups[1]+"\n") { // over MCP, resume is a field of the chain
 			text = strings.Replace(text, "{", `{"resume": "run_…", `, 1)
 		}
 		return "```json\n" + text + "```\n\n"
 	})
-	body = resumed.ReplaceAllString(body, "")
-	body = console.ReplaceAllString(body, "answers `$1`\n")
+	body = resumeBlock.ReplaceAllString(body, "")
+	body = consoleBlock.ReplaceAllString(body, "answers `$1`\n")
 	return fmt.Appendf(nil, "---\nname: onecall\ndescription: %s\n---\n%s", g.description, strings.TrimRight(body, "\n")+"\n")
 }
 
 var (
-	namedBlock = regexp.MustCompile("(?sm)^`([^`\n]+)`\n\n```(\\w+)\n(.*?)```\n\n")
-	resumed    = regexp.MustCompile("(?m)^```console.*\n\\$ onecall resume .*\n.*\n```\n\n")
-	console    = regexp.MustCompile("(?m)^```console.*\n\\$ .*\n(.*)\n(?:# exit .*\n)?```\n")
+	namedBlock   = regexp.MustCompile("(?sm)^`([^`\n]+)`\n\n```(\\w+)\n(.*?)```\n\n")
+	resumeBlock  = regexp.MustCompile("(?m)^```console.*\n\\$ onecall resume .*\n.*\n```\n\n")
+	consoleBlock = regexp.MustCompile("(?m)^```console.*\n\\$ .*\n(.*)\n(?:# exit .*\n)?```\n")
 )
 
 // agentsFile is AGENTS.md, which coding agents read in the repository: how contributors work on it, and where what is.
@@ -87,8 +87,8 @@ This repository is onecall, a Go program and library that runs an agent's tool c
 [skill](deploy/plugin/skills/onecall/SKILL.md). To work **on** it, read on.
 `)
 	for _, heading := range []string{"Build and test", "What a change looks like"} {
-		_, after, found := strings.Cut(string(contributing), "\n## "+heading+"\n")
-		if !found {
+		_, after, ok := strings.Cut(string(contributing), "\n## "+heading+"\n")
+		if !ok {
 			return nil, fmt.Errorf("CONTRIBUTING.md lacks the section %q", heading)
 		}
 		text, _, _ := strings.Cut(after, "\n## ")

@@ -9,14 +9,16 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli"
 )
 
-// commandsReference is the page of all commands, as --help shows them. It is one page, where cobra's own generator writes a file for
-// each command: people look for a flag without knowing the command.
+// commandsReference returns the page of all commands, as --help shows them. Cobra's own generator writes one file for each command,
+// but people look for a flag without knowing its command.
 func commandsReference() []byte {
 	root := cli.Commands()
-	// $ONECALL_CONFIG is this machine's.
+	// $ONECALL_CONFIG differs from machine to machine.
 	root.PersistentFlags().Lookup("config").DefValue = ""
 	var b strings.Builder
-	b.WriteString("# The commands\n\nGenerated from what `--help` shows. [The command line](../command-line.md) explains them, with examples. Every command also takes:\n\n" +
+	b.WriteString("# The commands\n\nGenerated from what `--help` shows. " +
+		"[The command line](../command-line.md) explains them, with examples. " +
+		"Every command also takes:\n\n" +
 		"```text\n" + root.PersistentFlags().FlagUsages() + "```\n\n| command | |\n|---|---|\n")
 	all := commands(root)
 	for _, c := range all {
@@ -28,7 +30,7 @@ func commandsReference() []byte {
 	return []byte(b.String())
 }
 
-// commands are those that do something, in the order of their names.
+// commands returns the commands that do something, sorted by name.
 func commands(under *cobra.Command) (all []*cobra.Command) {
 	for _, c := range under.Commands() {
 		if c.Runnable() && c.IsAvailableCommand() && !c.HasSubCommands() {
@@ -44,7 +46,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	if about == "" {
 		about = c.Short + "."
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```text\n%s\n", c.CommandPath(), inProse(about), c.UseLine())
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```text\n%s\n", c.CommandPath(), escapeMarkdown(about), c.UseLine())
 	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
 		b.WriteString("\n" + flags.FlagUsages())
 	}
@@ -54,7 +56,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// inProse keeps what is no Markdown as it is.
-func inProse(text string) string {
+// escapeMarkdown escapes text that Markdown would change.
+func escapeMarkdown(text string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
 }

@@ -5,110 +5,91 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/figure"
 )
-
-// measured is bench/compare/results.json.
-type measured struct {
-	Rounds   int
-	Versions map[string]string
-	Arms     map[string]struct {
-		List, RoundTrips, Wrote, Read int
-		Failure                       struct {
-			OK, SaysWhere, SaysWhatWasWritten bool
-			Answer, Files, WrittenAgain       int
-		}
-		Mistake   struct{ Files int }
-		Dependent struct{ Fastest, Median float64 } // milliseconds
-	}
-}
-
-// arms are what is compared, in the order of the tables.
-var arms = []struct{ key, name, pkg string }{
-	{"bare", "bare MCP", "@modelcontextprotocol/sdk"},
-	{"onecall", "onecall", ""},
-	{"cloudflare", "Cloudflare code mode", "@cloudflare/codemode"},
-	{"aiSDK", "AI SDK code mode", "@ai-sdk/code-mode"},
-	{"utcp", "UTCP code mode", "@utcp/code-mode"},
-}
 
 const comparisonPage = "docs/comparison.md"
 
-// comparison is the page of the comparison, whose tables are made from what was measured.
+// tableMark matches the place of a table in a page, with its section of bench/results and its title.
+var tableMark = regexp.MustCompile(`(?s)<!-- table of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
+
+// comparison returns the page of the comparison, with tables from the measured results.
 func comparison(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, "bench/compare/results.json"))
-	if err != nil {
-		return nil, err
-	}
-	var m measured
-	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, err
-	}
 	page, err := os.ReadFile(filepath.Join(root, comparisonPage))
 	if err != nil {
 		return nil, err
 	}
-	for name, table := range map[string]string{"task": m.task(), "failure": m.failure(), "time": m.time()} {
-		begin, end := "<!-- "+name+": made by go generate from bench/compare/results.json -->\n", "<!-- end -->"
-		before, rest, found := strings.Cut(string(page), begin)
-		_, after, ended := strings.Cut(rest, end)
-		if !found || !ended {
-			return nil, fmt.Errorf("%s lacks the mark of the table %q", comparisonPage, name)
+	var failed error
+	page = tableMark.ReplaceAllFunc(page, func(mark []byte) []byte {
+		names := tableMark.FindSubmatch(mark)
+		t, err := readTable(root, string(names[1]), string(names[2]))
+		if err != nil {
+			failed = fmt.Errorf("%s: %w", comparisonPage, err)
+			return mark
 		}
-		page = fmt.Appendf(nil, "%s%s%s%s%s", before, begin, table, end, after)
-	}
-	return page, nil
+		head, _, _ := strings.Cut(string(mark), "\n")
+		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, t.markdown())
+	})
+	return page, failed
 }
 
-// table writes a row for each arm, under a head.
-func (m *measured) table(head string, row func(key string) string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", head, strings.Repeat("---|", strings.Count(head, " | ")+1))
-	for _, arm := range arms {
-		name := arm.name
-		if version := m.Versions[arm.pkg]; version != "" {
-			name += " (`" + arm.pkg + "` " + version + ")"
+// resultTable is a table of measured results.
+type resultTable struct {
+	Title   string
+	Columns []string
+	Rows    []struct {
+		Name  string
+		Cells []resultCell
+	}
+}
+
+type resultCell struct {
+	Value      float64
+	Unit, Text string
+}
+
+// readTable returns the table with a title in a section.
+func readTable(root, section, title string) (*resultTable, error) {
+	text, err := os.ReadFile(filepath.Join(root, "bench/results", section+".json"))
+	if err != nil {
+		return nil, err
+	}
+	var results struct{ Tables []resultTable }
+	if err := json.Unmarshal(text, &results); err != nil {
+		return nil, fmt.Errorf("the section %s: %w", section, err)
+	}
+	for _, t := range results.Tables {
+		if t.Title == title {
+			return &t, nil
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", name, row(arm.key))
+	}
+	return nil, fmt.Errorf("the section %s has no table %q", section, title)
+}
+
+func (t *resultTable) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.TrimSpace(strings.Join(t.Columns, " | ")), strings.Repeat("---|", len(t.Columns)))
+	for _, row := range t.Rows {
+		b.WriteString("| " + row.Name)
+		for _, c := range row.Cells {
+			b.WriteString(" | " + c.text())
+		}
+		b.WriteString(" |\n")
 	}
 	return b.String()
 }
 
-func (m *measured) task() string {
-	return m.table("tools, at the start | round trips | written | read", func(key string) string {
-		a := m.Arms[key]
-		return fmt.Sprintf("%s | %d | %d | %d", thousands(a.List), a.RoundTrips, a.Wrote, a.Read)
-	})
-}
-
-func (m *measured) failure() string {
-	says := func(does bool) string {
-		if does {
-			return "yes"
-		}
-		return "no"
+// text returns the number with its unit. The page names tokens above the table, so they have no unit.
+func (c *resultCell) text() string {
+	switch {
+	case c.Text != "":
+		return c.Text
+	case c.Unit == "" || c.Unit == "tokens":
+		return figure.Text(c.Value)
+	default:
+		return figure.Text(c.Value) + " " + c.Unit
 	}
-	const head = "reported as a failure | names the failed file | says what was written | files written again | " +
-		"files written before the misspelled tool is noticed"
-	return m.table(head, func(key string) string {
-		f, mistake := m.Arms[key].Failure, m.Arms[key].Mistake
-		return fmt.Sprintf("%s | %s | %s | %d of %d | %d of 10",
-			says(!f.OK), says(f.SaysWhere), says(f.SaysWhatWasWritten), f.WrittenAgain, f.Files, mistake.Files)
-	})
-}
-
-func (m *measured) time() string {
-	head := fmt.Sprintf("fastest of %d rounds | against bare MCP | median", m.Rounds)
-	return m.table(head, func(key string) string {
-		d := m.Arms[key].Dependent
-		return fmt.Sprintf("%.1f ms | %.1f times | %.1f ms", d.Fastest, d.Fastest/m.Arms["bare"].Dependent.Fastest, d.Median)
-	})
-}
-
-// thousands writes a number below a million with a comma.
-func thousands(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }

@@ -10,17 +10,20 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// configSchema is the published schema of a configuration. Its structs are exported and have no comments by reflection, so their
-// text is read; what no tag says is in configForms and configDefs.
-func configSchema(source source) members {
-	c := configSource{source}
-	root := c.object(source.object("Config"), false)
-	head := members{{"$schema", dialect}, {"title", "onecall configuration"}, {"description", "onecall.yaml or onecall.json. Every key is optional."}}
+// configSchema returns the published schema of a configuration. What no tag says is in configFields and configDefs.
+func configSchema(source structs) object {
+	c := configSchemas{source}
+	root := c.structSchema(source.mustGet("Config"), false)
+	head := object{
+		{"$schema", dialect},
+		{"title", "onecall configuration"},
+		{"description", "onecall.yaml or onecall.json. Every key is optional."},
+	}
 	return append(append(head, root...), member{"$defs", json.RawMessage(configDefs)})
 }
 
-// configForms are the schemas of fields of which the types and tags do not say all, by struct and key.
-var configForms = map[string]string{
+// configFields are the schemas of fields whose types and tags do not say everything, by struct and key.
+var configFields = map[string]string{
 	"MCPServer.type":        `{"$ref": "#/$defs/transport"}`,
 	"FS.write":              `{"type": ["array", "null"], "items": {"type": "string"}, "maxItems": 0}`,
 	"Group.resources":       `{"type": "array", "items": {"type": "string"}, "minItems": 1}`,
@@ -51,44 +54,44 @@ const configDefs = `{
 	]}
 }`
 
-// configSource is the structs of a configuration.
-type configSource struct{ source }
+// configSchemas builds schemas from the structs of a configuration.
+type configSchemas struct{ structs }
 
-// object is the schema of an object that has only the fields of a struct. A struct with needed fields is never null.
-func (c configSource) object(o *object, orNull bool) members {
-	var properties members
+// structSchema returns the schema of an object that has only the fields of a struct. A struct with needed fields is never null.
+func (c configSchemas) structSchema(o *structType, orNull bool) object {
+	var properties object
 	var needed []string
 	for _, f := range o.fields {
 		if f.tag.Get("needed") != "" {
 			needed = append(needed, f.name)
 		}
-		properties = append(properties, member{f.name, c.field(o, &f)})
+		properties = append(properties, member{f.name, c.fieldSchema(o, &f)})
 		for also := range strings.FieldsSeq(f.tag.Get("also")) {
 			same := f
 			same.name, same.doc = also, "The same as "+f.name+"."
-			properties = append(properties, member{also, c.field(o, &same)})
+			properties = append(properties, member{also, c.fieldSchema(o, &same)})
 		}
 	}
 	for _, key := range config.ForeignKeys(o.name) {
-		properties = append(properties, member{key, members{{"$ref", "#/$defs/foreign"}}})
+		properties = append(properties, member{key, object{{"$ref", "#/$defs/foreign"}}})
 	}
-	schema := members{{"type", orNullType("object", orNull)}, {"additionalProperties", false}}
+	schema := object{{"type", typeOrNull("object", orNull)}, {"additionalProperties", false}}
 	if needed != nil {
 		schema = append(schema, member{"required", needed})
 	}
 	return append(schema, member{"properties", properties})
 }
 
-// field is the schema of a field with its description and default.
-func (c configSource) field(o *object, f *field) members {
-	var schema members
+// fieldSchema returns the schema of a field with its description and default.
+func (c configSchemas) fieldSchema(o *structType, f *field) object {
+	var schema object
 	if f.doc != "" {
-		schema = members{{"description", f.doc}}
+		schema = object{{"description", f.doc}}
 	}
-	if form := configForms[o.name+"."+f.tag.Get("yaml")]; form != "" {
-		schema = append(schema, raw(form)...)
+	if form := configFields[o.name+"."+f.tag.Get("yaml")]; form != "" {
+		schema = append(schema, parseObject(form)...)
 	} else {
-		schema = append(schema, c.value(f)...)
+		schema = append(schema, c.typeSchema(f)...)
 	}
 	if standard, ok := f.tag.Lookup("default"); ok {
 		if !json.Valid([]byte(standard)) {
@@ -99,72 +102,72 @@ func (c configSource) field(o *object, f *field) members {
 	return schema
 }
 
-// value is what a field may hold.
-func (c configSource) value(f *field) members {
-	if named, ok := strings.CutPrefix(f.of, "Table["); ok {
-		held := c.source.object(strings.TrimSuffix(named, "]"))
-		entry := c.object(held, f.tag.Get("entries") == "null")
-		for _, one := range held.fields {
-			if one.tag.Get("list") != "" { // a list stands for the struct
-				one.doc = ""
-				entry = members{{"anyOf", []members{c.field(held, &one), entry}}}
+// typeSchema returns the schema of a field's values.
+func (c configSchemas) typeSchema(f *field) object {
+	if table, ok := strings.CutPrefix(f.goType, "Table["); ok {
+		entryType := c.structs.mustGet(strings.TrimSuffix(table, "]"))
+		entry := c.structSchema(entryType, f.tag.Get("entries") == "null")
+		for _, f := range entryType.fields {
+			if f.tag.Get("list") != "" { // a list is short for the struct
+				f.doc = ""
+				entry = object{{"anyOf", []object{c.fieldSchema(entryType, &f), entry}}}
 			}
 		}
-		return members{{"type", orNullType("object", true)}, {"additionalProperties", entry}}
+		return object{{"type", typeOrNull("object", true)}, {"additionalProperties", entry}}
 	}
-	if held, list := c.inner(f); list && held != nil {
-		return members{{"type", "array"}, {"minItems", 1}, {"items", c.object(held, false)}}
-	} else if held != nil {
-		return c.object(held, !needs(held))
+	if inner, list := c.heldStruct(f); list && inner != nil {
+		return object{{"type", "array"}, {"minItems", 1}, {"items", c.structSchema(inner, false)}}
+	} else if inner != nil {
+		return c.structSchema(inner, !hasRequired(inner))
 	}
 	rules, scalars := f.rules(), f.tag.Get("scalars") != ""
 	if words := rules["oneof"]; words != "" {
-		return members{{"enum", append(anyOf(strings.Fields(words)), nil)}}
+		return object{{"enum", append(anySlice(strings.Fields(words)), nil)}}
 	}
-	switch f.of {
+	switch f.goType {
 	case "json.RawMessage":
 		return nil
 	case "string":
-		return c.text(f, rules["min"] != "")
+		return c.stringSchema(f, rules["min"] != "")
 	case "[]string":
-		return reference("texts", "scalars", scalars)
+		return defRef("texts", "scalars", scalars)
 	case "map[string]string":
 		if !scalars {
-			return raw(`{"type": ["object", "null"], "additionalProperties": {"type": "string"}}`)
+			return parseObject(`{"type": ["object", "null"], "additionalProperties": {"type": "string"}}`)
 		}
-		return reference("", "strings", scalars)
+		return defRef("", "strings", scalars)
 	case "Size":
-		return reference("size", "", false)
+		return defRef("size", "", false)
 	case "time.Duration":
-		return reference("duration", "", false)
+		return defRef("duration", "", false)
 	}
-	kind := map[string]string{"int": "integer", "float64": "number", "bool": "boolean"}[f.of]
+	kind := map[string]string{"int": "integer", "float64": "number", "bool": "boolean"}[f.goType]
 	if kind == "" {
-		panic(fmt.Sprintf("%s: no schema is known for the type %s", f.name, f.of))
+		panic(fmt.Sprintf("%s: no schema is known for the type %s", f.name, f.goType))
 	}
-	schema := members{{"type", orNullType(kind, true)}}
-	if least, ok := rules["min"]; ok {
-		schema = append(schema, member{"minimum", json.RawMessage(least)})
+	schema := object{{"type", typeOrNull(kind, true)}}
+	if minimum, ok := rules["min"]; ok {
+		schema = append(schema, member{"minimum", json.RawMessage(minimum)})
 	}
-	if most, ok := rules["max"]; ok {
-		schema = append(schema, member{"maximum", json.RawMessage(most)})
+	if maximum, ok := rules["max"]; ok {
+		schema = append(schema, member{"maximum", json.RawMessage(maximum)})
 	}
 	return schema
 }
 
-// text is the schema of a string, which is not empty if its tag says so.
-func (c configSource) text(f *field, filled bool) members {
+// stringSchema returns the schema of a string. With filled it must not be empty.
+func (c configSchemas) stringSchema(f *field, filled bool) object {
 	switch {
 	case f.tag.Get("needed") != "":
-		return raw(`{"type": "string", "minLength": 1}`)
+		return parseObject(`{"type": "string", "minLength": 1}`)
 	case filled:
-		return reference("text", "", false)
+		return defRef("text", "", false)
 	}
-	return members{{"type", orNullType("string", true)}}
+	return object{{"type", typeOrNull("string", true)}}
 }
 
-// needs reports whether a struct has needed fields.
-func needs(o *object) bool {
+// hasRequired reports whether a struct has needed fields.
+func hasRequired(o *structType) bool {
 	for _, f := range o.fields {
 		if f.tag.Get("needed") != "" {
 			return true
@@ -173,16 +176,16 @@ func needs(o *object) bool {
 	return false
 }
 
-// reference refers to a schema of $defs, or to another one for scalars.
-func reference(name, forScalars string, scalars bool) members {
+// defRef returns a reference to a schema of $defs: name, or forScalars if scalars is set.
+func defRef(name, forScalars string, scalars bool) object {
 	if scalars {
 		name = forScalars
 	}
-	return members{{"$ref", "#/$defs/" + name}}
+	return object{{"$ref", "#/$defs/" + name}}
 }
 
-// raw is the text of a schema as members.
-func raw(text string) (schema members) {
+// parseObject returns the members of a JSON object.
+func parseObject(text string) (schema object) {
 	gjson.Parse(text).ForEach(func(name, value gjson.Result) bool {
 		schema = append(schema, member{name.Str, json.RawMessage(value.Raw)})
 		return true
@@ -190,7 +193,7 @@ func raw(text string) (schema members) {
 	return schema
 }
 
-func orNullType(kind string, orNull bool) any {
+func typeOrNull(kind string, orNull bool) any {
 	if orNull {
 		return []string{kind, "null"}
 	}

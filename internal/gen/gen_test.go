@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNoDifference holds the generated files to what they are generated from.
+// TestNoDifference checks that the generated files are up to date.
 func TestNoDifference(t *testing.T) {
 	t.Parallel()
 	const root = "../.."

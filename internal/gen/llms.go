@@ -17,18 +17,18 @@ var llmsSections = []struct{ heading, folder string }{
 	{"Reference", "docs/reference"},
 }
 
-// documents is where a page of the repository is read as Markdown.
-const documents = "https://raw.githubusercontent.com/onecall-mcp/onecall/main/"
+// rawURL is the folder of the repository's pages as Markdown.
+const rawURL = "https://raw.githubusercontent.com/onecall-mcp/onecall/main/"
 
-// llms is llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. made are
-// pages that are generated with it.
-func llms(root string, made map[string][]byte) ([]byte, error) {
+// llms returns llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. made
+// are pages that are generated too.
+func llms(root string, generated map[string][]byte) ([]byte, error) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	title, summary := opening(readme)
+	title, summary := titleAndSummary(readme)
 	fmt.Fprintf(&b, "# %s\n\n> %s\n", title, summary)
 	for _, section := range llmsSections {
 		pages, err := filepath.Glob(filepath.Join(root, section.folder, "*.md"))
@@ -46,11 +46,11 @@ func llms(root string, made map[string][]byte) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if made[name] != nil {
-				text = made[name]
+			if generated[name] != nil {
+				text = generated[name]
 			}
-			title, says := opening(text)
-			fmt.Fprintf(&b, "- [%s](%s%s)", title, documents, name)
+			title, says := titleAndSummary(text)
+			fmt.Fprintf(&b, "- [%s](%s%s)", title, rawURL, name)
 			if says != "" {
 				fmt.Fprintf(&b, ": %s", says)
 			}
@@ -62,14 +62,15 @@ func llms(root string, made map[string][]byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// opening is the title of a page, and the first sentence of its first paragraph without markup; "" if the page begins with something else.
-func opening(page []byte) (title, sentence string) {
+// titleAndSummary returns the title of a page and the first sentence of its first paragraph, without markup; "" if the page begins
+// with something else.
+func titleAndSummary(page []byte) (title, sentence string) {
 	head, rest, _ := strings.Cut(string(page), "\n\n")
 	first, _, _ := strings.Cut(strings.TrimSpace(rest), "\n\n")
-	if strings.HasPrefix(first, "<") || strings.HasPrefix(first, "```") || named.MatchString(first) {
+	if strings.HasPrefix(first, "<") || strings.HasPrefix(first, "```") || fileNameOnly.MatchString(first) {
 		return strings.TrimPrefix(head, "# "), ""
 	}
-	text := strings.ReplaceAll(linked.ReplaceAllString(first, "$1"), "**", "")
+	text := strings.ReplaceAll(markdownLink.ReplaceAllString(first, "$1"), "**", "")
 	text = strings.Join(strings.Fields(text), " ")
 	if end := sentenceEnd.FindStringIndex(text); end != nil {
 		text = text[:end[0]+1]
@@ -78,7 +79,7 @@ func opening(page []byte) (title, sentence string) {
 }
 
 var (
-	named       = regexp.MustCompile("^`[^` ]+`$") // the name of a file
-	linked      = regexp.MustCompile(`!?\[([^]]*)\]\([^)]*\)`)
-	sentenceEnd = regexp.MustCompile("[.:] ([A-Z`]|onecall)")
+	fileNameOnly = regexp.MustCompile("^`[^` ]+`$") // the name of a file
+	markdownLink = regexp.MustCompile(`!?\[([^]]*)\]\([^)]*\)`)
+	sentenceEnd  = regexp.MustCompile("[.:] ([A-Z`]|onecall)")
 )

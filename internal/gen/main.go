@@ -1,6 +1,7 @@
-// Command gen writes what is known of the fields of a chain and of a configuration, of the tools' arguments and of the error codes wherever it is
-// needed: JSON Schemas, the input schemas and the manual of the tools, a list for packages below chain, and the reference in docs. The source is the
-// structs that the decoders read, with their tags and comments, the table of codes, that of clients, and the tree of commands.
+// Command gen writes what the program knows about itself to the places that need it: JSON Schemas, the input schemas and manuals of
+// the tools, a list for packages below chain, and the reference in docs. The sources are the structs that the decoders read, with
+// their tags and comments, the tables of codes and clients, and the tree of commands. It also fills the figures of the comparison
+// into the documents that quote them.
 package main
 
 import (
@@ -25,17 +26,17 @@ func main() {
 	}
 }
 
-// generate makes the files, by their paths below root.
+// generate returns the generated files, by their paths below root.
 func generate(root string) (map[string][]byte, error) {
-	chain, err := parse(filepath.Join(root, "chain"))
+	chain, err := parseStructs(filepath.Join(root, "chain"))
 	if err != nil {
 		return nil, err
 	}
-	mcp, err := parse(filepath.Join(root, "mcp"))
+	mcp, err := parseStructs(filepath.Join(root, "mcp"))
 	if err != nil {
 		return nil, err
 	}
-	config, err := parse(filepath.Join(root, "internal/config"))
+	config, err := parseStructs(filepath.Join(root, "internal/config"))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func generate(root string) (map[string][]byte, error) {
 	}
 	for name, content := range map[string]any{
 		"chain/chain.schema.json": chainSchema(chain),
-		"mcp/tools.json":          tools(chain, mcp, guide),
+		"mcp/tools.json":          toolTexts(chain, mcp, guide),
 
 		"internal/config/config.schema.json": configSchema(config),
 	} {
@@ -57,25 +58,29 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for name, lists := range lists() {
-		if files[name], err = filled(root, name, lists); err != nil {
+	for name, lists := range closedLists() {
+		if files[name], err = fillLists(root, name, lists); err != nil {
 			return nil, err
 		}
 	}
-	files["docs/images/round-trips.svg"] = picture()
+	files["docs/images/round-trips.svg"] = roundTripsPicture()
 	files["docs/reference/answer.md"] = schemaReference("The members of an answer",
-		"Generated from the published schema, `onecall schema answer`. What they tell is in [language.md](../language.md#answers). A member that is not required is left out where there is nothing to tell.", files["chain/answer.schema.json"])
+		"Generated from the published schema, `onecall schema answer`. [language.md](../language.md#answers) explains them. "+
+			"A member that is not required is left out if it has nothing to say.", files["chain/answer.schema.json"])
 	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",
-		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", files["internal/config/config.schema.json"])
+		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is "+
+			"required; `*` stands for any name.", files["internal/config/config.schema.json"])
 	files["steps/groups/fetch_fields.go"] = fetchFields(chain)
 	files["docs/reference/chain.md"] = schemaReference("The fields of a chain and of a fetch",
-		"Generated from the published schema, `onecall schema chain`. What they are for is in [language.md](../language.md). `null` is as if the field were not there, except in `return` and `orElse` and for members of `common`.", files["chain/chain.schema.json"])
-	ofTools, err := indented(arguments(mcp))
+		"Generated from the published schema, `onecall schema chain`. [language.md](../language.md) explains them. `null` means "+
+			"that the field is absent, except in `return` and `orElse` and for members of `common`.", files["chain/chain.schema.json"])
+	argumentSchemas, err := indented(toolArguments(mcp))
 	if err != nil {
 		return nil, err
 	}
 	files["docs/reference/tools.md"] = schemaReference("The arguments of search and info",
-		"Generated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), what is answered is in [wire.md](../wire.md).", ofTools)
+		"Generated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), the answers in "+
+			"[wire.md](../wire.md).", argumentSchemas)
 	files["docs/reference/codes.md"] = codesReference()
 	files["docs/reference/commands.md"] = commandsReference()
 	pages, err := clientPages(root)
@@ -87,6 +92,9 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	if files["AGENTS.md"], err = agentsFile(root); err != nil {
+		return nil, err
+	}
+	if err := fillQuotes(root, files); err != nil {
 		return nil, err
 	}
 	files["llms.txt"], err = llms(root, files)

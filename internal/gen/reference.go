@@ -9,20 +9,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// arguments are the schemas of what the tools beside chain take, for their page.
-func arguments(mcp source) members {
-	d := &document{source: mcp, defs: map[string]*jsonschema.Schema{}}
-	return members{{"$defs", members{
-		{"search", d.closed(mcp.object("searchArguments"))},
-		{"info", d.closed(mcp.object("infoArguments"))},
+// toolArguments returns the schemas of the arguments of search and info, for their page.
+func toolArguments(mcp structs) object {
+	d := &schemaBuilder{structs: mcp, defs: map[string]*jsonschema.Schema{}}
+	return object{{"$defs", object{
+		{"search", d.structSchema(mcp.mustGet("searchArguments"))},
+		{"info", d.structSchema(mcp.mustGet("infoArguments"))},
 	}}}
 }
 
-// codesReference is the page of the error codes: all of them in a table, then each with its causes and its remedy.
+// codesReference returns the page of the error codes: a table of all, then each with its causes and its remedy.
 func codesReference() []byte {
 	var b strings.Builder
-	b.WriteString("# The error codes\n\nGenerated from the one table of codes. A released code is not renamed. *Exit* is the status of the command line, *HTTP* that of an answer " +
-		"over HTTP that is no tool result;\n*again*: the same request may succeed when it is sent again.\n\n| code | exit | HTTP | again | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("# The error codes\n\nGenerated from the one table of codes. A released code is not renamed. *Exit* is the status of " +
+		"the command line, *HTTP* that of an answer " +
+		"over HTTP that is no tool result;\n*again*: the same request may succeed when it is sent again.\n\n" +
+		"| code | exit | HTTP | again | meaning |\n|---|---|---|---|---|\n")
 	for _, code := range fault.Codes() {
 		again := ""
 		if code.Retryable() {
@@ -30,9 +32,10 @@ func codesReference() []byte {
 		}
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %d | %s | %s |\n", code, code, code.Exit(), code.HTTP(), again, code.Help())
 	}
-	b.WriteString("\n## Causes and remedies\n\nThe message of an error names the cause at hand. These are the usual ones, the most frequent first.\n")
+	b.WriteString("\n## Causes and remedies\n\n" +
+		"The message of an error names the cause at hand. These are the usual ones, the most frequent first.\n")
 	for _, code := range fault.Codes() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", code, capital(code.Help()))
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", code, capitalize(code.Help()))
 		for _, cause := range code.Causes() {
 			fmt.Fprintf(&b, "- %s\n", cause)
 		}
@@ -41,4 +44,4 @@ func codesReference() []byte {
 	return []byte(b.String())
 }
 
-func capital(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
+func capitalize(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }

@@ -14,30 +14,31 @@ import (
 
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
-// chainSchema is the published schema of a request.
-func chainSchema(chain source) published {
-	d := &document{source: chain, defs: map[string]*jsonschema.Schema{}}
-	root := d.closed(chain.object("request"))
-	for _, f := range chain.object("fetchRequest").fields {
-		d.property(root, &f)
+// chainSchema returns the published schema of a request.
+func chainSchema(chain structs) titledSchema {
+	d := &schemaBuilder{structs: chain, defs: map[string]*jsonschema.Schema{}}
+	root := d.structSchema(chain.mustGet("request"))
+	for _, f := range chain.mustGet("fetchRequest").fields {
+		d.addProperty(root, &f)
 	}
-	root.Required, root.Defs = nil, d.defs // steps or continuation_token
-	return published{
+	root.Required, root.Defs = nil, d.defs // either steps or continuation_token
+	return titledSchema{
 		"A onecall chain",
-		"The arguments of the chain tool, and the content of a *.chain.json file: either steps to run, or a continuation_token to fetch from an earlier large result.",
+		"The arguments of the chain tool, and the content of a *.chain.json file: " +
+			"either steps to run, or a continuation_token to fetch from an earlier large result.",
 		root,
 	}
 }
 
-// published is a schema that begins with what it is.
-type published struct {
+// titledSchema is a schema that begins with its title and description.
+type titledSchema struct {
 	title, description string
 	*jsonschema.Schema
 }
 
 // MarshalJSON implements json.Marshaler.
-func (p published) MarshalJSON() ([]byte, error) {
-	head, err := members{{"$schema", dialect}, {"title", p.title}, {"description", p.description}}.MarshalJSON()
+func (p titledSchema) MarshalJSON() ([]byte, error) {
+	head, err := object{{"$schema", dialect}, {"title", p.title}, {"description", p.description}}.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -45,31 +46,32 @@ func (p published) MarshalJSON() ([]byte, error) {
 	return append(append(head[:len(head)-1], ','), rest[1:]...), err
 }
 
-// document is a schema whose structs stand in its $defs.
-type document struct {
-	source source
-	defs   map[string]*jsonschema.Schema
+// schemaBuilder builds a schema whose $defs hold the schemas of structs.
+type schemaBuilder struct {
+	structs structs
+	defs    map[string]*jsonschema.Schema
 }
 
-// closed is the schema of an object that has only the fields of a struct.
-func (d *document) closed(o *object) *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{}}
+// structSchema returns the schema of an object that has only the fields of a struct.
+func (d *schemaBuilder) structSchema(o *structType) *jsonschema.Schema {
+	nothing := &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	s := &jsonschema.Schema{Type: "object", AdditionalProperties: nothing, Properties: map[string]*jsonschema.Schema{}}
 	for _, f := range o.fields {
-		d.property(s, &f)
+		d.addProperty(s, &f)
 	}
 	return s
 }
 
-// property adds a field that is not there yet.
-func (d *document) property(s *jsonschema.Schema, f *field) {
-	if !f.built() || s.Properties[f.name] != nil {
+// addProperty adds a field unless it is already there.
+func (d *schemaBuilder) addProperty(s *jsonschema.Schema, f *field) {
+	if s.Properties[f.name] != nil {
 		return
 	}
 	_, required := f.rules()["required"]
-	p := d.schema(f)
+	p := d.fieldSchema(f)
 	p.Description = f.doc
 	switch {
-	case required || f.of == "[]step":
+	case required || f.goType == "[]step":
 	case p.Enum != nil:
 		p.Type, p.Enum = "", append(p.Enum, nil)
 	case p.Type != "":
@@ -77,17 +79,17 @@ func (d *document) property(s *jsonschema.Schema, f *field) {
 	}
 	s.Properties[f.name] = p
 	s.PropertyOrder = append(s.PropertyOrder, f.name)
-	if required || f.of == "[]step" {
+	if required || f.goType == "[]step" {
 		s.Required = append(s.Required, f.name)
 	}
 }
 
-// refer is a reference to the schema of a struct, which is put into $defs.
-func (d *document) refer(o *object) *jsonschema.Schema {
+// defRef returns a reference to the schema of a struct, and adds that schema to $defs.
+func (d *schemaBuilder) defRef(o *structType) *jsonschema.Schema {
 	name := strings.TrimSuffix(o.name, "Request")
 	if d.defs[name] == nil {
-		d.defs[name] = &jsonschema.Schema{} // so that a struct may hold itself
-		def := d.closed(o)
+		d.defs[name] = &jsonschema.Schema{} // so that a struct may refer to itself
+		def := d.structSchema(o)
 		def.Types, def.Type = []string{"object", "null"}, ""
 		if name == "step" {
 			def.Types, def.Type = nil, "object"
@@ -97,20 +99,20 @@ func (d *document) refer(o *object) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + name}
 }
 
-// schema is what a field may hold, but for null.
-func (d *document) schema(f *field) *jsonschema.Schema {
-	if o, list := d.source.inner(f); list && o != nil {
-		return &jsonschema.Schema{Type: "array", Items: d.refer(o), MinItems: new(1)}
+// fieldSchema returns the schema of a field, without null.
+func (d *schemaBuilder) fieldSchema(f *field) *jsonschema.Schema {
+	if o, list := d.structs.heldStruct(f); list && o != nil {
+		return &jsonschema.Schema{Type: "array", Items: d.defRef(o), MinItems: new(1)}
 	} else if o != nil {
-		return d.refer(o)
+		return d.defRef(o)
 	}
-	s := plain(f)
-	bound(s, f)
+	s := typeSchema(f)
+	addBounds(s, f)
 	return s
 }
 
-// plain is the schema of a field that is no struct, without the bounds.
-func plain(f *field) *jsonschema.Schema {
+// typeSchema returns the schema of a field that is no struct, without its bounds.
+func typeSchema(f *field) *jsonschema.Schema {
 	s := &jsonschema.Schema{}
 	switch f.tag.Get("kind") {
 	case "any":
@@ -126,12 +128,12 @@ func plain(f *field) *jsonschema.Schema {
 		return s
 	case "mode":
 		s.Type = "string"
-		s.Enum = anyOf(budget.Modes())
+		s.Enum = anySlice(budget.Modes())
 		return s
 	case "page":
 		s.Minimum = new(1.0)
 	}
-	switch f.of {
+	switch f.goType {
 	case "string":
 		s.Type = "string"
 	case "bool":
@@ -141,14 +143,14 @@ func plain(f *field) *jsonschema.Schema {
 	case "[]string":
 		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string"}
 	default:
-		panic(fmt.Sprintf("%s: no schema is known for the type %s", f.name, f.of))
+		panic(fmt.Sprintf("%s: no schema is known for the type %s", f.name, f.goType))
 	}
 	return s
 }
 
-// bound adds what the tag validate says.
-func bound(s *jsonschema.Schema, f *field) {
-	isText := f.of == "string"
+// addBounds adds the rules of the tag validate.
+func addBounds(s *jsonschema.Schema, f *field) {
+	isText := f.goType == "string"
 	for rule, param := range f.rules() {
 		n, _ := strconv.Atoi(param)
 		switch {
@@ -163,14 +165,14 @@ func bound(s *jsonschema.Schema, f *field) {
 		case rule == "max":
 			s.Maximum = new(float64(n))
 		case rule == "oneof":
-			s.Enum = anyOf(strings.Fields(param))
+			s.Enum = anySlice(strings.Fields(param))
 		case rule == "identifier":
 			s.Pattern = "^[A-Za-z_][A-Za-z0-9_]*$"
 		case rule == "unreserved":
-			s.Not = &jsonschema.Schema{Enum: anyOf(strings.Fields(param))}
+			s.Not = &jsonschema.Schema{Enum: anySlice(strings.Fields(param))}
 		}
 	}
-	// A least that has a fault of its own, and so is not in the tag validate.
+	// The tag least is a minimum that is not in the tag validate because it has a fault of its own.
 	switch n, err := strconv.Atoi(f.tag.Get("least")); {
 	case err != nil:
 	case isText || f.tag.Get("kind") == "expression":
@@ -180,15 +182,15 @@ func bound(s *jsonschema.Schema, f *field) {
 	}
 }
 
-// indented is a value as readable JSON.
+// indented returns a value as readable JSON.
 func indented(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	err := e.Encode(value)
-	return []byte(unescaped.Replace(out.String())), err
+	return []byte(unescapeHTML.Replace(out.String())), err
 }
 
-// unescaped has the characters as they are that the schemas' own encoding escapes for HTML.
-var unescaped = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+// unescapeHTML undoes the HTML escaping of the encoder.
+var unescapeHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// schemaReference is the page of a published schema: a table of its members, and one of each object in its
-// $defs. Members of members have dotted names, * stands for any name and [] for any element.
+// schemaReference returns the page of a published schema: a table of its members, and one for each object in its $defs. Members of
+// members have dotted names; * stands for any name and [] for any element.
 func schemaReference(title, intro string, text []byte) []byte {
 	p := &page{root: gjson.ParseBytes(text)}
 	fmt.Fprintf(&p.b, "# %s\n\n%s\n", title, intro)
@@ -38,7 +38,7 @@ type page struct {
 	b    strings.Builder
 }
 
-// members writes the rows of an object's members, and of what they hold.
+// members writes the rows of an object's members and of their members.
 func (p *page) members(under string, schema gjson.Result) {
 	schema.Get("properties").ForEach(func(name, property gjson.Result) bool {
 		if property.Get("$ref").Str == "#/$defs/foreign" {
@@ -46,24 +46,24 @@ func (p *page) members(under string, schema gjson.Result) {
 		}
 		required := slices.ContainsFunc(schema.Get("required").Array(), func(one gjson.Result) bool { return one.Str == name.Str })
 		p.row(under+name.Str, property, required)
-		p.inside(under+name.Str, property)
+		p.nestedMembers(under+name.Str, property)
 		return true
 	})
 }
 
-// inside writes the rows of the objects that a value holds, however they are wrapped.
-func (p *page) inside(name string, schema gjson.Result) {
+// nestedMembers writes the rows of the objects in a value: itself, its elements and its alternatives.
+func (p *page) nestedMembers(name string, schema gjson.Result) {
 	if schema.Get("properties").Exists() {
 		p.members(name+".", schema)
 	}
 	if values := schema.Get("additionalProperties"); values.IsObject() {
-		p.inside(name+".*", values)
+		p.nestedMembers(name+".*", values)
 	}
 	if items := schema.Get("items"); items.Exists() {
-		p.inside(name+"[]", items)
+		p.nestedMembers(name+"[]", items)
 	}
 	for _, form := range schema.Get("anyOf").Array() {
-		p.inside(name, form)
+		p.nestedMembers(name, form)
 	}
 }
 
@@ -79,7 +79,7 @@ func (p *page) row(name string, schema gjson.Result, required bool) {
 	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, standard, says)
 }
 
-// value says in words what a schema lets be there. null is always as if the key were not there.
+// value describes the values that a schema allows. null is left out: it always means that the key is absent.
 func (p *page) value(schema gjson.Result) string {
 	if ref, ok := strings.CutPrefix(schema.Get("$ref").Str, "#/$defs/"); ok {
 		def := p.root.Get("$defs").Get(gjson.Escape(ref))
@@ -113,14 +113,14 @@ func (p *page) value(schema gjson.Result) string {
 			says = append(says, "of "+of)
 		}
 	}
-	if most := schema.Get("maxLength"); most.Exists() {
-		says = append(says, "at most "+most.Raw+" characters")
+	if maxLength := schema.Get("maxLength"); maxLength.Exists() {
+		says = append(says, "at most "+maxLength.Raw+" characters")
 	}
-	switch least, most := schema.Get("minimum"), schema.Get("maximum"); {
-	case least.Exists() && most.Exists():
-		says = append(says, least.Raw+" to "+most.Raw)
-	case least.Exists():
-		says = append(says, "from "+least.Raw)
+	switch minimum, maximum := schema.Get("minimum"), schema.Get("maximum"); {
+	case minimum.Exists() && maximum.Exists():
+		says = append(says, minimum.Raw+" to "+maximum.Raw)
+	case minimum.Exists():
+		says = append(says, "from "+minimum.Raw)
 	}
 	if !slices.ContainsFunc(schema.Get("@keys").Array(), func(key gjson.Result) bool { return key.Str != "description" }) {
 		says = append(says, "anything")

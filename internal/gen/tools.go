@@ -10,8 +10,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// members is a JSON object whose members keep their order.
-type members []member
+// object is a JSON object whose members keep their order.
+type object []member
 
 type member struct {
 	name  string
@@ -19,18 +19,18 @@ type member struct {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (m members) MarshalJSON() ([]byte, error) {
+func (m object) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteByte('{')
-	for i, one := range m {
+	for i, member := range m {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		name, err := json.Marshal(one.name)
+		name, err := json.Marshal(member.name)
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(one.value)
+		value, err := json.Marshal(member.value)
 		if err != nil {
 			return nil, err
 		}
@@ -40,22 +40,22 @@ func (m members) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// tools is what onecall's own tools take: their input schemas, of which each word is paid for by every session of every
-// client, and their manuals.
-func tools(chain, mcp source, g *guide) members {
-	fetch := chain.object("fetchRequest")
-	listed := &object{fields: append(chain.object("request").fields, fetch.fields...)}
-	tool := func(input members, manual any) members {
-		return members{{"inputSchema", input}, {"manual", manual}}
+// toolTexts returns the input schemas and manuals of onecall's own tools. Every session of every client pays for each word of an
+// input schema.
+func toolTexts(chain, mcp structs, g *guide) object {
+	fetch := chain.mustGet("fetchRequest")
+	chainFields := &structType{fields: append(chain.mustGet("request").fields, fetch.fields...)}
+	tool := func(input object, manual any) object {
+		return object{{"inputSchema", input}, {"manual", manual}}
 	}
-	arguments := func(name string) members {
-		o := mcp.object(name)
-		return tool(shown(mcp, o), manual(mcp, o))
+	arguments := func(name string) object {
+		o := mcp.mustGet(name)
+		return tool(toolSchema(mcp, o), manual(mcp, o))
 	}
-	return members{
-		{"chain", tool(shown(chain, listed), members{
-			{"chain", manual(chain, listed)},
-			{"step", manual(chain, chain.object("step"))},
+	return object{
+		{"chain", tool(toolSchema(chain, chainFields), object{
+			{"chain", manual(chain, chainFields)},
+			{"step", manual(chain, chain.mustGet("step"))},
 			{"references", g.references},
 		})},
 		{"search", arguments("searchArguments")},
@@ -63,67 +63,67 @@ func tools(chain, mcp source, g *guide) members {
 	}
 }
 
-// shown is the input schema that a model reads: the fields with the tag tool, without bounds.
-func shown(s source, o *object) members {
-	var properties members
+// toolSchema returns the input schema that a model reads: the fields with the tag tool, without bounds.
+func toolSchema(s structs, o *structType) object {
+	var properties object
 	for _, f := range o.fields {
 		says, listed := f.tag.Lookup("tool")
 		if !listed || slices.ContainsFunc(properties, func(m member) bool { return m.name == f.name }) {
 			continue
 		}
-		held, list := s.inner(&f)
+		inner, list := s.heldStruct(&f)
 		switch {
-		case held == nil:
-			properties = append(properties, member{f.name, leaf(&f, says)})
+		case inner == nil:
+			properties = append(properties, member{f.name, leafSchema(&f, says)})
 		case list:
-			properties = append(properties, member{f.name, described(members{{"type", "array"}, {"items", shown(s, held)}}, says)})
+			properties = append(properties, member{f.name, withDescription(object{{"type", "array"}, {"items", toolSchema(s, inner)}}, says)})
 		default:
-			properties = append(properties, member{f.name, described(shown(s, held), says)})
+			properties = append(properties, member{f.name, withDescription(toolSchema(s, inner), says)})
 		}
 	}
-	schema := members{{"type", "object"}}
+	schema := object{{"type", "object"}}
 	if len(properties) > 0 {
 		schema = append(schema, member{"properties", properties})
 	}
 	return schema
 }
 
-func described(schema members, says string) members {
+func withDescription(schema object, says string) object {
 	if says != "" {
 		schema = append(schema, member{"description", says})
 	}
 	return schema
 }
 
-// leaf is the schema of a field that holds no struct. A field that takes anything has {}, as some clients know no other such schema;
-// jsonschema writes true.
-func leaf(f *field, says string) any {
-	p := plain(f)
+// leafSchema returns the schema of a field that holds no struct. A field that takes anything has the schema {}: some clients do not
+// know true, which jsonschema writes.
+func leafSchema(f *field, says string) any {
+	p := typeSchema(f)
 	if p.Types != nil {
 		p.Type, p.Types = p.Types[0], nil
 	}
 	p.Description, p.Minimum = says, nil
 	if reflect.DeepEqual(p, &jsonschema.Schema{}) {
-		return members{}
+		return object{}
 	}
 	return p
 }
 
-// manual says what each field means. What holds further fields names them first.
-func manual(s source, o *object) members {
-	var m members
+// manual says what each field means. The text of a struct begins with the names of its fields.
+func manual(s structs, o *structType) object {
+	var m object
 	for _, f := range o.fields {
 		says, other := f.tag.Lookup("manual")
 		if !other {
 			says = f.doc
 		}
-		if !f.built() || says == "-" {
+		if says == "-" {
 			continue
 		}
-		if held, list := s.inner(&f); held != nil && !list {
-			says = fieldsOf(held) + ": " + says
-			for _, part := range manual(s, held) {
-				says += " " + part.name + ": " + part.value.(string)
+		if inner, list := s.heldStruct(&f); inner != nil && !list {
+			says = fieldsOf(inner) + ": " + says
+			for _, inner := range manual(s, inner) {
+				says += " " + inner.name + ": " + inner.value.(string)
 			}
 		}
 		m = append(m, member{f.name, says})
@@ -132,12 +132,10 @@ func manual(s source, o *object) members {
 }
 
 // fieldsOf lists the names of a struct's fields.
-func fieldsOf(o *object) string {
+func fieldsOf(o *structType) string {
 	var names []string
 	for _, f := range o.fields {
-		if f.built() {
-			names = append(names, f.name)
-		}
+		names = append(names, f.name)
 	}
 	return "{" + strings.Join(names, ", ") + "}"
 }

@@ -25,12 +25,12 @@ type Side struct {
 // Trace is a run or a recording, to be compared.
 type Trace struct {
 	Side
-	calls []tracedCall // in the order of their steps, those of a recording of its lines
+	calls []tracedCall // in the order of their steps, or of the lines of a recording
 }
 
 type tracedCall struct {
 	Call
-	mac string // of the function and its arguments; "": it is not known
+	mac string // of the function and its arguments; "": unknown
 }
 
 func (s *Trace) sum() {
@@ -41,62 +41,62 @@ func (s *Trace) sum() {
 	}
 }
 
-// Trace is the run, to be compared.
+// Trace returns the run, to be compared.
 func (t *Timeline) Trace() *Trace {
 	s := &Trace{Side: Side{Run: t.ID, Status: t.Status, Code: t.Code, Millis: t.Millis}}
 	for i, c := range t.calls {
 		if c == nil {
 			continue
 		}
-		one := tracedCall{Call: t.List[i]}
-		if c.Undoes == 0 { // of what takes a call back, it stands for more than the arguments
-			one.mac = string(c.MAC)
+		traced := tracedCall{Call: t.List[i]}
+		if c.Undoes == 0 { // the MAC of an undo includes more than its arguments
+			traced.mac = string(c.MAC)
 		}
-		s.calls = append(s.calls, one)
+		s.calls = append(s.calls, traced)
 	}
 	slices.SortStableFunc(s.calls, func(a, b tracedCall) int {
-		return cmp.Or(slices.Compare(pathOf(a.At), pathOf(b.At)), cmp.Compare(boolInt(a.Undoes), boolInt(b.Undoes)))
+		return cmp.Or(slices.Compare(parsePath(a.At), parsePath(b.At)), cmp.Compare(boolToInt(a.Undoes), boolToInt(b.Undoes)))
 	})
 	s.sum()
 	return s
 }
 
-func boolInt(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// pathOf are the numbers of a place.
-func pathOf(place string) (path []int) {
-	for _, field := range strings.FieldsFunc(place, func(r rune) bool { return r < '0' || r > '9' }) {
+// parsePath returns the numbers in a path.
+func parsePath(stepPath string) (path []int) {
+	for _, field := range strings.FieldsFunc(stepPath, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, _ := strconv.Atoi(field)
 		path = append(path, n)
 	}
 	return path
 }
 
-// Diff is what two runs or recordings have in common, and what not.
+// Diff is the comparison of two runs or recordings.
 type Diff struct {
 	A     Side   `json:"a"`
 	B     Side   `json:"b"`
-	Equal bool   `json:"equal"` // but for times
+	Equal bool   `json:"equal"` // apart from times
 	Calls []Pair `json:"calls"`
 }
 
-// Pair is a call that both made, or one of them.
+// Pair is a call that both sides made, or one of them.
 type Pair struct {
 	Function string       `json:"fn"`
-	A        *Seen        `json:"a,omitempty"` // nil: only B made it
-	B        *Seen        `json:"b,omitempty"` // nil: only A made it
+	A        *SideCall    `json:"a,omitempty"` // nil: only B made it
+	B        *SideCall    `json:"b,omitempty"` // nil: only A made it
 	Differs  []string     `json:"differs,omitempty"`
-	Args     []Difference `json:"args,omitempty"` // where both are known
+	Args     []Difference `json:"args,omitempty"` // if both are known
 	Result   []Difference `json:"result,omitempty"`
 }
 
-// Seen is a call as one side made it.
-type Seen struct {
+// SideCall is a call as one side made it.
+type SideCall struct {
 	At      string        `json:"at"` // a step, or a line of a recording
 	Status  string        `json:"status"`
 	Outcome fault.Outcome `json:"outcome,omitempty"`
@@ -104,15 +104,16 @@ type Seen struct {
 	Millis  float64       `json:"ms,omitzero"`
 	Bytes   int           `json:"bytes"`
 	Tokens  int           `json:"tokens"`
-	Undoes  bool          `json:"undoes,omitempty"` // it takes another call back
+	Undoes  bool          `json:"undoes,omitempty"` // it undoes another call
 }
 
-func seen(c *tracedCall) *Seen {
-	return &Seen{At: c.At, Status: c.Status, Outcome: c.Outcome, Code: c.Code, Millis: c.Millis, Bytes: c.Bytes, Tokens: c.Tokens, Undoes: c.Undoes}
+func sideCall(c *tracedCall) *SideCall {
+	return &SideCall{At: c.At, Status: c.Status, Outcome: c.Outcome, Code: c.Code, Millis: c.Millis, Bytes: c.Bytes, Tokens: c.Tokens,
+		Undoes: c.Undoes}
 }
 
-// Compare compares two runs or recordings call by call. The n-th call of a function with some arguments goes with the n-th of the
-// other side; of what is left then, the n-th call of a function with the n-th.
+// Compare compares two runs or recordings call by call. It pairs the n-th call of a function with the same arguments on both sides, then
+// the n-th of the remaining calls of a function.
 func Compare(a, b *Trace) *Diff {
 	d := &Diff{A: a.Side, B: b.Side, Equal: a.Run == "" || b.Run == "" || a.Status == b.Status && a.Code == b.Code, Calls: []Pair{}}
 	partners, after := align(a.calls, b.calls)
@@ -122,7 +123,7 @@ func Compare(a, b *Trace) *Diff {
 	}
 	onlyB := func(at int) {
 		for _, n := range after[at] {
-			add(Pair{Function: b.calls[n].Function, B: seen(&b.calls[n])})
+			add(Pair{Function: b.calls[n].Function, B: sideCall(&b.calls[n])})
 		}
 	}
 	onlyB(-1)
@@ -130,15 +131,14 @@ func Compare(a, b *Trace) *Diff {
 		if n := partners[i]; n >= 0 {
 			add(compareCalls(&a.calls[i], &b.calls[n]))
 		} else {
-			add(Pair{Function: a.calls[i].Function, A: seen(&a.calls[i])})
+			add(Pair{Function: a.calls[i].Function, A: sideCall(&a.calls[i])})
 		}
 		onlyB(i)
 	}
 	return d
 }
 
-// align finds for each call of a its partner in b, -1 where there is none, and gives those that only b has by the call of a behind
-// which they stand.
+// align finds for each call of a its partner in b, or -1. after has the calls that only b has, by the call of a that they follow.
 func align(a, b []tracedCall) (partners []int, after map[int][]int) {
 	partners = make([]int, len(a))
 	partnerOf := make([]int, len(b))
@@ -148,8 +148,10 @@ func align(a, b []tracedCall) (partners []int, after map[int][]int) {
 	for i := range partnerOf {
 		partnerOf[i] = -1
 	}
-	byValues := known(a) && known(b)
-	for _, key := range []func(*tracedCall) string{func(c *tracedCall) string { return c.identity(byValues) }, func(c *tracedCall) string { return c.Function }} {
+	byValues := hasArguments(a) && hasArguments(b)
+	byIdentity := func(c *tracedCall) string { return c.identity(byValues) }
+	byFunction := func(c *tracedCall) string { return c.Function }
+	for _, key := range []func(*tracedCall) string{byIdentity, byFunction} {
 		waiting := map[string][]int{}
 		for n := range b {
 			if k := key(&b[n]); partnerOf[n] < 0 && k != "" {
@@ -175,25 +177,25 @@ func align(a, b []tracedCall) (partners []int, after map[int][]int) {
 	return partners, after
 }
 
-// known reports whether the arguments of all calls are.
-func known(calls []tracedCall) bool {
+// hasArguments reports whether the arguments of all calls are known.
+func hasArguments(calls []tracedCall) bool {
 	return !slices.ContainsFunc(calls, func(c tracedCall) bool { return c.Values == nil || c.Values.Args == nil })
 }
 
-// identity is equal for calls of a function with equal arguments; "": it is not known.
+// identity returns a text that is the same for calls of a function with equal arguments; "": unknown.
 func (c *tracedCall) identity(byValues bool) string {
 	switch {
 	case byValues:
-		return c.Function + " " + string(canonical(comparable(c.Values.Args)))
+		return c.Function + " " + string(canonical(comparableValue(c.Values.Args)))
 	case c.mac != "":
 		return c.Function + " " + c.mac
 	}
 	return ""
 }
 
-// compareCalls tells in what two calls of a function differ, but for their times.
+// compareCalls compares two calls of a function, apart from their times.
 func compareCalls(a, b *tracedCall) Pair {
-	p := Pair{Function: a.Function, A: seen(a), B: seen(b)}
+	p := Pair{Function: a.Function, A: sideCall(a), B: sideCall(b)}
 	differs := func(what string, differ bool) {
 		if differ {
 			p.Differs = append(p.Differs, what)
@@ -201,7 +203,7 @@ func compareCalls(a, b *tracedCall) Pair {
 	}
 	av, bv := a.values(), b.values()
 	if av.Args != nil && bv.Args != nil {
-		p.Args = differences(comparable(av.Args), comparable(bv.Args))
+		p.Args = differences(comparableValue(av.Args), comparableValue(bv.Args))
 		differs("args", len(p.Args) > 0)
 	} else {
 		differs("args", a.mac != "" && b.mac != "" && a.mac != b.mac)
@@ -210,7 +212,7 @@ func compareCalls(a, b *tracedCall) Pair {
 	differs("outcome", a.Outcome != b.Outcome && a.Outcome != "" && b.Outcome != "")
 	differs("code", a.Code != b.Code)
 	if av.Result != nil && bv.Result != nil {
-		p.Result = differences(comparable(av.Result), comparable(bv.Result))
+		p.Result = differences(comparableValue(av.Result), comparableValue(bv.Result))
 		differs("result", len(p.Result) > 0)
 	} else {
 		differs("bytes", a.Bytes != b.Bytes)

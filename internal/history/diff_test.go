@@ -38,7 +38,7 @@ func (p *past) trace(id string) *history.Trace {
 }
 
 func at(c journal.Call, place, args string) journal.Call {
-	c.Place, c.Args = place, []byte(args)
+	c.StepPath, c.Args = place, []byte(args)
 	return c
 }
 
@@ -72,7 +72,7 @@ func TestCompareRuns(t *testing.T) {
 		"a step more":        {[]journal.Call{at(get, "0", `{"k":0}`), at(get, "1", `{"k":1}`), at(put, "2[9]", `{"k":2}`), at(put, "2[10]", `{"k":3}`), at(put, "3", `{"k":4}`)}, "+0 0=1 1[9]=2[9] 1[10]=2[10] 2=3"},
 		"other arguments":    {[]journal.Call{at(get, "0", `{"k":1}`), at(put, "1[9]", `{"k":2}`), at(put, "1[10]", `{"k":5}`), at(put, "2", `{"k":4}`)}, "0=0 1[9]=1[9] 1[10]~1[10][args] 2=2"},
 		"an element less":    {[]journal.Call{at(get, "0", `{"k":1}`), at(put, "1[0]", `{"k":3}`), at(put, "2", `{"k":4}`)}, "0=0 -1[9] 1[10]=1[0] 2=2"},
-		"nothing in common":  {[]journal.Call{{Place: "0", Function: "store.list"}}, "+0 -0 -1[9] -1[10] -2"},
+		"nothing in common":  {[]journal.Call{{StepPath: "0", Function: "store.list"}}, "+0 -0 -1[9] -1[10] -2"},
 		"nothing at all":     {nil, "-0 -1[9] -1[10] -2"},
 		"one call twice":     {[]journal.Call{at(get, "0", `{"k":1}`), at(get, "1", `{"k":1}`), at(put, "2", `{"k":4}`)}, "0=0 +1 -1[9] -1[10] 2=2"},
 		"another function":   {[]journal.Call{at(get, "0", `{"k":1}`), at(get, "1", `{"k":4}`)}, "0=0 +1 -1[9] -1[10] -2"},

@@ -1,4 +1,4 @@
-// Package history tells what runs did, from the journal: runs one by one, a run's calls in their order, and sums.
+// Package history reports what runs did, from the journal: runs one by one, a run's calls in order, and sums.
 package history
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Run is a run as it is told.
+// Run describes a run.
 type Run struct {
 	ID        string         `json:"id"`
 	Status    journal.Status `json:"status"`
@@ -19,24 +19,25 @@ type Run struct {
 	Key       string         `json:"key,omitempty"`
 	Caller    string         `json:"caller,omitempty"`
 	Began     time.Time      `json:"began"`
-	Millis    float64        `json:"ms"` // all its resumes together
+	Millis    float64        `json:"ms"` // including resumes
 	Steps     int            `json:"steps"`
 	Calls     int            `json:"calls"`
-	Reused    int            `json:"reused,omitempty"` // calls whose results were taken from the journal
+	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
 	Writes    int            `json:"writes,omitempty"`
 	Tokens    int            `json:"tokens"` // of its answers
-	Kept      int            `json:"kept"`   // tokens that no answer held, estimated
+	Kept      int            `json:"kept"`   // tokens of results that are in no answer, estimated
 	Functions []string       `json:"functions,omitempty"`
 }
 
 func runOf(r *journal.Row) Run {
-	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
+	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Began: r.Began,
+		Millis: millis(r.Took), Steps: r.Steps,
 		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Tokens: r.Tokens, Kept: r.Kept, Functions: r.Functions}
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Runs are the runs that a filter means, the youngest first.
+// Runs returns the runs that match a filter, newest first.
 func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, error) {
 	rows, err := j.List(ctx, f)
 	if err != nil {
@@ -49,7 +50,8 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	return runs, nil
 }
 
-// Find is the id of the run that begins so, which need not have the prefix of ids. ErrNotFound: there is none.
+// Find returns the id of the newest run that begins with begins; the prefix of ids may be left out. It fails with ErrNotFound if there is
+// none.
 func Find(ctx context.Context, j *journal.Journal, begins string) (string, error) {
 	if !strings.HasPrefix(begins, journal.IDPrefix) {
 		begins = journal.IDPrefix + begins

@@ -35,7 +35,7 @@ func newPast(t *testing.T) *past {
 // begin begins a run of a caller, with a name.
 func (p *past) begin(caller, name string) *journal.Run {
 	return p.Begin(&journal.Start{Caller: caller, Chain: name, Key: "k-" + caller + name, Steps: 2,
-		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true, Canonical: canonical})
+		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Lookup: true, Canonical: canonical})
 }
 
 // canonical is the spelling that equal arguments share.
@@ -73,8 +73,8 @@ func (p *past) failed(run *journal.Run, code fault.Code, tokens int) {
 }
 
 var (
-	get = journal.Call{Place: "0", Function: "store.get"}
-	put = journal.Call{Place: "1[3].0", Function: "store.put", Effect: "write"}
+	get = journal.Call{StepPath: "0", Function: "store.get"}
+	put = journal.Call{StepPath: "1[3].0", Function: "store.put", Effect: "write"}
 
 	read    = journal.Event{Result: []byte(`"abc"`)}
 	applied = journal.Event{Outcome: fault.Applied, Result: []byte(`1`), Undo: []byte(`{}`)}
@@ -129,7 +129,7 @@ func TestTimeline(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		p.call(run, get, 2*time.Millisecond, read)
 		p.call(run, put, 3*time.Millisecond, applied)
-		retried := journal.Call{Place: "2", Function: "store.put", Effect: "write", Args: []byte(`{"k":2}`)}
+		retried := journal.Call{StepPath: "2", Function: "store.put", Effect: "write", Args: []byte(`{"k":2}`)}
 		run.Prepare(&retried)
 		for range 3 {
 			if err := retried.Begin(); err != nil {
@@ -140,9 +140,9 @@ func TestTimeline(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		undoes := journal.Call{Place: "1[3].0", Function: "store.remove", Effect: "destroy", Undoes: run.Past().Calls()[1].Ended}
+		undoes := journal.Call{StepPath: "1[3].0", Function: "store.remove", Effect: "destroy", Undoes: run.Past().Calls()[1].Ended}
 		p.call(run, undoes, 0, applied)
-		hanging := journal.Call{Place: "3", Function: "store.put", Effect: "write", Args: []byte(`{"k":3}`)}
+		hanging := journal.Call{StepPath: "3", Function: "store.put", Effect: "write", Args: []byte(`{"k":3}`)}
 		run.Prepare(&hanging)
 		if err := hanging.Begin(); err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestTimelineOfAssumed(t *testing.T) {
 	p := newPast(t)
 	run := p.begin("alice", "")
 	p.call(run, put, 0, journal.Event{Outcome: fault.SentUnknown, Code: fault.Timeout})
-	run.Tell(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[0].N, Outcome: fault.Applied, Result: []byte(`1`)})
+	run.Append(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[0].N, Outcome: fault.Applied, Result: []byte(`1`)})
 	p.failed(run, fault.Timeout, 0)
 	told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
 	if err != nil || len(told.List) != 1 {

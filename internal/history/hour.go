@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// Hour sums up the runs that began within the last hour, the newest ten thousand of them.
+// Hour sums up the runs that began within the last hour, at most the newest ten thousand.
 type Hour struct {
 	Sum
-	Functions []Sum `json:"functions"` // that the runs' chains name: Count is of runs
+	Functions []Sum `json:"functions"` // that the runs' chains call: Count is the number of runs
 	Chains    []Sum `json:"chains"`
 	Callers   []Sum `json:"callers"`
 }
@@ -21,7 +21,7 @@ const (
 	maxHourSums = 10 // of each kind, those with the most runs
 )
 
-// LastHour adds up what runs have done that began within the last hour.
+// LastHour sums up the runs that began within the last hour.
 func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	rows, err := j.List(ctx, &journal.Filter{Since: time.Now().Add(-time.Hour), Limit: maxHourRuns})
 	if err != nil {
@@ -30,7 +30,8 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	var runs, functions []journal.Day
 	for i := range rows {
 		r := &rows[i]
-		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Kept: int64(r.Kept), Times: journal.Times{}}
+		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Kept: int64(r.Kept),
+			Times: journal.Times{}}
 		d.Times.Count(r.Took)
 		if r.Status != journal.OK && r.Status != journal.Running && r.Status != journal.Waiting {
 			d.Failures = 1
@@ -46,11 +47,12 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 		return list[:min(len(list), maxHourSums)]
 	}
 	h := &Hour{Functions: by(functions, func(d *journal.Day) string { return d.Function }),
-		Chains: by(runs, func(d *journal.Day) string { return d.Chain }), Callers: by(runs, func(d *journal.Day) string { return d.Caller })}
+		Chains: by(runs, func(d *journal.Day) string { return d.Chain }), Callers: by(runs,
+			func(d *journal.Day) string { return d.Caller })}
 	for _, s := range by(runs, func(*journal.Day) string { return "" }) {
 		h.Sum = s
 		h.Name = "all"
 	}
-	h.Chains = slices.DeleteFunc(h.Chains, func(s Sum) bool { return s.Name == "" }) // runs of no named chain
+	h.Chains = slices.DeleteFunc(h.Chains, func(s Sum) bool { return s.Name == "" }) // runs without a name
 	return h, nil
 }

@@ -8,26 +8,28 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// RecordingOptions say how a recording is read.
+// RecordingOptions has the options of Recording.
 type RecordingOptions struct {
-	Scrubber *secret.Scrubber // of what is shown
-	Journal  *journal.Journal // whose runs it is compared with; nil: it is compared with another recording
+	Scrubber *secret.Scrubber // removes secrets from what is shown
+	Journal  *journal.Journal // of the run to compare with; nil: another recording
 }
 
-// Recording is what a recording tells, call by call. Errors: those of replay.Open.
+// Recording reads a recording. Errors are those of replay.Open.
 func Recording(path string, o *RecordingOptions) (*Trace, error) {
 	cassette, err := replay.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	t := &Trace{Side: Side{File: path}}
-	for _, one := range cassette.Calls() {
-		c := tracedCall{Call: Call{At: "line " + strconv.Itoa(one.Line), Function: one.Function, Status: "ok", Bytes: len(one.Result), Tokens: tokens(len(one.Result)), Values: newValues(one.Args, one.Result, o.Scrubber)}}
-		if one.Err != nil {
-			c.Status, c.Code, c.Outcome = "failed", one.Err.Code, one.Err.Outcome
+	for _, recorded := range cassette.Calls() {
+		c := tracedCall{Call: Call{At: "line " + strconv.Itoa(recorded.Line), Function: recorded.Function, Status: "ok",
+			Bytes: len(recorded.Result), Tokens: tokens(len(recorded.Result)), Values: newValues(recorded.Args, recorded.Result,
+				o.Scrubber)}}
+		if recorded.Err != nil {
+			c.Status, c.Code, c.Outcome = "failed", recorded.Err.Code, recorded.Err.Outcome
 		}
-		if args := canonical(one.Args); o.Journal != nil && string(comparable(args)) == string(args) {
-			c.mac = string(o.Journal.MAC([]byte(one.Function), args))
+		if args := canonical(recorded.Args); o.Journal != nil && string(comparableValue(args)) == string(args) {
+			c.mac = string(o.Journal.MAC([]byte(recorded.Function), args))
 		}
 		t.calls = append(t.calls, c)
 	}

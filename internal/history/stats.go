@@ -9,36 +9,36 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// Sum is what was done by one function, chain or caller, or on one day.
+// Sum sums up a function, chain, caller or day.
 type Sum struct {
 	Name     string  `json:"name"`
 	Count    int64   `json:"count"`    // calls of a function, else runs
-	Failures int64   `json:"failures"` // of these
+	Failures int64   `json:"failures"` // of Count
 	P50      float64 `json:"p50"`      // milliseconds
 	P95      float64 `json:"p95"`
 	Calls    int64   `json:"calls,omitempty"` // of runs: calls of functions
 	Tokens   int64   `json:"tokens,omitempty"`
 	Kept     int64   `json:"kept,omitempty"`
-	Saved    int64   `json:"saved,omitempty"` // round trips: calls that were no request of their own
+	Saved    int64   `json:"saved,omitempty"` // round trips: calls without a request of their own
 }
 
-// Stats are sums by function, chain, caller and day, and the chains that are worth saving.
+// Stats has sums by function, chain, caller and day, and chains that are worth saving.
 type Stats struct {
 	Functions []Sum `json:"functions"`
 	Chains    []Sum `json:"chains"`
 	Callers   []Sum `json:"callers"`
 	Days      []Sum `json:"days"`
 
-	WorthSaving []Worth `json:"worthSaving"`
+	WorthSaving []SaveCandidate `json:"worthSaving"`
 }
 
-// StatsOf adds up what a filter means.
+// StatsOf sums up the runs that match a filter.
 func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats, error) {
 	days, err := j.Days(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	save, err := worth(ctx, j, f)
+	save, err := saveCandidates(ctx, j, f)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 	}, nil
 }
 
-// sums adds up days by a name, those with the most first, days the youngest first.
+// sums sums up days by name, those with the highest counts first, and days newest first.
 func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journal.Day) bool) []Sum {
 	byName := map[string]*journal.Day{}
 	for i := range days {
@@ -70,7 +70,8 @@ func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journ
 	}
 	list := []Sum{}
 	for key, d := range byName {
-		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)), P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
+		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)),
+			P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
 		if d.Function == "" {
 			s.Saved = max(d.Calls-d.Count, 0)
 		}

@@ -86,7 +86,7 @@ func TestWorthSaving(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []history.Worth{{newest["oftener"], 6, 3, 12, []string{"store.get"}}, {newest["often"], 5, 2, 10, []string{"store.get"}}}
+		want := []history.SaveCandidate{{newest["oftener"], 6, 3, 12, []string{"store.get"}}, {newest["often"], 5, 2, 10, []string{"store.get"}}}
 		if got := stats.WorthSaving; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v\nnot %+v", got, want)
 		}

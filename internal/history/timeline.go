@@ -9,46 +9,45 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// Timeline is a run with its calls, and what else happened, in the order of their events: of a write that it began, of a read that
-// it ended.
+// Timeline is a run with its calls and other events, in order: writes by their start, reads by their end.
 type Timeline struct {
 	Run
 	List []Call `json:"timeline"`
 
-	calls   []*journal.PastCall // of List; nil: it is no call
-	numbers []int               // of their events
+	calls   []*journal.PastCall // of each entry of List; nil: it is not a call
+	numbers []int               // of the events of List
 }
 
-// Call is one call of a run, all its attempts together, or something else that happened: then it has only Event, Calls and After.
+// Call is one call of a run, with all its attempts, or another event, which has only Event, Calls and After.
 type Call struct {
 	Event    string        `json:"event,omitempty"`   // resumed, waits, approved, denied; "": a call
 	Calls    int           `json:"calls,omitempty"`   // that wait, or were approved or denied
 	At       string        `json:"at,omitempty"`      // its step: 3, 3[7], 3[7].1
 	Function string        `json:"fn,omitempty"`      //
-	Status   string        `json:"status,omitempty"`  // ok, failed, or running
+	Status   string        `json:"status,omitempty"`  // ok, failed or running
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
-	Wave     int           `json:"wave,omitempty"`   // from 1: what ran side by side
-	After    float64       `json:"after"`            // milliseconds since the run began; of the last attempt
-	Waited   float64       `json:"waited,omitempty"` // milliseconds after all of the waves before had ended
+	Wave     int           `json:"wave,omitempty"`   // from 1; calls of one wave ran side by side
+	After    float64       `json:"after"`            // milliseconds from the start of the run to the last attempt
+	Waited   float64       `json:"waited,omitempty"` // milliseconds since all earlier waves had ended
 	Millis   float64       `json:"ms"`               // of the last attempt
 	Retries  int           `json:"retries,omitempty"`
 	Bytes    int           `json:"bytes"`
 	Tokens   int           `json:"tokens"`
-	Undoes   bool          `json:"undoes,omitempty"` // it takes another call back
+	Undoes   bool          `json:"undoes,omitempty"` // it undoes another call
 	Assumed  bool          `json:"assumed,omitempty"`
-	*Values                // nil: they are not shown
+	*Values                // nil: not shown
 }
 
-// What happens beside calls.
+// Events other than calls.
 const (
 	resumed  = "resumed"
-	waits    = "waits"
+	waiting  = "waits"
 	approved = "approved"
 	denied   = "denied"
 )
 
-// Of tells one run, of a caller (nil: of anybody), without arguments and results.
+// Of returns the timeline of a run of a caller (nil: of any), without arguments and results.
 func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Timeline, error) {
 	past, err := j.Read(ctx, id, caller)
 	if err != nil {
@@ -60,10 +59,10 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 func timelineOf(past *journal.Past) *Timeline {
 	t := &Timeline{Run: runOf(&past.Row), List: []Call{}}
 	began := past.Row.Began.UnixMicro()
-	times, spans := spansOf(past), []span{}
-	add := func(n int, c *journal.PastCall, one Call, at int64, when span) {
-		one.After = float64(at-began) / 1000
-		t.List, t.calls, t.numbers, spans = append(t.List, one), append(t.calls, c), append(t.numbers, n), append(spans, when)
+	times, spans := timeSpans(past), []timeSpan{}
+	add := func(n int, c *journal.PastCall, call Call, at int64, when timeSpan) {
+		call.After = float64(at-began) / 1000
+		t.List, t.calls, t.numbers, spans = append(t.List, call), append(t.calls, c), append(t.numbers, n), append(spans, when)
 	}
 	calls := past.Calls()
 	for i := range past.Events {
@@ -76,27 +75,28 @@ func timelineOf(past *journal.Past) *Timeline {
 			add(e.N, calls[0], callOf(calls[0], past.Row.Status == journal.Running), at, times[e.N])
 			calls = calls[1:]
 		}
-		if what := eventName(e, i == 0); what != "" {
-			add(e.N, nil, Call{Event: what, Calls: len(e.Approvals)}, e.At, span{e.At, e.At})
+		if name := eventName(e, i == 0); name != "" {
+			add(e.N, nil, Call{Event: name, Calls: len(e.Approvals)}, e.At, timeSpan{e.At, e.At})
 		}
 	}
-	t.waves(spans, began)
+	t.setWaves(spans, began)
 	return t
 }
 
 func callOf(c *journal.PastCall, running bool) Call {
-	one := Call{At: c.Place, Function: c.Function, Status: "ok", Outcome: c.Outcome, Code: c.Code, Millis: float64(c.Took) / 1000, Retries: c.Attempt,
-		Bytes: c.Bytes, Tokens: cmp.Or(c.Tokens, tokens(c.Bytes)), Undoes: c.Undoes != 0, Assumed: c.Assumed}
+	call := Call{At: c.StepPath, Function: c.Function, Status: "ok", Outcome: c.Outcome, Code: c.Code, Millis: float64(c.Took) / 1000,
+		Retries: c.Attempt,
+		Bytes:   c.Bytes, Tokens: cmp.Or(c.Tokens, tokens(c.Bytes)), Undoes: c.Undoes != 0, Assumed: c.Assumed}
 	switch {
 	case c.Ended == 0 && !c.Assumed && running:
-		one.Status = "running"
+		call.Status = "running"
 	case c.Code != "" || c.Ended == 0 && !c.Assumed:
-		one.Status = "failed"
+		call.Status = "failed"
 	}
-	return one
+	return call
 }
 
-// eventName is what an event tells beside calls; "": nothing. The first tells that the run began.
+// eventName returns the name of an event that is not about a call, or "". The first event is the start of the run.
 func eventName(e *journal.Event, first bool) string {
 	switch e.Kind {
 	case journal.Sent:
@@ -104,7 +104,7 @@ func eventName(e *journal.Event, first bool) string {
 			return resumed
 		}
 	case journal.Waits:
-		return waits
+		return waiting
 	case journal.Approved:
 		return approved
 	case journal.Denied:
@@ -113,10 +113,10 @@ func eventName(e *journal.Event, first bool) string {
 	return ""
 }
 
-// tokens are those of a result of which only the size is known, about.
+// tokens estimates the tokens of a result by its size.
 func tokens(bytes int) int { return (bytes + 2) / 3 }
 
-// Show adds the arguments and results that the journal has kept, without secrets. It is for a journal that keeps them to be shown.
+// Show adds the stored arguments and results, without secrets, if the journal stores them for people.
 func (t *Timeline) Show(scrubber *secret.Scrubber) {
 	for i, c := range t.calls {
 		if c != nil {

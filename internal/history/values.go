@@ -12,19 +12,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// Values are the arguments and the result of a call. What is not known is left out.
+// Values has the arguments and the result of a call, as far as they are known.
 type Values struct {
 	Args   json.RawMessage `json:"args,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// newValues are values without secrets: neither those of the configuration nor what has the name of one.
+// newValues returns values without secrets: those of the configuration, and members with the name of a secret.
 func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
 	shown := func(value []byte) json.RawMessage {
 		if len(value) == 0 {
 			return nil
 		}
-		return scrubber.JSON(hideNamed(value, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) }))
+		return scrubber.JSON(hideNamedSecrets(value, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) }))
 	}
 	if v := (&Values{Args: shown(args), Result: shown(result)}); v.Args != nil || v.Result != nil {
 		return v
@@ -32,22 +32,22 @@ func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
 	return nil
 }
 
-var hideNamed = secret.Redaction(nil)
+var hideNamedSecrets = secret.Redaction(nil)
 
-// Difference is a place at which two JSON values differ. What only one of them has is left out of the other.
+// Difference is a place where two JSON values differ. A value that does not exist is left out.
 type Difference struct {
-	At string          `json:"at"` // a JSON Pointer; "" is the whole value
+	At string          `json:"at"` // a JSON Pointer; "": the whole value
 	A  json.RawMessage `json:"a,omitempty"`
 	B  json.RawMessage `json:"b,omitempty"`
 }
 
 const (
-	maxDifferences = 100 // of one value that are told
-	maxDiffDepth   = 100 // below it, values are compared as a whole
+	maxDifferences = 100 // of one value
+	maxDiffDepth   = 100 // values below it are compared as a whole
 )
 
-// differences are the places at which two values differ, the first hundred of them. Numbers are compared by value. In arrays, what
-// both begin and end with is equal, and the elements between are compared one by one.
+// differences returns the first hundred places where two values differ. Numbers are compared by value. In arrays, a common beginning and
+// end are skipped, and the elements between are compared one by one.
 func differences(a, b []byte) []Difference {
 	d := differ{}
 	d.compare("", gjson.ParseBytes(a), gjson.ParseBytes(b), 0)
@@ -113,7 +113,7 @@ func sameValue(a, b gjson.Result) bool {
 	return a.Raw == b.Raw || a.Raw != "" && b.Raw != "" && bytes.Equal(canonical([]byte(a.Raw)), canonical([]byte(b.Raw)))
 }
 
-// canonical is the spelling that equal values share.
+// canonical returns the spelling that equal values share.
 func canonical(value []byte) []byte {
 	if text, err := rawjson.AppendCanonical(nil, value); err == nil {
 		return text
@@ -121,15 +121,15 @@ func canonical(value []byte) []byte {
 	return value
 }
 
-// comparable is a value with one mark in the place of all secrets: recordings and journals mark each in another way.
-func comparable(value []byte) []byte {
+// comparableValue replaces secrets by one mark: recordings and journals mark them differently.
+func comparableValue(value []byte) []byte {
 	if !bytes.Contains(value, []byte(`secret`)) {
 		return value
 	}
 	return hideMarks(value)
 }
 
-// hideMarks writes [redacted] in the place of each mark of a secret.
+// hideMarks replaces each mark of a secret by [redacted].
 func hideMarks(value []byte) []byte {
 	if secret.DigestOf(value) != "" {
 		return []byte(`"` + secret.Redacted + `"`)

@@ -34,7 +34,7 @@ func TestDifferences(t *testing.T) {
 		{fmt.Sprintf(deep, 1), fmt.Sprintf(deep, 2), strings.Repeat("/0", 100) + ": " + fmt.Sprintf(half, 1) + " " + fmt.Sprintf(half, 2)},
 	} {
 		var got []string
-		for _, d := range differences(comparable([]byte(test.a)), comparable([]byte(test.b))) {
+		for _, d := range differences(comparableValue([]byte(test.a)), comparableValue([]byte(test.b))) {
 			got = append(got, fmt.Sprintf("%s: %s %s", d.At, d.A, d.B))
 		}
 		if strings.Join(got, "; ") != test.want {

@@ -7,21 +7,21 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// span is when a call, or the calls of a step, ran, in microseconds since 1970.
-type span struct{ began, ended int64 }
+// timeSpan is when a call, or the calls of a step, ran, in microseconds since 1970.
+type timeSpan struct{ began, ended int64 }
 
-// spansOf are the times of calls, all their attempts together, by the number of the event that tells of the last attempt. Times of one
+// timeSpans returns the times of calls from the first attempt to the last, by the number of the last attempt's event. The times of one
 // process do not jump.
-func spansOf(past *journal.Past) map[int]span {
+func timeSpans(past *journal.Past) map[int]timeSpan {
 	type attempt struct {
 		mac     string
 		ordinal int
 	}
-	spans, first := map[int]span{}, map[attempt]int64{}
+	spans, first := map[int]timeSpan{}, map[attempt]int64{}
 	for i := range past.Events {
 		switch e := &past.Events[i]; e.Kind {
 		case journal.Began, journal.Read:
-			s := span{e.At, e.At}
+			s := timeSpan{e.At, e.At}
 			if e.Kind == journal.Read {
 				s.began -= e.Took
 			}
@@ -39,21 +39,21 @@ func spansOf(past *journal.Past) map[int]span {
 	return spans
 }
 
-// step is what is put into a wave: the calls of one step until the run ends or is resumed.
-type step struct {
-	span
+// waveStep is an element of a wave: the calls of one step until the run ends or is resumed.
+type waveStep struct {
+	timeSpan
 	wave  int
-	ready int64 // when it could have begun: all that the wave before it holds had ended
-	calls []int // their places in the timeline
+	ready int64 // when the wave before it had ended
+	calls []int // their indexes in the timeline
 }
 
-// waves says of each call in which wave it ran, and how long it waited after it could have begun: for its turn among the elements of
-// its step, or for a slot. Steps that ran side by side are of one wave; one that began after others had ended is of a later one.
-func (t *Timeline) waves(spans []span, began int64) {
+// setWaves sets the wave of each call, and how long it waited after it could have started: for other elements of its step, or for a slot.
+// Steps that ran side by side are in one wave. A step that began after others had ended is in a later one.
+func (t *Timeline) setWaves(spans []timeSpan, began int64) {
 	wave, ready := 0, began
-	var group []*step
+	var group []*waveStep
 	flush := func() {
-		wave, ready = layer(group, wave, ready)
+		wave, ready = assignWaves(group, wave, ready)
 		for _, s := range group {
 			for _, i := range s.calls {
 				t.List[i].Wave, t.List[i].Waited = s.wave, float64(max(spans[i].began-s.ready, 0))/1000
@@ -61,20 +61,20 @@ func (t *Timeline) waves(spans []span, began int64) {
 		}
 		group = nil
 	}
-	byStep := map[string]*step{}
+	byStep := map[string]*waveStep{}
 	for i := range t.List {
 		c := &t.List[i]
 		if c.Event != "" {
 			if c.Event == resumed {
 				flush()
-				byStep, ready = map[string]*step{}, spans[i].began
+				byStep, ready = map[string]*waveStep{}, spans[i].began
 			}
 			continue
 		}
 		name := stepOf(c.At)
 		s := byStep[name]
-		if s == nil || c.Undoes { // each undo is of its own
-			s = &step{span: spans[i]}
+		if s == nil || c.Undoes { // each undo counts as a step
+			s = &waveStep{timeSpan: spans[i]}
 			byStep[name], group = s, append(group, s)
 		}
 		s.began, s.ended = min(s.began, spans[i].began), max(s.ended, spans[i].ended)
@@ -83,11 +83,11 @@ func (t *Timeline) waves(spans []span, began int64) {
 	flush()
 }
 
-// layer gives steps their waves, from the one behind wave on, which has ended at ready, and gives the last of them.
-func layer(steps []*step, wave int, ready int64) (int, int64) {
+// assignWaves sets the waves of steps, beginning after wave, which ended at ready. It returns the last wave and its end.
+func assignWaves(steps []*waveStep, wave int, ready int64) (int, int64) {
 	byEnd := slices.Clone(steps)
-	slices.SortStableFunc(steps, func(a, b *step) int { return cmp.Compare(a.began, b.began) })
-	slices.SortStableFunc(byEnd, func(a, b *step) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.began, b.began)) })
+	slices.SortStableFunc(steps, func(a, b *waveStep) int { return cmp.Compare(a.began, b.began) })
+	slices.SortStableFunc(byEnd, func(a, b *waveStep) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.began, b.began)) })
 	done := 0
 	for _, s := range steps {
 		for ; done < len(byEnd) && byEnd[done].wave > 0 && byEnd[done].ended <= s.began; done++ {
@@ -101,12 +101,12 @@ func layer(steps []*step, wave int, ready int64) (int, int64) {
 	return wave, ready
 }
 
-// stepOf is the number of the outermost step of a place.
-func stepOf(place string) string {
-	for i := range len(place) {
-		if place[i] < '0' || place[i] > '9' {
-			return place[:i]
+// stepOf returns the number of the outermost step of a path.
+func stepOf(stepPath string) string {
+	for i := range len(stepPath) {
+		if stepPath[i] < '0' || stepPath[i] > '9' {
+			return stepPath[:i]
 		}
 	}
-	return place
+	return stepPath
 }

@@ -52,13 +52,13 @@ func TestWaves(t *testing.T) {
 		p.failed(run, fault.FunctionFailed, 1)
 		time.Sleep(time.Hour)
 
-		record, err := p.Take(t.Context(), run.ID(), nil)
+		record, err := p.Acquire(t.Context(), run.ID(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again := p.Resume(record, &journal.Start{Text: []byte(`{}`), Hash: func() string { return "" }, Writes: true})
-		again.Tell(journal.Event{Kind: journal.Waits, Approvals: []string{"x", "y"}})
-		again.Tell(journal.Event{Kind: journal.Approved, Approvals: []string{"x", "y"}})
+		again.Append(journal.Event{Kind: journal.Waits, Approvals: []string{"x", "y"}})
+		again.Append(journal.Event{Kind: journal.Approved, Approvals: []string{"x", "y"}})
 		time.Sleep(2 * time.Millisecond)
 		p.call(again, at(put, "3", `{"mended":1}`), time.Millisecond, applied)
 		p.call(again, at(get, "4", `{}`), time.Millisecond, journal.Event{Result: []byte(`1`)})

@@ -12,17 +12,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Verdict is the judgment of one call, with why.
+// Verdict is the decision about a call, with its reason.
 type Verdict struct {
 	Decision Decision
 	Reason   string
 }
 
-// maxReasons is how many functions a reason tells of.
+// maxReasons is how many functions a reason names.
 const maxReasons = 5
 
-// Judge judges what a host is about to call, as it gives it to a hook: an object with tool_name and tool_input. What cannot be read is
-// denied.
+// Judge decides about a call that a host is about to make. call is what hosts pass to hooks: an object with tool_name and tool_input. A
+// call that cannot be read is denied.
 func (r *Rules) Judge(call []byte) Verdict {
 	var fields map[string]json.RawMessage
 	var name string
@@ -30,36 +30,36 @@ func (r *Rules) Judge(call []byte) Verdict {
 		return Verdict{Deny, "the hook got no call that it can read"}
 	}
 	whole, ours := strings.CutPrefix(name, "mcp__")
-	if !ours { // of no MCP server
+	if !ours { // not of an MCP server
 		return Verdict{}
 	}
 	input := fields["tool_input"]
-	_, tool, _ := strings.Cut(whole, "__") // behind the server's name: mcp__onecall__chain
-	if slices.Contains(own, tool) {
-		return r.own(tool, input)
+	_, tool, _ := strings.Cut(whole, "__") // after the server's name: mcp__onecall__chain
+	if slices.Contains(builtinTools, tool) {
+		return r.judgeBuiltin(tool, input)
 	}
-	v := r.tool(tool, input)
-	if i := strings.LastIndex(tool, "__"); i >= 0 && slices.Contains(own, tool[i+2:]) { // or the server's name holds __ too
-		if other := r.own(tool[i+2:], input); other.Decision.stronger(v.Decision) || v.Decision == "" {
+	v := r.judgeTool(tool, input)
+	if i := strings.LastIndex(tool, "__"); i >= 0 && slices.Contains(builtinTools, tool[i+2:]) { // or the server's name contains __ too
+		if other := r.judgeBuiltin(tool[i+2:], input); other.Decision.stronger(v.Decision) || v.Decision == "" {
 			v = other
 		}
 	}
 	return v
 }
 
-// own are the tools that every surface has.
-var own = []string{"chain_read", "chain", "search", "info"}
+// builtinTools are the tools of every surface.
+var builtinTools = []string{"chain_read", "chain", "search", "info"}
 
-func (r *Rules) own(tool string, input []byte) Verdict {
+func (r *Rules) judgeBuiltin(tool string, input []byte) Verdict {
 	if tool == "search" || tool == "info" {
 		return Verdict{}
 	}
-	return r.chain(input)
+	return r.judgeChain(input)
 }
 
-// chain judges a chain by all functions that it names: the strongest decision holds.
-func (r *Rules) chain(text []byte) Verdict {
-	mentioned, faults := chain.Mentions(text)
+// judgeChain decides about a chain by the functions that it names. The strongest decision wins.
+func (r *Rules) judgeChain(text []byte) Verdict {
+	mentioned, faults := chain.FindMentions(text)
 	if len(faults) > 0 {
 		return Verdict{Deny, fmt.Sprintf("the chain cannot be read: %s (%s)", fault.Clip(faults[0].Message, 300), faults[0].At)}
 	}
@@ -74,11 +74,11 @@ func (r *Rules) chain(text []byte) Verdict {
 		}
 	}
 	for _, m := range mentioned.Functions {
-		decision, why := r.function(m.Function)
+		decision, why := r.judgeFunction(m.Function)
 		add(decision, fmt.Sprintf("step %s names %s: %s", stepOf(m.At), fault.Clip(m.Function, 100), why))
 	}
 	if mentioned.Resumes {
-		if decision, _ := r.unknown(); decision != Allow {
+		if decision, _ := r.judgeUnknown(); decision != Allow {
 			add(Ask, "it goes on with an earlier run, whose functions it need not name")
 		} else {
 			add(Allow, "all is allowed")
@@ -91,11 +91,11 @@ func (r *Rules) chain(text []byte) Verdict {
 	return v
 }
 
-// stepOf names a step by its place: 2 of /steps/2/fn, and 2.0 of /steps/2/chain/steps/0/undo/fn.
+// stepOf returns the path of a step: 2 for /steps/2/fn, 2.0 for /steps/2/chain/steps/0/undo/fn.
 func stepOf(at string) string {
 	var numbers []string
 	for at != "" {
-		_, rest, _ := strings.Cut(at[1:], "/") // steps, or replace
+		_, rest, _ := strings.Cut(at[1:], "/") // steps or replace
 		number, rest, _ := strings.Cut(rest, "/")
 		numbers = append(numbers, strings.NewReplacer("~1", "/", "~0", "~").Replace(number))
 		var inline bool
@@ -106,16 +106,16 @@ func stepOf(at string) string {
 	return strings.Join(numbers, ".")
 }
 
-// unknown judges a function of which nothing is known.
-func (r *Rules) unknown() (Decision, string) {
-	if !r.guards() && first(r.Allow, "any.name", func(p, _ string) bool { return strings.Trim(p, "*") == "" }) != "" {
+// judgeUnknown decides about a function of which nothing is known.
+func (r *Rules) judgeUnknown() (Decision, string) {
+	if !r.restricts() && firstMatch(r.Allow, "any.name", func(p, _ string) bool { return strings.Trim(p, "*") == "" }) != "" {
 		return Allow, "all is allowed"
 	}
 	return Ask, "which function it calls is not known"
 }
 
-// tool judges a tool of another surface: a function's own, which the host's rules can name, or a dispatcher, behind which functions are.
-func (r *Rules) tool(name string, input []byte) Verdict {
+// judgeTool decides about a tool of another surface: that of a function, which the host's rules can name, or a dispatcher.
+func (r *Rules) judgeTool(name string, input []byte) Verdict {
 	root := gjson.ParseBytes(input)
 	if !json.Valid(input) || !root.IsObject() {
 		return Verdict{Deny, "the arguments of " + name + " cannot be read"}
@@ -128,21 +128,21 @@ func (r *Rules) tool(name string, input []byte) Verdict {
 		texts = append(texts, resource+"."+action, action+"_"+resource)
 	}
 	for _, text := range texts {
-		if p := first(r.Deny, text, endFits); p != "" {
+		if p := firstMatch(r.Deny, text, matchesTail); p != "" {
 			return Verdict{Deny, fmt.Sprintf("%s: the rule %s denies it", text, p)}
 		}
 	}
 	for _, text := range texts {
-		if p := first(r.Ask, text, endFits); p != "" {
+		if p := firstMatch(r.Ask, text, matchesTail); p != "" {
 			return Verdict{Ask, fmt.Sprintf("%s: the rule %s asks", text, p)}
 		}
 	}
 	call := strings.Join(slices.DeleteFunc([]string{name, resource, action}, func(part string) bool { return part == "" }), ".")
-	switch p := first(append(append([]string{}, r.Deny...), r.Ask...), "", ofAnyName); {
+	switch p := firstMatch(append(append([]string{}, r.Deny...), r.Ask...), "", matchesAnyName); {
 	case dispatches && slices.Contains(r.Allow, call):
 		return Verdict{Allow, "the rule " + call + " allows it"}
 	case dispatches && action != "help":
-		decision, why := r.unknown()
+		decision, why := r.judgeUnknown()
 		return Verdict{decision, call + ": " + why}
 	case p != "":
 		return Verdict{Ask, fmt.Sprintf("%s may be a function of %s", name, p)}

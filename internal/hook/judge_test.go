@@ -1,15 +1,18 @@
-package hook
+package hook_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/hook"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 var sources = []string{"fs", "http", "expr", "text", "chain", "github", "my-notes"}
 
-func rules(allow, ask, deny string) *Rules {
-	return &Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
+func rules(allow, ask, deny string) *hook.Rules {
+	return &hook.Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
 }
 
 // callOf is a call as Claude Code gives it to a hook.
@@ -25,28 +28,38 @@ func callOf(t testing.TB, tool, input string) []byte {
 	return call
 }
 
+// chainOf is a call of a chain with one step.
+func chainOf(t testing.TB, function string) []byte {
+	t.Helper()
+	step, err := json.Marshal(map[string]string{"fn": function})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return callOf(t, "mcp__onecall__chain", `{"steps":[`+string(step)+`]}`)
+}
+
 // TestFunctions: the strongest rule holds, and no spelling of a name gets around it.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	r := rules("fs.* github.get_* deploy chain.report", "github.*", "github.delete_* my-notes.w?pe")
-	for name, want := range map[string]Decision{
-		"fs.cat": Allow, "github.get_issue": Ask, "github.list": Ask, "github.delete_repo": Deny,
-		"github.deleteRepo": Deny, "GitHub.delete-repo": Deny, "my_notes.wipe": Deny, "MYNOTES.WIPE": Deny,
-		"delete_repo": Deny, "repo": Deny, "other.delete": Deny, "githubdelete_repo": Deny, "": Deny,
-		"FS.cat": Ask, "http.get": Ask, "deploy": Allow, "Deploy": Deny, "fs.bye": Deny, "FS.Bye": Deny, "chain.report": Allow, "chain.other": Ask,
+	for name, want := range map[string]hook.Decision{
+		"fs.cat": hook.Allow, "github.get_issue": hook.Ask, "github.list": hook.Ask, "github.delete_repo": hook.Deny,
+		"github.deleteRepo": hook.Deny, "GitHub.delete-repo": hook.Deny, "my_notes.wipe": hook.Deny, "MYNOTES.WIPE": hook.Deny,
+		"delete_repo": hook.Deny, "repo": hook.Deny, "other.delete": hook.Deny, "githubdelete_repo": hook.Deny, "": hook.Deny,
+		"FS.cat": hook.Ask, "http.get": hook.Ask, "deploy": hook.Allow, "Deploy": hook.Deny, "fs.bye": hook.Deny, "FS.Bye": hook.Deny, "chain.report": hook.Allow, "chain.other": hook.Ask,
 	} {
-		if got, why := r.function(name); got != want || why == "" {
-			t.Errorf("%q: %s (%s), want %s", name, got, why, want)
+		if v := r.Judge(chainOf(t, name)); v.Decision != want || v.Reason == "" {
+			t.Errorf("%q: %+v, want %s", name, v, want)
 		}
 	}
 	all := rules("*", "", "github.delete_*")
-	for name, want := range map[string]Decision{"fs.cat": Allow, "github.x": Allow, "cat": Deny, "chain.report": Ask} {
-		if got, why := all.function(name); got != want {
-			t.Errorf("with all allowed, %q: %s (%s), want %s", name, got, why, want)
+	for name, want := range map[string]hook.Decision{"fs.cat": hook.Allow, "github.x": hook.Allow, "cat": hook.Deny, "chain.report": hook.Ask} {
+		if v := all.Judge(chainOf(t, name)); v.Decision != want {
+			t.Errorf("with all allowed, %q: %+v, want %s", name, v, want)
 		}
 	}
-	if got, _ := rules("*", "", "").function("cat"); got != Allow {
-		t.Errorf("where nothing is guarded, a short name is %s", got)
+	if v := rules("*", "", "").Judge(chainOf(t, "cat")); v.Decision != hook.Allow {
+		t.Errorf("where nothing is guarded, a short name: %+v", v)
 	}
 }
 
@@ -72,7 +85,7 @@ func TestNested(t *testing.T) {
 	} {
 		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain", "mcp__my__onecall__chain"} {
 			v := r.Judge(callOf(t, tool, chain))
-			if v.Decision != Deny || !strings.Contains(v.Reason, "github.delete_repo: the rule github.delete_* denies it") {
+			if v.Decision != hook.Deny || !strings.Contains(v.Reason, "github.delete_repo: the rule github.delete_* denies it") {
 				t.Errorf("%s by %s: %+v", name, tool, v)
 			}
 		}
@@ -89,36 +102,36 @@ func TestChains(t *testing.T) {
 	r := rules("fs.* expr.* repos.repo.get repos.repo.delete", "github.*", "github.delete_*")
 	for _, one := range []struct {
 		name, tool, input string
-		want              Decision
+		want              hook.Decision
 	}{
-		{"all allowed", "chain", `{"steps":[{"fn":"fs.cat"},{"expr":"$0.size"}]}`, Allow},
-		{"one asks", "chain", `{"steps":[{"fn":"fs.cat"},{"fn":"github.get"}]}`, Ask},
-		{"one is denied", "chain", `{"steps":[{"fn":"github.get"},{"fn":"github.delete_x"}]}`, Deny},
+		{"all allowed", "chain", `{"steps":[{"fn":"fs.cat"},{"expr":"$0.size"}]}`, hook.Allow},
+		{"one asks", "chain", `{"steps":[{"fn":"fs.cat"},{"fn":"github.get"}]}`, hook.Ask},
+		{"one is denied", "chain", `{"steps":[{"fn":"github.get"},{"fn":"github.delete_x"}]}`, hook.Deny},
 		{"no function", "chain", `{"steps":[{"expr":"1+1"}]}`, ""},
 		{"a fetch", "chain", `{"continuation_token":"oc1_x","mode":"full"}`, ""},
-		{"an earlier run", "chain", `{"resume":"run_1"}`, Ask},
-		{"an earlier run's undo", "chain", `{"resume":"run_1","undo":true}`, Ask},
-		{"an earlier run by its key", "chain", `{"key":"k"}`, Ask},
-		{"a key", "chain", `{"key":"k","steps":[{"fn":"fs.cat"}]}`, Allow},
+		{"an earlier run", "chain", `{"resume":"run_1"}`, hook.Ask},
+		{"an earlier run's undo", "chain", `{"resume":"run_1","undo":true}`, hook.Ask},
+		{"an earlier run by its key", "chain", `{"key":"k"}`, hook.Ask},
+		{"a key", "chain", `{"key":"k","steps":[{"fn":"fs.cat"}]}`, hook.Allow},
 		{"a search", "search", `{"query":"delete"}`, ""},
 		{"info", "info", `{}`, ""},
-		{"a flat tool that ends as one of onecall's own", "github_delete__info", `{}`, Deny},
-		{"no steps", "chain", `{}`, Deny},
-		{"null", "chain", `null`, Deny},
-		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, Deny},
-		{"a step by its function's name", "chain", `{"steps":[{"github.delete_x":{}}]}`, Deny},
-		{"a number for a name", "chain", `{"steps":[{"fn":1}]}`, Deny},
-		{"a key twice", "chain", `{"steps":[{"fn":"fs.cat","fn":"fs.cat"}]}`, Deny},
-		{"a flat tool that is denied", "github_delete_repo", `{}`, Deny},
-		{"a flat tool by its server's name", "delete_repo", `{}`, Deny},
-		{"a flat tool that may be of the source", "create_issue", `{}`, Ask},
-		{"a dispatcher", "repos", `{"resource":"repo","action":"list"}`, Ask},
-		{"a dispatcher's action and resource as a function's name", "repos", `{"resource":"repo","action":"delete"}`, Deny},
-		{"a dispatcher whose action is denied", "repos", `{"resource":"x","action":"delete"}`, Deny},
-		{"a dispatcher's action in other spellings", "repos", `{"resource":"RE-PO ","\u0061ction":" delete"}`, Deny},
-		{"a dispatcher's call that is allowed by its very name", "repos", `{"resource":"repo","action":"get"}`, Allow},
-		{"a dispatcher's help", "repos", `{"action":"help"}`, Ask},
-		{"a tool without arguments that can be read", "repos", `[]`, Deny},
+		{"a flat tool that ends as one of onecall's own", "github_delete__info", `{}`, hook.Deny},
+		{"no steps", "chain", `{}`, hook.Deny},
+		{"null", "chain", `null`, hook.Deny},
+		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, hook.Deny},
+		{"a step by its function's name", "chain", `{"steps":[{"github.delete_x":{}}]}`, hook.Deny},
+		{"a number for a name", "chain", `{"steps":[{"fn":1}]}`, hook.Deny},
+		{"a key twice", "chain", `{"steps":[{"fn":"fs.cat","fn":"fs.cat"}]}`, hook.Deny},
+		{"a flat tool that is denied", "github_delete_repo", `{}`, hook.Deny},
+		{"a flat tool by its server's name", "delete_repo", `{}`, hook.Deny},
+		{"a flat tool that may be of the source", "create_issue", `{}`, hook.Ask},
+		{"a dispatcher", "repos", `{"resource":"repo","action":"list"}`, hook.Ask},
+		{"a dispatcher's action and resource as a function's name", "repos", `{"resource":"repo","action":"delete"}`, hook.Deny},
+		{"a dispatcher whose action is denied", "repos", `{"resource":"x","action":"delete"}`, hook.Deny},
+		{"a dispatcher's action in other spellings", "repos", `{"resource":"RE-PO ","\u0061ction":" delete"}`, hook.Deny},
+		{"a dispatcher's call that is allowed by its very name", "repos", `{"resource":"repo","action":"get"}`, hook.Allow},
+		{"a dispatcher's help", "repos", `{"action":"help"}`, hook.Ask},
+		{"a tool without arguments that can be read", "repos", `[]`, hook.Deny},
 	} {
 		if v := r.Judge(callOf(t, "mcp__onecall__"+one.tool, one.input)); v.Decision != one.want {
 			t.Errorf("%s: %+v, want %q", one.name, v, one.want)
@@ -129,15 +142,15 @@ func TestChains(t *testing.T) {
 	}
 	free := rules("*", "", "")
 	for _, input := range []string{`{"resume":"run_1"}`, `{"steps":[{"fn":"chain.report"}]}`} {
-		if v := free.Judge(callOf(t, "mcp__onecall__chain", input)); v.Decision != Allow {
+		if v := free.Judge(callOf(t, "mcp__onecall__chain", input)); v.Decision != hook.Allow {
 			t.Errorf("where all is allowed, %s: %+v", input, v)
 		}
 	}
-	if v := free.Judge(callOf(t, "mcp__onecall__repos", `{"action":"delete"}`)); v.Decision != Allow {
+	if v := free.Judge(callOf(t, "mcp__onecall__repos", `{"action":"delete"}`)); v.Decision != hook.Allow {
 		t.Errorf("where all is allowed, a dispatcher: %+v", v)
 	}
 	for _, unread := range []string{``, `{`, `[]`, `null`, `{"tool_name":1}`, `{"tool_input":{}}`} {
-		if v := free.Judge([]byte(unread)); v.Decision != Deny {
+		if v := free.Judge([]byte(unread)); v.Decision != hook.Deny {
 			t.Errorf("%s: %+v", unread, v)
 		}
 	}
@@ -159,20 +172,20 @@ func FuzzJudge(f *testing.F) {
 			return
 		}
 		v := r.Judge(callOf(t, tool, input))
-		if (v.Decision == Ask || v.Decision == Deny) && v.Reason == "" {
+		if (v.Decision == hook.Ask || v.Decision == hook.Deny) && v.Reason == "" {
 			t.Errorf("%s without a reason", v.Decision)
 		}
 		if tool != "mcp__onecall__chain" {
 			return
 		}
 		var chain map[string]json.RawMessage
-		var steps []map[string]json.RawMessage
-		if json.Unmarshal([]byte(input), &chain) != nil || json.Unmarshal(chain["steps"], &steps) != nil {
+		var list []map[string]json.RawMessage
+		if json.Unmarshal([]byte(input), &chain) != nil || json.Unmarshal(chain["steps"], &list) != nil {
 			return
 		}
-		for _, step := range steps {
+		for _, step := range list {
 			var name string
-			if json.Unmarshal(step["fn"], &name) == nil && fits("github.delete_repo", name) && v.Decision != Deny {
+			if json.Unmarshal(step["fn"], &name) == nil && steps.FoldName(name) == steps.FoldName("github.delete_repo") && v.Decision != hook.Deny {
 				t.Errorf("%s: %+v", input, v)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package hook judges calls of onecall's tools for hosts whose own rules see a tool's name alone: by the functions that a chain names,
-// however deep in it.
+// Package hook decides about calls of onecall's tools for hosts whose own rules see only the name of a tool. It looks at the functions
+// that a chain calls, however deep.
 package hook
 
 import (
@@ -13,53 +13,54 @@ import (
 // Decision is what a host does with a call. The zero value leaves it to the host's own rules.
 type Decision string
 
-// The decisions, the weakest first.
+// The decisions, weakest first.
 const (
 	Allow Decision = "allow"
 	Ask   Decision = "ask"
 	Deny  Decision = "deny"
 )
 
-// stronger reports whether a decision wins over another.
+// stronger reports whether d wins over another decision.
 func (d Decision) stronger(than Decision) bool {
 	rank := map[Decision]int{Allow: 1, Ask: 2, Deny: 3}
 	return rank[d] > rank[than]
 }
 
-// Rules are patterns of functions' names. Deny wins over ask, and ask over allow; what no pattern fits is asked about.
+// Rules are patterns for the names of functions. Deny wins over Ask, and Ask over Allow. A function that matches no pattern is asked
+// about.
 type Rules struct {
 	Allow, Ask, Deny []string
 
-	// Sources are the names with which whole names of functions begin.
+	// Sources are the sources of functions, which begin their full names.
 	Sources []string
-	// Renamed are further whole names, each with the one that the function had: what is asked about or denied by that stays so.
+	// Renamed maps new full names of functions to the original ones, to which Ask and Deny still apply.
 	Renamed map[string]string
 }
 
-// None reports that there are no rules.
-func (r *Rules) None() bool { return len(r.Allow)+len(r.Ask)+len(r.Deny) == 0 }
+// IsEmpty reports whether there are no rules.
+func (r *Rules) IsEmpty() bool { return len(r.Allow)+len(r.Ask)+len(r.Deny) == 0 }
 
-// guards reports whether there is more than what is allowed.
-func (r *Rules) guards() bool { return len(r.Ask)+len(r.Deny) > 0 }
+// restricts reports whether there are rules other than Allow.
+func (r *Rules) restricts() bool { return len(r.Ask)+len(r.Deny) > 0 }
 
-// function judges a call of the function that a step names.
-func (r *Rules) function(name string) (Decision, string) {
+// judgeFunction decides about the function that a step names.
+func (r *Rules) judgeFunction(name string) (Decision, string) {
 	saved := strings.EqualFold(sourceOf(name), steps.ChainSource)
-	guarded := func(patterns []string) string {
-		return cmp.Or(first(patterns, name, fits), first(patterns, r.before(name), fits))
+	match := func(patterns []string) string {
+		return cmp.Or(firstMatch(patterns, name, matchesName), firstMatch(patterns, r.originalName(name), matchesName))
 	}
-	if p := guarded(r.Deny); p != "" {
+	if p := match(r.Deny); p != "" {
 		return Deny, "the rule " + p + " denies it"
 	}
-	if r.guards() && !r.whole(name) {
+	if r.restricts() && !r.isQualified(name) {
 		return Deny, "the rules need its whole name, SOURCE.FUNCTION, as search shows it"
 	}
-	if p := guarded(r.Ask); p != "" {
+	if p := match(r.Ask); p != "" {
 		return Ask, "the rule " + p + " asks"
 	}
 	for _, p := range r.Allow {
-		if saved && r.guards() && !strings.HasPrefix(p, steps.ChainSource+".") {
-			continue // a pattern that is not meant for saved chains says nothing of what one calls
+		if saved && r.restricts() && !strings.HasPrefix(p, steps.ChainSource+".") {
+			continue // a pattern for other functions does not cover what a saved chain calls
 		}
 		if pattern.Fits(p, name) {
 			return Allow, "the rule " + p + " allows it"
@@ -68,8 +69,8 @@ func (r *Rules) function(name string) (Decision, string) {
 	return Ask, "no rule allows it"
 }
 
-// whole reports whether a name is that of a function with its source: a shorter one may mean any of several.
-func (r *Rules) whole(name string) bool {
+// isQualified reports whether a name begins with a source. A shorter one may mean several functions.
+func (r *Rules) isQualified(name string) bool {
 	source := sourceOf(name)
 	for _, one := range r.Sources {
 		if source != "" && steps.FoldName(one) == steps.FoldName(source) {
@@ -80,17 +81,17 @@ func (r *Rules) whole(name string) bool {
 	return renamed
 }
 
-// before is the name that a function had which was renamed; "": it has its own.
-func (r *Rules) before(name string) string {
-	for now, before := range r.Renamed {
+// originalName returns the original name of a renamed function, or "".
+func (r *Rules) originalName(name string) string {
+	for now, original := range r.Renamed {
 		if steps.FoldName(now) == steps.FoldName(name) {
-			return before
+			return original
 		}
 	}
 	return ""
 }
 
-// sourceOf is what stands before a name's first dot; "": there is none.
+// sourceOf returns the part of a name before its first dot, or "".
 func sourceOf(name string) string {
 	source, _, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -99,36 +100,36 @@ func sourceOf(name string) string {
 	return source
 }
 
-func first(patterns []string, name string, fit func(pattern, name string) bool) string {
+func firstMatch(patterns []string, name string, matches func(pattern, name string) bool) string {
 	for _, p := range patterns {
-		if fit(p, name) {
+		if matches(p, name) {
 			return p
 		}
 	}
 	return ""
 }
 
-// fits reports whether a name fits a pattern in any spelling by which a function is found.
-func fits(p, name string) bool {
-	folded := strings.ReplaceAll(steps.FoldName(p), "?", "*") // a ? may stand for a separator, which is gone
+// matchesName reports whether a name matches a pattern in any accepted spelling.
+func matchesName(p, name string) bool {
+	folded := strings.ReplaceAll(steps.FoldName(p), "?", "*") // a ? may stand for a separator, which folding removes
 	return pattern.Fits(p, name) || pattern.Fits(folded, steps.FoldName(name))
 }
 
-// endFits reports whether a name without its source could fit a pattern: by what a pattern says behind one of its separators.
-func endFits(p, name string) bool {
-	if fits(p, name) {
+// matchesTail reports whether a name without its source could match a pattern: the part after one of the pattern's separators.
+func matchesTail(p, name string) bool {
+	if matchesName(p, name) {
 		return true
 	}
 	for i, c := range p {
-		if tail := p[i+1:]; strings.ContainsRune("._-/", c) && strings.Trim(tail, "*?") != "" && fits(tail, name) {
+		if tail := p[i+1:]; strings.ContainsRune("._-/", c) && strings.Trim(tail, "*?") != "" && matchesName(tail, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// ofAnyName reports whether a pattern is for functions whatever their names behind that of the source.
-func ofAnyName(p, _ string) bool {
+// matchesAnyName reports whether a pattern matches every function of some source.
+func matchesAnyName(p, _ string) bool {
 	_, tail, dotted := strings.Cut(p, ".")
 	if !dotted {
 		return strings.ContainsAny(p, "*?")

@@ -24,7 +24,8 @@ func TestRead(t *testing.T) {
 		err   error
 		whole bool
 	}{
-		{"", 0, nil, true}, {"a", 0, nil, false}, {"abc", 3, nil, true}, {"abcd", 3, nil, false}, {"abcd", -1, nil, true}, {"ab", 3, broken, true}, {"", -1, broken, true},
+		{"", 0, nil, true}, {"a", 0, nil, false}, {"abc", 3, nil, true}, {"abcd", 3, nil, false}, {"abcd", -1, nil, true},
+		{"ab", 3, broken, true}, {"", -1, broken, true},
 	} {
 		body := io.Reader(strings.NewReader(c.body))
 		if c.err != nil {
@@ -54,7 +55,8 @@ func TestValue(t *testing.T) {
 		{"text/html; charset=iso-8859-1", "", "<b>\xe9", `"<b>é"`, `"<b>é"`},
 		{"", "", "\ufeffa\xff", `{"binary":true,"type":"","size":5}`, `{"binary":true,"type":"","size":5}`},
 		{"text/csv", "", "a\xff", `"a�"`, `"a�"`},
-		{"application/octet-stream", "", "\x00", `{"binary":true,"type":"application/octet-stream","size":1}`, `{"binary":true,"type":"application/octet-stream","size":1}`},
+		{"application/octet-stream", "", "\x00", `{"binary":true,"type":"application/octet-stream","size":1}`,
+			`{"binary":true,"type":"application/octet-stream","size":1}`},
 	} {
 		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
 		if got, ok := Value(header, []byte(c.body), false); !ok || string(got) != c.plain {
@@ -80,14 +82,17 @@ func TestRefusal(t *testing.T) {
 		{"DELETE", "", "", 504, "answered 504 Gateway Timeout", `null`, fault.SentUnknown},
 		{"GET", "", "", 504, "answered 504 Gateway Timeout", `null`, ""},
 		{"POST", "application/json", `{`, 599, "answered 599", `"{"`, fault.SentUnknown},
-		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(maxErrorBody-1)/2*2] + `…"`, fault.SentUnknown},
+		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(maxErrorBody-1)/2*2] + `…"`,
+			fault.SentUnknown},
 		{"POST", "image/png", strings.Repeat("\x00", maxErrorBody+1), 500, "answered 500 Internal Server Error", ``, fault.SentUnknown},
 		{"POST", "", "", 302, "answered 302 Found", `null`, fault.SentUnknown},
 		{"POST", "", "", 409, "answered 409 Conflict", `null`, ""},
 	} {
-		response := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(strings.NewReader(c.body))}
+		response := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.contentType}},
+			Body: io.NopCloser(strings.NewReader(c.body))}
 		f := Refusal(httptest.NewRequest(c.method, "/", nil), response, true)
-		if f.Code != fault.FunctionFailed || f.Status != c.status || f.Message != c.message || string(f.Body) != c.want || f.Outcome != c.outcome {
+		if f.Code != fault.FunctionFailed || f.Status != c.status || f.Message != c.message || string(f.Body) != c.want ||
+			f.Outcome != c.outcome {
 			t.Errorf("%s %d: %+v, body %s", c.method, c.status, f, f.Body)
 		}
 	}

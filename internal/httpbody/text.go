@@ -10,12 +10,12 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// JSONType tells of a media type, in lower case and without parameters, whether what has it is JSON.
+// JSONType reports whether a media type, in lower case and without parameters, is JSON.
 func JSONType(mediaType string) bool {
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// TextType tells of a media type, in lower case and without parameters, whether what has it is text other than JSON.
+// TextType reports whether a media type, in lower case and without parameters, is text other than JSON.
 func TextType(mediaType string) bool {
 	if strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml") {
 		return true
@@ -29,10 +29,10 @@ func TextType(mediaType string) bool {
 	return false
 }
 
-// decoded gives the text in UTF-8, and whether it is text: its type says so, or its bytes are those of a text. Bytes that
-// are not of the declared character set become U+FFFD.
+// decoded returns the text in UTF-8, and whether it is text, by its type or by its bytes. Bytes that are invalid in the
+// declared character set become U+FFFD.
 func decoded(header http.Header, data []byte) (text []byte, isText bool) {
-	// What is still compressed here was compressed in a way that was not asked for.
+	// The remaining compression is one that was not requested.
 	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, false
 	}

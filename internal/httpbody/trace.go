@@ -12,7 +12,7 @@ import (
 // The headers of W3C Trace Context, sections 3.2 and 3.3.
 const parentHeader, stateHeader = "Traceparent", "Tracestate"
 
-// Trace has a request carry the trace of ctx, where there is one and the headers name no other.
+// Trace adds the trace of ctx to the headers if there is one and they have none.
 func Trace(ctx context.Context, header http.Header) {
 	parent, state := steps.Trace(ctx)
 	if parent == "" || !httpguts.ValidHeaderFieldValue(parent) || header[parentHeader] != nil || header[stateHeader] != nil {
@@ -24,7 +24,7 @@ func Trace(ctx context.Context, header http.Header) {
 	}
 }
 
-// Repeatable has a request carry the idempotency key of its call, where it has one: it wins over a header of that name.
+// Repeatable adds the idempotency key of the call if it has one; it replaces a header of that name.
 func Repeatable(ctx context.Context, header http.Header) {
 	if name, key := steps.IdempotencyKey(ctx); key != "" && httpguts.ValidHeaderFieldName(name) {
 		header.Set(name, key)

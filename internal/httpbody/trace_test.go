@@ -1,10 +1,12 @@
-package httpbody
+package httpbody_test
 
 import (
 	"context"
 	"net/http"
 	"reflect"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/httpbody"
 
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -27,7 +29,7 @@ func TestTrace(t *testing.T) {
 		{"no header", with("a\r\nb: c", "o=1"), http.Header{}, http.Header{}},
 		{"no header for a state", with(parent, "a\nb"), http.Header{}, http.Header{"Traceparent": {parent}}},
 	} {
-		if Trace(c.ctx, c.set); !reflect.DeepEqual(c.set, c.want) {
+		if httpbody.Trace(c.ctx, c.set); !reflect.DeepEqual(c.set, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, c.set, c.want)
 		}
 	}

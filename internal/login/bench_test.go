@@ -15,7 +15,7 @@ func BenchmarkToken(b *testing.B) {
 		b.Fatal(err)
 	}
 	h := made.(*handler)
-	h.know(&record{Access: "token", Obtained: time.Now(), Expires: time.Now().Add(time.Hour)})
+	h.setCurrent(&record{Access: "token", Obtained: time.Now(), Expires: time.Now().Add(time.Hour)})
 	b.ReportAllocs()
 	for b.Loop() {
 		tokens, err := h.TokenSource(b.Context())

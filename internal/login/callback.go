@@ -16,30 +16,30 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// callback is the loopback end of the redirect (RFC 8252, section 7.3): it takes exactly one answer to exactly one login,
-// and shows the browser a page that does nothing.
+// callback serves the loopback redirect (RFC 8252, section 7.3). It accepts exactly one answer for exactly one login, and shows
+// the browser a static page.
 type callback struct {
 	redirect string
 	state    string
 
 	source, issuer string
-	mustSayIssuer  bool // the authorization server promised to (RFC 9207)
+	issuerRequired bool // as the authorization server's metadata says (RFC 9207)
 
-	host   string // what a request to it must name: no other name may be made to lead here
+	host   string // required Host header, so that no other name can lead here (DNS rebinding)
 	http   *http.Server
 	served chan struct{}
 
-	taken  sync.Once
-	answer chan taken
+	answerOnce sync.Once
+	answer     chan callbackResult
 }
 
-// taken is the one answer: a code or a coded error.
-type taken struct {
+// callbackResult is the answer: a code or a coded error.
+type callbackResult struct {
 	code string
 	err  error
 }
 
-// listen opens the callback. It must be closed.
+// listen opens the callback, which the caller closes.
 func (s *server) listen(ctx context.Context, meta *oauthex.AuthServerMeta) (*callback, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(s.o.RedirectPort))
@@ -48,8 +48,8 @@ func (s *server) listen(ctx context.Context, meta *oauthex.AuthServerMeta) (*cal
 			s.o.Source, s.o.RedirectPort)
 	}
 	c := &callback{redirect: "http://" + listener.Addr().String() + "/callback", state: random(), source: s.o.Source,
-		issuer: meta.Issuer, mustSayIssuer: meta.AuthorizationResponseIssParameterSupported, host: listener.Addr().String(),
-		served: make(chan struct{}), answer: make(chan taken, 1)}
+		issuer: meta.Issuer, issuerRequired: meta.AuthorizationResponseIssParameterSupported, host: listener.Addr().String(),
+		served: make(chan struct{}), answer: make(chan callbackResult, 1)}
 	c.http = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	c.http.SetKeepAlivesEnabled(false)
@@ -60,7 +60,7 @@ func (s *server) listen(ctx context.Context, meta *oauthex.AuthServerMeta) (*cal
 	return c, nil
 }
 
-// close stops listening, once the page that is being shown has been sent.
+// close stops listening after the page has been sent.
 func (c *callback) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -70,7 +70,7 @@ func (c *callback) close() {
 	<-c.served
 }
 
-// wait gives the code, or the error that came in its place.
+// wait returns the code, or the error that came instead.
 func (c *callback) wait(ctx context.Context) (string, error) {
 	select {
 	case a := <-c.answer:
@@ -80,8 +80,8 @@ func (c *callback) wait(ctx context.Context) (string, error) {
 	}
 }
 
-// ServeHTTP takes the browser's redirect. A request that does not hold this login's state is turned away and changes
-// nothing: any page that the person visits can make one.
+// ServeHTTP handles the browser's redirect. It refuses requests without this login's state and ignores them, because any page
+// that the person visits can send one.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -102,7 +102,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, text := http.StatusGone, "This login has been answered already."
-	c.taken.Do(func() {
+	c.answerOnce.Do(func() {
 		a := c.read(query)
 		status, text = http.StatusOK, "onecall has the answer: the terminal shows whether you are logged in. You may close this page."
 		if f, ok := fault.As(a.err); ok {
@@ -117,24 +117,26 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read checks the parameters of an answer whose state is right.
-func (c *callback) read(query url.Values) taken {
-	said := query.Get("iss")
-	if (said != "" || c.mustSayIssuer) && said != c.issuer {
-		return taken{err: fault.New(fault.Denied, "server %q: the answer comes from another authorization server than %s: it is not used", c.source, hostOf(c.issuer))}
+// read checks the parameters of an answer with the right state.
+func (c *callback) read(query url.Values) callbackResult {
+	issuer := query.Get("iss")
+	if (issuer != "" || c.issuerRequired) && issuer != c.issuer {
+		return callbackResult{err: fault.New(fault.Denied, "server %q: the answer comes from another authorization server than "+
+			"%s: it is not used", c.source, hostOf(c.issuer))}
 	}
 	if failed := query.Get("error"); failed != "" {
-		return taken{err: fault.New(fault.Denied, "server %q: %s did not let you in: %s", c.source, hostOf(c.issuer),
-			words(failed+" "+query.Get("error_description"), c.state))}
+		return callbackResult{err: fault.New(fault.Denied, "server %q: %s did not let you in: %s", c.source, hostOf(c.issuer),
+			clean(failed+" "+query.Get("error_description"), c.state))}
 	}
 	if codes := query["code"]; len(codes) != 1 || codes[0] == "" || len(codes[0]) > maxToken {
-		return taken{err: fault.New(fault.Denied, "server %q: the answer of %s holds no code", c.source, hostOf(c.issuer))}
+		return callbackResult{err: fault.New(fault.Denied, "server %q: the answer of %s holds no code", c.source, hostOf(c.issuer))}
 	}
-	return taken{code: query.Get("code")}
+	return callbackResult{code: query.Get("code")}
 }
 
-// page shows a sentence. Whatever it repeats is escaped, and nothing in it can run.
+// page shows a sentence, escaped.
 func page(w http.ResponseWriter, status int, text string) {
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte("<!doctype html><html lang=en><meta charset=utf-8><title>onecall</title><p>" + html.EscapeString(text) + "</p></html>\n"))
+	const head = "<!doctype html><html lang=en><meta charset=utf-8><title>onecall</title><p>"
+	_, _ = w.Write([]byte(head + html.EscapeString(text) + "</p></html>\n"))
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// client is the caller's HTTP client behind the rules of this package: every address, redirects included, is checked, a
-// request with a body is never redirected, and no body is longer than maxAnswer.
+// client is the caller's HTTP client with this package's rules: every address is checked, redirects included, requests with a
+// body are not redirected, and response bodies are at most maxAnswer long.
 type client struct {
 	http.Client
 	guard *guard
@@ -44,21 +44,21 @@ func newClient(base *http.Client, loopback bool) *client {
 	return c
 }
 
-// within makes the client the one that x/oauth2 uses. A resource is added to what is sent: x/oauth2 has no way to name
-// one in a refresh, and servers that bind tokens to it (RFC 8707, section 2.2) want it there too.
-func (c *client) within(ctx context.Context, resource string) context.Context {
+// withContext makes x/oauth2 use the client and adds the resource to its requests: x/oauth2 cannot name one in a refresh, and
+// servers that bind tokens to it (RFC 8707, section 2.2) expect it there too.
+func (c *client) withContext(ctx context.Context, resource string) context.Context {
 	h := c.Client
-	h.Transport = &resourced{next: c.guard, resource: resource}
+	h.Transport = &resourceTransport{next: c.guard, resource: resource}
 	return context.WithValue(ctx, oauth2.HTTPClient, &h)
 }
 
-type resourced struct {
+type resourceTransport struct {
 	next     http.RoundTripper
 	resource string
 }
 
 // RoundTrip implements http.RoundTripper for the form posts of x/oauth2.
-func (t *resourced) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *resourceTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	r.Body.Close()
 	if err != nil {
@@ -78,19 +78,19 @@ func (t *resourced) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(again)
 }
 
-// guard checks the address of each request and bounds each body.
+// guard checks the address of each request and bounds each response body.
 type guard struct {
 	base     http.RoundTripper
 	loopback bool
-	// answered is the status of the last answer, 0 after a request without one: libraries that hide their errors' types
-	// leave no other way to tell a server that cannot be reached from one whose answer is refused.
-	answered atomic.Int64
+	// status is the HTTP status of the last response, 0 if there was none. Libraries that hide the types of their errors leave no
+	// other way to tell an unreachable server from a refused answer.
+	status atomic.Int64
 }
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	g.answered.Store(0)
-	if problem := refused(r.URL, g.loopback); problem != "" {
+	g.status.Store(0)
+	if problem := checkURL(r.URL, g.loopback); problem != "" {
 		if r.Body != nil {
 			r.Body.Close()
 		}
@@ -100,20 +100,20 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.answered.Store(int64(answer.StatusCode))
-	answer.Body = &bounded{ReadCloser: answer.Body, left: maxAnswer, host: r.URL.Host}
+	g.status.Store(int64(answer.StatusCode))
+	answer.Body = &limitedBody{ReadCloser: answer.Body, left: maxAnswer, host: r.URL.Host}
 	return answer, nil
 }
 
-// bounded fails where a plain limit would cut: half an answer must not be taken for a whole one.
-type bounded struct {
+// limitedBody fails at its limit, so that half an answer is not taken for a whole one.
+type limitedBody struct {
 	io.ReadCloser
 	left int
 	host string
 }
 
 // Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
 		return 0, fault.New(fault.LimitExceeded, "%s answers more than 1 MiB", b.host)
@@ -121,7 +121,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fetch reads a JSON document; a nil document without an error means that the server has none there (4xx).
+// fetch reads a JSON document; nil without an error: the server has none there (4xx).
 func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 		return nil, fault.New(fault.Unavailable, "%s answers with status %d: try again later", hostOf(from), answer.StatusCode)
 	}
 	if kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, nil // a page for people, as many servers answer for any path
+		return nil, nil // a web page, as many servers send for any path
 	}
 	document := new(T)
 	if err := json.NewDecoder(answer.Body).Decode(document); err != nil {
@@ -149,8 +149,8 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	return document, nil
 }
 
-// trouble codes an error of a request: the coded error inside it, else timeout, cancelled or unavailable. Its words are
-// cleaned, and secrets are never part of them.
+// trouble codes an error of a request: the coded error inside, else timeout, cancelled or unavailable. The message is cleaned and
+// contains no secrets.
 func trouble(what string, err error, secrets ...string) *fault.Error {
 	var f *fault.Error
 	switch coded, ok := fault.As(err); {
@@ -161,7 +161,7 @@ func trouble(what string, err error, secrets ...string) *fault.Error {
 	case isTimeout(err):
 		f = fault.New(fault.Timeout, "%s: it did not answer in time; try again", what)
 	default:
-		f = fault.New(fault.Unavailable, "%s: %s", what, words(err.Error(), secrets...))
+		f = fault.New(fault.Unavailable, "%s: %s", what, clean(err.Error(), secrets...))
 	}
 	return f
 }
@@ -171,9 +171,8 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// words makes what a server said fit to be shown: printable, on one line, at most 200 characters, and nothing at all
-// where it repeats a secret.
-func words(said string, secrets ...string) string {
+// clean makes a server's text printable: one line of at most 200 characters, or nothing of it if it repeats a secret.
+func clean(said string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(said, secret) {
 			return "(its words repeat a secret)"

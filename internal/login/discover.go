@@ -15,15 +15,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// place is what discovery finds: where to log in, for what, and with which scopes.
-type place struct {
+// discovery is where to log in, for which resource, and with which scopes.
+type discovery struct {
 	meta     *oauthex.AuthServerMeta
 	resource string
-	scopes   []string // that the server names; nil where it names none
+	scopes   []string // named by the server; nil: none
 }
 
-// discover asks the MCP server who its authorization server is, and that one for its endpoints.
-func (s *server) discover(ctx context.Context) (*place, error) {
+// discover asks the MCP server for its authorization server, and that for its endpoints.
+func (s *server) discover(ctx context.Context) (*discovery, error) {
 	asks, challenges, err := s.probe(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *server) discover(ctx context.Context) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{resource: s.endpoint}
+	p := &discovery{resource: s.endpoint}
 	var issuer string
 	switch {
 	case document != nil:
@@ -41,11 +41,12 @@ func (s *server) discover(ctx context.Context) (*place, error) {
 			issuer = document.AuthorizationServers[0]
 		}
 	case asks:
-		issuer = origin(s.endpoint) // as the specification of 2025-03-26 has it, which servers still follow
+		issuer = origin(s.endpoint) // as in the specification of 2025-03-26, which some servers still follow
 	case s.o.AuthServer == "":
-		return nil, fault.New(fault.BadRequest, "server %q does not ask for a login, and names no authorization server: nothing is to be done", s.o.Source)
+		return nil, fault.New(fault.BadRequest, "server %q does not ask for a login, and names no authorization server: "+
+			"nothing is to be done", s.o.Source)
 	}
-	if scopes := challenged(challenges, "scope"); scopes != "" {
+	if scopes := challengeParam(challenges, "scope"); scopes != "" {
 		p.scopes = strings.Fields(scopes)
 	}
 	if s.o.AuthServer != "" {
@@ -58,11 +59,11 @@ func (s *server) discover(ctx context.Context) (*place, error) {
 	return p, err
 }
 
-// hello is a request that every MCP server understands, and that those with a login refuse.
-const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocol.Stateful + `","capabilities":{},` +
-	`"clientInfo":{"name":"onecall","version":"0"}}}`
+// initializeRequest is understood by every MCP server and refused by those with a login.
+const initializeRequest = `{"jsonrpc":"2.0","id":1,"method":"initialize",` +
+	`"params":{"protocolVersion":"` + protocol.Stateful + `","capabilities":{},"clientInfo":{"name":"onecall","version":"0"}}}`
 
-// probe sends a request without a token, and tells whether the server asks for a login and with which words.
+// probe sends a request without a token, and returns whether the server requires a login, with its challenges.
 func (s *server) probe(ctx context.Context) (asks bool, challenges []oauthex.Challenge, err error) {
 	send := func(method, session, body string) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, method, s.endpoint, strings.NewReader(body))
@@ -80,12 +81,12 @@ func (s *server) probe(ctx context.Context) (asks bool, challenges []oauthex.Cha
 		}
 		return answer, err
 	}
-	answer, err := send(http.MethodPost, "", hello)
+	answer, err := send(http.MethodPost, "", initializeRequest)
 	if err != nil {
 		return false, nil, trouble("server \""+s.o.Source+"\" could not be reached", err)
 	}
 	if session := answer.Header.Get("Mcp-Session-Id"); session != "" {
-		_, _ = send(http.MethodDelete, session, "") // it was opened by the question alone
+		_, _ = send(http.MethodDelete, session, "") // the probe has opened it
 	}
 	if answer.StatusCode >= 500 {
 		return false, nil, fault.New(fault.Unavailable, "server %q answers with status %d: try again later", s.o.Source, answer.StatusCode)
@@ -93,26 +94,26 @@ func (s *server) probe(ctx context.Context) (asks bool, challenges []oauthex.Cha
 	return answer.StatusCode == http.StatusUnauthorized, challengesOf(answer.Header), nil
 }
 
-// resourceMetadata finds the server's own metadata (RFC 9728): where its answer says, at its path, at the root of its
-// host; nil where there is none.
+// resourceMetadata finds the server's metadata (RFC 9728): at the URL in its challenge, below its path, or at the root of its
+// host; nil: there is none.
 func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Challenge) (*oauthex.ProtectedResourceMetadata, error) {
 	endpoint, err := url.Parse(s.endpoint)
 	if err != nil {
 		return nil, fault.New(fault.BadRequest, "server %q: its URL is not valid", s.o.Source)
 	}
 	const wellKnown = "/.well-known/oauth-protected-resource"
-	places := []string{origin(s.endpoint) + wellKnown}
+	urls := []string{origin(s.endpoint) + wellKnown}
 	if path := strings.TrimLeft(endpoint.EscapedPath(), "/"); path != "" {
-		places = append([]string{origin(s.endpoint) + wellKnown + "/" + path}, places...)
+		urls = append([]string{origin(s.endpoint) + wellKnown + "/" + path}, urls...)
 	}
-	if named := challenged(challenges, "resource_metadata"); named != "" {
-		if problem := refusedText(named, s.loopback); problem != "" {
+	if named := challengeParam(challenges, "resource_metadata"); named != "" {
+		if problem := checkURLText(named, s.loopback); problem != "" {
 			return nil, s.deny("the URL of its metadata is refused: %s", problem)
 		}
-		places = append([]string{named}, places...)
+		urls = append([]string{named}, urls...)
 	}
 	var last error
-	for _, from := range places {
+	for _, from := range urls {
 		document, err := fetch[oauthex.ProtectedResourceMetadata](ctx, s.client, from)
 		switch {
 		case err != nil && fault.CodeOf(err) != fault.Unavailable:
@@ -120,7 +121,7 @@ func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Chal
 		case err != nil:
 			last = err
 		case document != nil && !covers(document.Resource, endpoint):
-			last = s.deny("the metadata at %s is of another server, %q: tokens for it are not asked for", hostOf(from), words(document.Resource))
+			last = s.deny("the metadata at %s is of another server, %q: tokens for it are not asked for", hostOf(from), clean(document.Resource))
 		case document != nil:
 			return document, nil
 		}
@@ -128,9 +129,9 @@ func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Chal
 	return nil, last
 }
 
-// covers tells whether the resource that metadata speaks of is the endpoint, or a path above it on the same origin.
-// RFC 9728 (section 3.3) asks for the same string; servers with the metadata of their whole host are many, and nothing is
-// given away by them: the token goes to the endpoint alone, which has the same owner.
+// covers reports whether the resource in metadata is the endpoint, or a path above it on the same origin. RFC 9728, section 3.3,
+// requires equality, but many servers publish metadata for their whole host. That is safe: tokens are sent to the endpoint only,
+// which has the same owner.
 func covers(resource string, endpoint *url.URL) bool {
 	u, err := url.Parse(resource)
 	if err != nil || u.User != nil || u.Fragment != "" || u.RawQuery != "" && u.RawQuery != endpoint.RawQuery ||
@@ -141,22 +142,23 @@ func covers(resource string, endpoint *url.URL) bool {
 	return above == strings.TrimSuffix(endpoint.EscapedPath(), "/") || strings.HasPrefix(endpoint.EscapedPath(), above+"/")
 }
 
-// authServerMetadata reads the authorization server's metadata and refuses what must not be used: another issuer, no PKCE
-// with S256, endpoints that are not safe to be called or opened.
+// authServerMetadata reads the authorization server's metadata and refuses unsafe ones: another issuer, no PKCE with S256, or
+// endpoints with unsafe URLs.
 func (s *server) authServerMetadata(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
-	if problem := refusedText(issuer, s.loopback); problem != "" {
+	if problem := checkURLText(issuer, s.loopback); problem != "" {
 		return nil, s.deny("its authorization server is refused: %s", problem)
 	}
 	meta, err := auth.GetAuthServerMetadata(ctx, strings.TrimSuffix(issuer, "/"), &s.client.Client)
-	switch answered := s.client.guard.answered.Load(); {
+	switch answered := s.client.guard.status.Load(); {
 	case ctx.Err() != nil:
 		return nil, trouble("the metadata of "+hostOf(issuer)+" was not read", ctx.Err())
 	case err != nil && (answered == 0 || answered >= 500):
 		return nil, trouble("the metadata of "+hostOf(issuer)+" was not read", err)
 	case err != nil:
-		return nil, s.deny("the metadata of its authorization server %s is refused: %s", hostOf(issuer), words(err.Error()))
+		return nil, s.deny("the metadata of its authorization server %s is refused: %s", hostOf(issuer), clean(err.Error()))
 	case meta == nil:
-		return nil, s.deny("%s has no metadata of an authorization server, so that PKCE cannot be relied on: name another one in the configuration", hostOf(issuer))
+		return nil, s.deny("%s has no metadata of an authorization server, so that PKCE cannot be relied on: "+
+			"name another one in the configuration", hostOf(issuer))
 	case !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
 		return nil, s.deny("its authorization server %s does not offer PKCE with S256, without which codes can be stolen", hostOf(issuer))
 	case meta.AuthorizationEndpoint == "" || meta.TokenEndpoint == "":
@@ -167,14 +169,14 @@ func (s *server) authServerMetadata(ctx context.Context, issuer string) (*oauthe
 		if endpoint == "" {
 			continue
 		}
-		if problem := refusedText(endpoint, s.loopback); problem != "" {
+		if problem := checkURLText(endpoint, s.loopback); problem != "" {
 			return nil, s.deny("the %s endpoint of %s is refused: %s", name, hostOf(issuer), problem)
 		}
 	}
 	return meta, nil
 }
 
-// challengesOf reads the WWW-Authenticate headers; what cannot be read is no challenge.
+// challengesOf parses the WWW-Authenticate headers and ignores malformed ones.
 func challengesOf(h http.Header) []oauthex.Challenge {
 	var all []oauthex.Challenge
 	for _, line := range h.Values("WWW-Authenticate") {
@@ -185,8 +187,8 @@ func challengesOf(h http.Header) []oauthex.Challenge {
 	return all
 }
 
-// challenged is a parameter of the first Bearer challenge that has it.
-func challenged(all []oauthex.Challenge, name string) string {
+// challengeParam returns a parameter of the first Bearer challenge that has it; "": none.
+func challengeParam(all []oauthex.Challenge, name string) string {
 	for _, c := range all {
 		if c.Scheme == "bearer" && c.Params[name] != "" {
 			return c.Params[name]
@@ -195,7 +197,7 @@ func challenged(all []oauthex.Challenge, name string) string {
 	return ""
 }
 
-// origin is the scheme, host and port of a URL that is known to be valid.
+// origin returns the scheme, host and port of a valid URL.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -204,7 +206,7 @@ func origin(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// drain reads a little of a body, so that its connection can be used again, and closes it.
+// drain reads a little of a body, so that its connection can be reused, and closes it.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 64<<10)
 	body.Close()

@@ -17,10 +17,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Handler gives a connection the stored login of a server, for the SDK's StreamableClientTransport. The access token is
-// renewed before it ends and when the server refuses it, by one process at a time. It never opens a browser: where a
-// login is needed, calls fail with denied and a message that names the command. Without a login, requests go out without
-// a token, so that a server that asks for none works. It may be used by many connections at once.
+// Handler provides the stored login of a server to the SDK's StreamableClientTransport. It renews the access token before it
+// expires and when the server refuses it, in one process at a time. It never opens a browser: if a login is needed, calls fail
+// with denied and a message that names the command. Without a login it sends requests without a token, which servers without
+// logins accept. It is safe for concurrent use.
 //
 // Errors of Handler itself: bad_request (options), denied (a URL that tokens are not sent to).
 func Handler(o *Options) (auth.OAuthHandler, error) {
@@ -34,12 +34,12 @@ func Handler(o *Options) (auth.OAuthHandler, error) {
 type handler struct {
 	*server
 	now    func() time.Time
-	flight singleflight.Group // renewals of one token: those who need it wait for the one that runs
+	flight singleflight.Group // shares concurrent renewals of a token
 
 	mu        sync.Mutex
 	loaded    bool
 	current   *record   // as last read or renewed; nil: no login
-	saveAgain time.Time // when to try again to store current, which the store did not take; zero: it is stored
+	saveAgain time.Time // next try to store current after a failure; zero: it is stored
 }
 
 // TokenSource implements auth.OAuthHandler.
@@ -52,7 +52,7 @@ type source struct {
 	h   *handler
 }
 
-// Token implements oauth2.TokenSource; nil without an error where there is no login.
+// Token implements oauth2.TokenSource; nil without an error: no login.
 func (t *source) Token() (*oauth2.Token, error) {
 	r := t.h.known(t.ctx)
 	if r == nil {
@@ -66,13 +66,13 @@ func (t *source) Token() (*oauth2.Token, error) {
 		case !fault.CodeOf(err).Retryable() || !t.h.now().Before(r.Expires):
 			return nil, err
 		}
-		// The renewal came early: while its server is away, what is left of the old token's life is used.
+		// The renewal was early: while the authorization server is unavailable, the old token is used until it expires.
 	}
 	return &oauth2.Token{AccessToken: r.Access, TokenType: "Bearer", Expiry: r.Expires}, nil
 }
 
-// known is the login as this process knows it; the store is read the first time only. A store that cannot be read is no
-// login here: servers that ask for none must not suffer from it. Where one is asked for, Authorize reads again and tells.
+// known returns the login as this process knows it; it reads the store only the first time. A store that cannot be read counts as
+// no login, because servers without logins must still work; Authorize reads it again and reports the error.
 func (h *handler) known(ctx context.Context) *record {
 	h.mu.Lock()
 	loaded := h.loaded
@@ -99,12 +99,12 @@ func (h *handler) loadFirst(ctx context.Context) {
 	r, _ := h.load(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.loaded { // else a renewal knows better
+	if !h.loaded { // a renewal may have been faster
 		h.current, h.loaded = r, true
 	}
 }
 
-func (h *handler) know(r *record) {
+func (h *handler) setCurrent(r *record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r != h.current {
@@ -113,8 +113,8 @@ func (h *handler) know(r *record) {
 	h.current, h.loaded = r, true
 }
 
-// Authorize implements auth.OAuthHandler: after an answer that refuses a request it finds another token, or says what a
-// person must do. Errors: denied, and unavailable, timeout, cancelled of a renewal or of the store.
+// Authorize implements auth.OAuthHandler: after a refused request it finds another token or says what the person must do. Errors:
+// denied, and unavailable, timeout or cancelled from a renewal or the store.
 func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *http.Response) error {
 	defer drain(answer.Body)
 	sent := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
@@ -123,15 +123,15 @@ func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *
 		return err
 	}
 	challenges := challengesOf(answer.Header)
-	if challenged(challenges, "error") != "insufficient_scope" {
+	if challengeParam(challenges, "error") != "insufficient_scope" {
 		f := h.deny("it refuses the request (status 403)")
-		f.Status, f.Body = answer.StatusCode, shown(answer.Body, sent)
+		f.Status, f.Body = answer.StatusCode, bodyForError(answer.Body, sent)
 		return f
 	}
-	return h.lacks(ctx, strings.Fields(words(challenged(challenges, "scope"), sent)))
+	return h.lacks(ctx, strings.Fields(clean(challengeParam(challenges, "scope"), sent)))
 }
 
-// lacks remembers the scopes that a server asks for beyond those of the login: the next login asks for them.
+// lacks records the scopes that a server requires beyond those of the login; the next login requests them.
 func (h *handler) lacks(ctx context.Context, scopes []string) error {
 	list := strings.Join(scopes, " ")
 	switch {
@@ -165,8 +165,8 @@ func (h *handler) lacks(ctx context.Context, scopes []string) error {
 	return h.deny("the login lacks the scopes %q: %s, which asks for them", list, h.remedy())
 }
 
-// shown is a body as an error may carry it: JSON of at most 4 KiB; nil where it is longer, or repeats the token.
-func shown(body io.Reader, token string) []byte {
+// bodyForError returns a body as an error may show it: JSON of at most 4 KiB; nil: it is longer, or repeats the token.
+func bodyForError(body io.Reader, token string) []byte {
 	text, err := io.ReadAll(io.LimitReader(body, 4<<10+1))
 	if err != nil || len(text) == 0 || len(text) > 4<<10 || token != "" && strings.Contains(string(text), token) {
 		return nil
@@ -174,7 +174,7 @@ func shown(body io.Reader, token string) []byte {
 	if json.Valid(text) {
 		return text
 	}
-	quoted, err := json.Marshal(words(string(text)))
+	quoted, err := json.Marshal(clean(string(text)))
 	if err != nil {
 		return nil
 	}

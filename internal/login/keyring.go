@@ -14,33 +14,32 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// newKeyring keeps secrets in the operating system's keyring: the Secret Service of a Linux desktop, the macOS keychain, the
-// Windows credential manager. Service is the name under which they stand there; the folder holds the locks. Windows
-// and macOS bound an entry (2,560 and some 3,000 bytes): limit_exceeded past that. A keyring that asks its user to unlock it
-// has 30 seconds.
-func newKeyring(r ring, service, folder string) *keyringStore {
-	return &keyringStore{ring: r, service: service, folder: folder, turn: make(chan struct{}, 1)}
+// newKeyring stores secrets in the operating system's keyring: the Secret Service of Linux desktops, the macOS keychain or the
+// Windows credential manager. Service is the name of the entries there; the folder holds the locks. Windows and macOS limit an
+// entry (2,560 and about 3,000 bytes): limit_exceeded. A keyring that asks its user to unlock it has 30 seconds.
+func newKeyring(r keyringAPI, service, folder string) *keyringStore {
+	return &keyringStore{api: r, service: service, folder: folder, running: make(chan struct{}, 1)}
 }
 
-// ring is a keyring as the library offers it.
-type ring interface {
+// keyringAPI is the library's interface.
+type keyringAPI interface {
 	Get(service, key string) (string, error)
 	Set(service, key, value string) error
 	Delete(service, key string) error
 }
 
-type osRing struct{}
+type osKeyring struct{}
 
-func (osRing) Get(service, key string) (string, error) { return keyring.Get(service, key) }
-func (osRing) Set(service, key, value string) error    { return keyring.Set(service, key, value) }
-func (osRing) Delete(service, key string) error        { return keyring.Delete(service, key) }
+func (osKeyring) Get(service, key string) (string, error) { return keyring.Get(service, key) }
+func (osKeyring) Set(service, key, value string) error    { return keyring.Set(service, key, value) }
+func (osKeyring) Delete(service, key string) error        { return keyring.Delete(service, key) }
 
 type keyringStore struct {
-	ring            ring
+	api             keyringAPI
 	service, folder string
-	// turn is held by the one call that runs. The library knows no time limits: a call that hangs is left behind, and
-	// those after it wait their time and fail, so that there is never more than one.
-	turn chan struct{}
+	// running is held by the running call. The library has no timeouts: a call that hangs is abandoned, and later ones time out,
+	// so there is never more than one.
+	running chan struct{}
 }
 
 const keyringTimeout = 30 * time.Second
@@ -55,9 +54,9 @@ func (s *keyringStore) Lock(ctx context.Context, key string) (func(), error) {
 
 // Get implements Store.
 func (s *keyringStore) Get(ctx context.Context, key string) ([]byte, error) {
-	var got []byte // written by a call that may be left behind: it is read only when that has ended
+	var got []byte // read only after the call has ended, because it may be abandoned
 	err := s.run(ctx, "read", func() error {
-		value, err := s.ring.Get(s.service, key)
+		value, err := s.api.Get(s.service, key)
 		if err == nil {
 			got = []byte(value)
 		}
@@ -74,12 +73,12 @@ func (s *keyringStore) Set(ctx context.Context, key string, value []byte) error 
 	if err := tooLong(value); err != nil {
 		return err
 	}
-	return s.run(ctx, "written", func() error { return s.ring.Set(s.service, key, string(value)) })
+	return s.run(ctx, "written", func() error { return s.api.Set(s.service, key, string(value)) })
 }
 
 // Delete implements Store.
 func (s *keyringStore) Delete(ctx context.Context, key string) error {
-	return s.run(ctx, "changed", func() error { return unlessMissing(s.ring.Delete(s.service, key)) })
+	return s.run(ctx, "changed", func() error { return unlessMissing(s.api.Delete(s.service, key)) })
 }
 
 func unlessMissing(err error) error {
@@ -89,22 +88,22 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// run makes a call of the library within a time, one at a time.
+// run calls the library with a timeout, one call at a time.
 func (s *keyringStore) run(ctx context.Context, verb string, do func() error) error {
-	if _, real := s.ring.(osRing); real && !hasSessionBus() {
+	if _, real := s.api.(osKeyring); real && !hasSessionBus() {
 		return fault.New(fault.Unavailable, "there is no keyring here: no session bus is running")
 	}
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
 	const stuck = "the keyring does not answer: unlock it, or keep the logins in a file"
 	select {
-	case s.turn <- struct{}{}:
+	case s.running <- struct{}{}:
 	case <-ctx.Done():
 		return trouble(stuck, ctx.Err())
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-s.turn }()
+		defer func() { <-s.running }()
 		done <- do()
 	}()
 	select {
@@ -113,7 +112,7 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 		case errors.Is(err, keyring.ErrSetDataTooBig):
 			return fault.New(fault.LimitExceeded, "the login is too long for this system's keyring")
 		case err != nil:
-			return fault.New(fault.Unavailable, "the keyring cannot be %s: %s", verb, words(err.Error()))
+			return fault.New(fault.Unavailable, "the keyring cannot be %s: %s", verb, clean(err.Error()))
 		}
 		return nil
 	case <-ctx.Done():
@@ -121,8 +120,8 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 	}
 }
 
-// hasSessionBus tells whether the Secret Service can be there. Without this look the library would start a bus of its own
-// (dbus-launch), which nothing would ever stop.
+// hasSessionBus reports whether the Secret Service may be available. Without this check the library would start its own bus
+// (dbus-launch), which nothing would stop.
 func hasSessionBus() bool {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
 		return true

@@ -52,7 +52,7 @@ func TestGnomeKeyring(t *testing.T) {
 // childKeyring runs inside the session with the keyring.
 func childKeyring(ctx context.Context) error {
 	folder := os.Getenv("ONECALL_OAUTH_FOLDER")
-	if err := checkStore(ctx, newKeyring(osRing{}, "onecall-test", folder)); err != nil {
+	if err := checkStore(ctx, newKeyring(osKeyring{}, "onecall-test", folder)); err != nil {
 		return err
 	}
 	s := Auto(folder)
@@ -78,6 +78,6 @@ func TestNoKeyring(t *testing.T) {
 	if hasSessionBus() {
 		t.Skip("there is a session bus on this machine")
 	}
-	_, err := newKeyring(osRing{}, "onecall-test", t.TempDir()).Get(t.Context(), "key")
+	_, err := newKeyring(osKeyring{}, "onecall-test", t.TempDir()).Get(t.Context(), "key")
 	want(t, nil, err, "unavailable", "no session bus")
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Login goes through the whole flow with a person and stores what it gives; a login that was there before is replaced
-// only when the new one is complete. It waits for the person at most ten minutes.
+// Login runs the whole flow with a person and stores the result. An earlier login is replaced only when the new one is complete.
+// It waits for the person for at most ten minutes.
 //
-// Errors: bad_request (options; a server that asks for no login), denied (an unsafe server, or the authorization server
-// or the person said no), unavailable, timeout, cancelled, and those of the store.
+// Errors: bad_request (options, or a server without logins), denied (an unsafe server, or a refusal by the authorization server
+// or the person), unavailable, timeout, cancelled, and those of the store.
 func Login(ctx context.Context, o *Options, ui UI) error {
 	s, err := newServer(o)
 	if err != nil {
@@ -27,58 +27,60 @@ func Login(ctx context.Context, o *Options, ui UI) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
-	where, err := s.discover(ctx)
+	discovered, err := s.discover(ctx)
 	if err != nil {
 		return err
 	}
-	back, err := s.listen(ctx, where.meta)
+	back, err := s.listen(ctx, discovered.meta)
 	if err != nil {
 		return err
 	}
 	defer back.close()
-	before, _ := s.load(ctx) // for the scopes that it lacked; what cannot be read is replaced
-	r, err := s.register(ctx, where, back.redirect, s.scopes(where, before))
+	before, _ := s.load(ctx) // for the scopes that it lacked; an unreadable one is replaced
+	r, err := s.register(ctx, discovered, back.redirect, s.scopes(discovered, before))
 	if err != nil {
 		return err
 	}
-	if err := s.authorize(ctx, where, r, back, ui); err != nil {
+	if err := s.authorize(ctx, discovered, r, back, ui); err != nil {
 		return err
 	}
-	return s.keep(ctx, r)
+	return s.store(ctx, r)
 }
 
-// scopes are what to ask for: the configured ones exactly; else those that the server names and those that it asked for
-// later, with offline_access where the authorization server has it, without which many give no refresh token.
-func (s *server) scopes(where *place, before *record) []string {
+// scopes returns the scopes to request: exactly the configured ones; else those that the server names and those that it required
+// later, with offline_access if the authorization server has it, because many issue no refresh token without it.
+func (s *server) scopes(discovered *discovery, before *record) []string {
 	if len(s.o.Scopes) > 0 {
 		return slices.Clone(s.o.Scopes)
 	}
-	ask := slices.Clone(where.scopes)
+	ask := slices.Clone(discovered.scopes)
 	if before != nil && len(before.Wanted) > 0 {
 		ask = append(append(ask, before.Scopes...), before.Wanted...)
 	}
-	if slices.Contains(where.meta.ScopesSupported, "offline_access") {
+	if slices.Contains(discovered.meta.ScopesSupported, "offline_access") {
 		ask = append(ask, "offline_access")
 	}
 	slices.Sort(ask)
 	return slices.Compact(ask)
 }
 
-// register settles who the client is: the configured one, or one that is registered now.
-func (s *server) register(ctx context.Context, where *place, redirect string, scopes []string) (*record, error) {
-	meta := where.meta
-	r := &record{Version: recordVersion, Server: s.endpoint, Client: s.o.ClientID, Issuer: meta.Issuer, Resource: where.resource,
+// register returns a record with the client: the configured one, or a new registration.
+func (s *server) register(ctx context.Context, discovered *discovery, redirect string, scopes []string) (*record, error) {
+	meta := discovered.meta
+	r := &record{Version: recordVersion, Server: s.endpoint, Client: s.o.ClientID, Issuer: meta.Issuer, Resource: discovered.resource,
 		TokenURL: meta.TokenEndpoint, Revoke: meta.RevocationEndpoint, Scopes: scopes}
 	document := isDocument(s.o.ClientID)
 	switch {
 	case s.o.ClientID != "" && (!document || meta.ClientIDMetadataDocumentSupported):
-		style, err := s.style(meta.TokenEndpointAuthMethodsSupported)
+		style, err := s.authStyle(meta.TokenEndpointAuthMethodsSupported)
 		r.ClientID, r.Style = s.o.ClientID, style
 		return r, err
 	case meta.RegistrationEndpoint == "" && document:
-		return nil, s.deny("%s neither reads client ID metadata documents nor registers clients: register one there and configure its client ID", hostOf(meta.Issuer))
+		return nil, s.deny("%s neither reads client ID metadata documents nor registers clients: "+
+			"register one there and configure its client ID", hostOf(meta.Issuer))
 	case meta.RegistrationEndpoint == "":
-		return nil, s.deny("%s does not register clients by itself: register one there, with the redirect URI %s, and configure its client ID and the redirect port",
+		return nil, s.deny("%s does not register clients by itself: register one there, with the redirect URI %s, "+
+			"and configure its client ID and the redirect port",
 			hostOf(meta.Issuer), redirect)
 	}
 	answer, err := oauthex.RegisterClient(ctx, meta.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
@@ -87,7 +89,7 @@ func (s *server) register(ctx context.Context, where *place, redirect string, sc
 		ClientName: s.o.ClientName, Scope: strings.Join(scopes, " "),
 	}, &s.client.Client)
 	if err != nil {
-		return nil, s.unregistered(hostOf(meta.Issuer), err)
+		return nil, s.registrationError(hostOf(meta.Issuer), err)
 	}
 	r.ClientID, r.ClientSecret, r.Style = answer.ClientID, answer.ClientSecret, oauth2.AuthStyleInParams
 	if m := answer.TokenEndpointAuthMethod; answer.ClientSecret != "" && (m == "" || m == "client_secret_basic") {
@@ -96,14 +98,14 @@ func (s *server) register(ctx context.Context, where *place, redirect string, sc
 	return r, nil
 }
 
-// unregistered codes an error of the registration. Its text is shown only where the server spoke in the words of RFC 7591
-// (section 3.2.2) or never answered: else the SDK puts the whole answer into it, secrets included.
-func (s *server) unregistered(host string, err error) error {
+// registrationError codes an error of the registration. It shows the error's text only if it has the form of RFC 7591, section
+// 3.2.2, or there was no response: otherwise the SDK includes the whole response, secrets too.
+func (s *server) registrationError(host string, err error) error {
 	var said *oauthex.ClientRegistrationError
-	switch answered := s.client.guard.answered.Load(); {
+	switch answered := s.client.guard.status.Load(); {
 	case errors.As(err, &said):
 		return s.deny("%s does not register onecall (%s %s): register a client there and configure its client ID", host,
-			words(said.ErrorCode), words(said.ErrorDescription))
+			clean(said.ErrorCode), clean(said.ErrorDescription))
 	case answered == 0 || isCoded(err):
 		return trouble("onecall could not be registered at "+host, err)
 	case answered >= 500:
@@ -115,15 +117,15 @@ func (s *server) unregistered(host string, err error) error {
 
 func isCoded(err error) bool { _, coded := fault.As(err); return coded }
 
-// isDocument tells whether a client ID is the URL of a client ID metadata document.
+// isDocument reports whether a client ID is the URL of a client ID metadata document.
 func isDocument(id string) bool {
 	u, err := url.Parse(id)
 	return err == nil && u.Scheme == "https" && u.Host != "" && len(u.Path) > 1
 }
 
-// style is how the configured client proves itself: by nothing where it has no secret; else in the header, the default of
-// RFC 8414, or in the form where only that is offered.
-func (s *server) style(methods []string) (oauth2.AuthStyle, error) {
+// authStyle returns how the configured client authenticates: not at all without a secret, else in the header, the default of RFC
+// 8414, or in the form if only that is offered.
+func (s *server) authStyle(methods []string) (oauth2.AuthStyle, error) {
 	switch {
 	case s.o.ClientSecret == "":
 		return oauth2.AuthStyleInParams, nil
@@ -135,18 +137,17 @@ func (s *server) style(methods []string) (oauth2.AuthStyle, error) {
 	return 0, s.deny("its authorization server does not accept a client secret: use a client without one")
 }
 
-// authorize sends the person to the authorization server, waits for the code and exchanges it: the record then holds
-// tokens.
-func (s *server) authorize(ctx context.Context, where *place, r *record, back *callback, ui UI) error {
+// authorize sends the person to the authorization server, waits for the code, and exchanges it for the tokens of the record.
+func (s *server) authorize(ctx context.Context, discovered *discovery, r *record, back *callback, ui UI) error {
 	config := s.config(r)
-	config.RedirectURL, config.Endpoint.AuthURL = back.redirect, where.meta.AuthorizationEndpoint
+	config.RedirectURL, config.Endpoint.AuthURL = back.redirect, discovered.meta.AuthorizationEndpoint
 	verifier := oauth2.GenerateVerifier()
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", r.Resource)}
 	if slices.Contains(r.Scopes, "offline_access") {
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // OpenID Connect Core, section 11
 	}
 	address := config.AuthCodeURL(back.state, options...)
-	ui.Notice("Waiting for you to log in at " + hostOf(where.meta.Issuer) + " in the browser.")
+	ui.Notice("Waiting for you to log in at " + hostOf(discovered.meta.Issuer) + " in the browser.")
 	if err := ui.Open(address); err != nil {
 		ui.Notice("No browser could be opened. Open this address yourself: " + address)
 	}
@@ -154,25 +155,26 @@ func (s *server) authorize(ctx context.Context, where *place, r *record, back *c
 	if err != nil {
 		return err
 	}
-	token, err := config.Exchange(s.client.within(ctx, r.Resource), code, oauth2.VerifierOption(verifier))
+	token, err := config.Exchange(s.client.withContext(ctx, r.Resource), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		_, err = s.refusal(r, err, code, verifier, config.ClientSecret)
+		_, err = s.tokenError(r, err, code, verifier, config.ClientSecret)
 		return err
 	}
-	return s.take(r, token, time.Now())
+	return s.setTokens(r, token, time.Now())
 }
 
-// refusal codes an error of the token endpoint, and tells whether the grant itself is dead (RFC 6749, section 5.2).
-func (s *server) refusal(r *record, err error, secrets ...string) (dead bool, coded *fault.Error) {
+// tokenError codes an error of the token endpoint, and reports whether the grant is dead (RFC 6749, section 5.2).
+func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool, coded *fault.Error) {
 	var said *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)
 	if !errors.As(err, &said) {
 		return false, trouble("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
 	}
 	if said.Response != nil && (said.Response.StatusCode >= 500 || said.Response.StatusCode == 429) {
-		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: try again later", s.o.Source, host, said.Response.StatusCode)
+		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: "+
+			"try again later", s.o.Source, host, said.Response.StatusCode)
 	}
-	what := strings.TrimSpace(words(said.ErrorCode, secrets...) + " " + words(said.ErrorDescription, secrets...))
+	what := strings.TrimSpace(clean(said.ErrorCode, secrets...) + " " + clean(said.ErrorDescription, secrets...))
 	if what == "" {
 		what = "without a reason"
 	}
@@ -183,8 +185,8 @@ func (s *server) refusal(r *record, err error, secrets ...string) (dead bool, co
 	return dead, s.deny("%s gives no token (%s): %s", host, what, s.remedy())
 }
 
-// keep stores a complete login, under the lock that renewals take.
-func (s *server) keep(ctx context.Context, r *record) error {
+// store stores a complete login under the lock that renewals take.
+func (s *server) store(ctx context.Context, r *record) error {
 	unlock, err := s.o.Store.Lock(ctx, s.key())
 	if err != nil {
 		return err
@@ -193,5 +195,5 @@ func (s *server) keep(ctx context.Context, r *record) error {
 	return s.save(ctx, r)
 }
 
-// random is an unguessable text.
+// random returns an unguessable text.
 func random() string { return rand.Text() }

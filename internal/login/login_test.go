@@ -19,7 +19,7 @@ import (
 // Each way in which servers go wrong ends with a coded error, nothing stored, and no secret shown.
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()
-	type set = setting
+	type set = loginFixture
 	meta := func(key string, value any) func(*set) {
 		return func(s *set) { s.auth.metadata = func(m map[string]any) { m[key] = value } }
 	}
@@ -130,32 +130,32 @@ func challenge(text string) func(http.Handler) http.Handler {
 // The kinds of servers and clients with which a login works.
 func TestLoginWorks(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(t *testing.T, s *setting){
-		"plain":           func(*testing.T, *setting) {},
-		"client secret":   func(_ *testing.T, s *setting) { s.auth.basic = true },
-		"slash of issuer": func(_ *testing.T, s *setting) { s.tools.metadata.AuthorizationServers[0] += "/" },
-		"issuer unsaid": func(_ *testing.T, s *setting) {
+	for name, prepare := range map[string]func(t *testing.T, s *loginFixture){
+		"plain":           func(*testing.T, *loginFixture) {},
+		"client secret":   func(_ *testing.T, s *loginFixture) { s.auth.basic = true },
+		"slash of issuer": func(_ *testing.T, s *loginFixture) { s.tools.metadata.AuthorizationServers[0] += "/" },
+		"issuer unsaid": func(_ *testing.T, s *loginFixture) {
 			s.auth.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 			s.auth.answer = func(v url.Values) { v.Del("iss") }
 		},
-		"issuer said unasked": func(_ *testing.T, s *setting) {
+		"issuer said unasked": func(_ *testing.T, s *loginFixture) {
 			s.auth.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 		},
-		"metadata of the host": func(_ *testing.T, s *setting) { s.tools.metadata.Resource = s.tools.URL },
-		"metadata at the path": func(_ *testing.T, s *setting) {
+		"metadata of the host": func(_ *testing.T, s *loginFixture) { s.tools.metadata.Resource = s.tools.URL },
+		"metadata at the path": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Bearer")
 			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
 		},
-		"metadata at the root": func(_ *testing.T, s *setting) {
+		"metadata at the root": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Basic realm=x, Bearer")
 			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
 		},
-		"metadata elsewhere broken": func(_ *testing.T, s *setting) {
+		"metadata elsewhere broken": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge(`Bearer resource_metadata="` + s.tools.URL + `/gone"`)
 			s.tools.mux.HandleFunc("/gone", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
 		},
-		"server is its own authorization server": func(_ *testing.T, s *setting) {
+		"server is its own authorization server": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Bearer")
 			s.tools.mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
 				s.auth.metadata = func(m map[string]any) { m["issuer"] = s.tools.URL }
@@ -163,11 +163,11 @@ func TestLoginWorks(t *testing.T) {
 				s.auth.serveMetadata(w, nil)
 			})
 		},
-		"auth server configured": func(_ *testing.T, s *setting) {
+		"auth server configured": func(_ *testing.T, s *loginFixture) {
 			s.tools.metadata.AuthorizationServers = nil
 			s.o.AuthServer = s.auth.URL
 		},
-		"client configured": func(t *testing.T, s *setting) {
+		"client configured": func(t *testing.T, s *loginFixture) {
 			s.o.RedirectPort = freePort(t)
 			s.o.ClientID, s.o.ClientSecret = "mine", "secret-of-mine"
 			s.auth.clients["mine"] = testClient{secret: "secret-of-mine", redirect: fmt.Sprintf("http://127.0.0.1:%d/callback", s.o.RedirectPort)}
@@ -175,16 +175,16 @@ func TestLoginWorks(t *testing.T) {
 				m["registration_endpoint"], m["token_endpoint_auth_methods_supported"] = "", []string{"client_secret_post"}
 			}
 		},
-		"client document": func(_ *testing.T, s *setting) {
+		"client document": func(_ *testing.T, s *loginFixture) {
 			s.o.ClientID = "https://example.com/onecall.json"
 			s.auth.clients[s.o.ClientID] = testClient{}
 			s.auth.metadata = func(m map[string]any) {
 				m["registration_endpoint"], m["client_id_metadata_document_supported"] = "", true
 			}
 		},
-		"client document unread": func(_ *testing.T, s *setting) { s.o.ClientID = "https://example.com/onecall.json" },
-		"no refresh":             func(_ *testing.T, s *setting) { s.auth.noRenew = true },
-		"no expiry":              func(_ *testing.T, s *setting) { s.auth.lifetime = -1 },
+		"client document unread": func(_ *testing.T, s *loginFixture) { s.o.ClientID = "https://example.com/onecall.json" },
+		"no refresh":             func(_ *testing.T, s *loginFixture) { s.auth.noRenew = true },
+		"no expiry":              func(_ *testing.T, s *loginFixture) { s.auth.lifetime = -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +202,7 @@ func TestLoginWorks(t *testing.T) {
 			if s.auth.noRenew {
 				return
 			}
-			h.know(s.change(t, old))
+			h.setCurrent(s.change(t, old))
 			s.auth.forgetAccess()
 			if err := greet(t, session); err != nil || s.auth.count() != 1 {
 				t.Errorf("renewing: %v, %d renewals", err, s.auth.count())
@@ -279,7 +279,7 @@ func TestLoginIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := newSetting(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	b := &idle{opened: cancel}
+	b := &idleUser{opened: cancel}
 	want(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "nobody finished")
 	if !strings.Contains(strings.Join(b.notices, "\n"), s.auth.URL+"/authorize?") {
 		t.Errorf("the address was not shown: %q", b.notices)
@@ -309,14 +309,14 @@ func mustParse(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// idle is a person who does nothing.
-type idle struct {
+// idleUser is a person who does nothing.
+type idleUser struct {
 	browser
 	opened  func()
 	address string
 }
 
-func (i *idle) Open(address string) error {
+func (i *idleUser) Open(address string) error {
 	i.address = address
 	i.opened()
 	i.refuse = true

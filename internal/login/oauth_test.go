@@ -66,11 +66,11 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("status after the login: %+v, %v", state, err)
 	}
 
-	h.know(s.change(t, ended)) // the token ends
+	h.setCurrent(s.change(t, ended)) // the token ends
 	if err := greet(t, session); err != nil || s.auth.count() != 1 {
 		t.Fatalf("after the token's end: %v, %d renewals", err, s.auth.count())
 	}
-	h.know(s.change(t, old)) // the server forgets it before its end
+	h.setCurrent(s.change(t, old)) // the server forgets it before its end
 	s.auth.forgetAccess()
 	if err := greet(t, session); err != nil || s.auth.count() != 2 {
 		t.Fatalf("after the server forgot: %v, %d renewals", err, s.auth.count())

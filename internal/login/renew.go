@@ -10,13 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// renew finds a token in place of the stale one. A renewal that has begun is not given up when its caller goes: the
-// authorization server may have made the old refresh token worthless already, and the new one must be kept.
+// renew replaces a stale token. A renewal continues after the end of its caller's ctx: the authorization server may have
+// invalidated the old refresh token already, so the new one must be stored.
 func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 	done := h.flight.DoChan("renew "+stale, func() (any, error) {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 		defer cancel()
-		return h.renewAlone(own, stale)
+		return h.renewLocked(own, stale)
 	})
 	select {
 	case result := <-done:
@@ -27,9 +27,8 @@ func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 	}
 }
 
-// renewAlone does the work of renew under the store's lock, which no other process holds then: whoever comes second finds
-// the first one's token and uses that.
-func (h *handler) renewAlone(ctx context.Context, stale string) (*record, error) {
+// renewLocked does the work of renew under the store's lock across processes: if another process was faster, its token is used.
+func (h *handler) renewLocked(ctx context.Context, stale string) (*record, error) {
 	unlock, err := h.o.Store.Lock(ctx, h.key())
 	if err != nil {
 		return nil, err
@@ -44,23 +43,24 @@ func (h *handler) renewAlone(ctx context.Context, stale string) (*record, error)
 	case r == nil && stale == "":
 		return nil, h.deny("it asks for a login: %s", h.remedy())
 	case r == nil:
-		h.know(nil)
+		h.setCurrent(nil)
 		return nil, h.deny("you are not logged in any more: %s", h.remedy())
 	case r.Access != stale && r.fresh(now):
-		h.know(r)
+		h.setCurrent(r)
 		return r, nil
 	case r.fresh(now) && now.Sub(r.Obtained) < time.Minute:
-		// A new token would be refused as well; asking on would rotate tokens at every call.
-		return nil, h.deny("it does not accept the token that %s has just given: %s, and if that does not help ask who runs the server", hostOf(r.Issuer), h.remedy())
+		// A new token would be refused as well, and repeating this would rotate tokens at every call.
+		return nil, h.deny("it does not accept the token that %s has just given: %s, and if that does not help ask who "+
+			"runs the server", hostOf(r.Issuer), h.remedy())
 	case r.Refresh == "":
 		return nil, h.deny("the login has ended, and %s gave no means to renew it: %s", hostOf(r.Issuer), h.remedy())
 	}
 	renewed, err := h.refresh(ctx, r)
 	if err != nil {
-		return h.overtaken(ctx, r, err)
+		return h.newerLogin(ctx, r, err)
 	}
-	h.know(renewed)
-	if h.save(ctx, renewed) != nil { // its predecessor in the store is dead: it must not be lost
+	h.setCurrent(renewed)
+	if h.save(ctx, renewed) != nil { // the stored token is dead, so this one must not be lost
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.saveAgain = h.now().Add(time.Second)
@@ -68,50 +68,50 @@ func (h *handler) renewAlone(ctx context.Context, stale string) (*record, error)
 	return renewed, nil
 }
 
-// refresh asks for new tokens with the refresh token. A dead grant is an error of type *deadGrant.
+// refresh requests new tokens with the refresh token. A dead grant is an error of type *deadGrant.
 func (h *handler) refresh(ctx context.Context, r *record) (*record, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	config := h.config(r)
-	token, err := config.TokenSource(h.client.within(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
+	token, err := config.TokenSource(h.client.withContext(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
 	if err != nil {
-		dead, coded := h.refusal(r, err, r.Refresh, r.Access, config.ClientSecret)
+		dead, coded := h.tokenError(r, err, r.Refresh, r.Access, config.ClientSecret)
 		if dead {
 			return nil, &deadGrant{coded}
 		}
 		return nil, coded
 	}
 	renewed := *r
-	if err := h.take(&renewed, token, h.now()); err != nil {
+	if err := h.setTokens(&renewed, token, h.now()); err != nil {
 		return nil, err
 	}
 	return &renewed, nil
 }
 
-// deadGrant says that the refresh token, or its client, is worth nothing any more.
+// deadGrant reports that the refresh token or its client is no longer valid.
 type deadGrant struct{ coded *fault.Error }
 
 // Error implements error.
 func (e *deadGrant) Error() string { return e.coded.Error() }
 
-// Unwrap gives the coded error.
+// Unwrap returns the coded error.
 func (e *deadGrant) Unwrap() error { return e.coded }
 
-// overtaken looks again before a dead grant is reported: where locks do not reach (a folder shared by machines), another
-// process may have used the refresh token and stored its successor.
-func (h *handler) overtaken(ctx context.Context, r *record, err error) (*record, error) {
+// newerLogin checks the store again before a dead grant is reported: where locks do not work (a folder shared by machines),
+// another process may have used the refresh token and stored its successor.
+func (h *handler) newerLogin(ctx context.Context, r *record, err error) (*record, error) {
 	var dead *deadGrant
 	if !errors.As(err, &dead) {
 		return nil, err
 	}
 	if again, _ := h.load(ctx); again != nil && again.Access != r.Access && again.fresh(h.now()) {
-		h.know(again)
+		h.setCurrent(again)
 		return again, nil
 	}
 	return nil, dead.coded
 }
 
-// latest is the login in the store, or the one that the store did not take, unless there is a newer one, or none any more.
+// latest returns the stored login, or the current one if storing it has failed and no newer one is stored.
 func (h *handler) latest(ctx context.Context) (*record, error) {
 	r, err := h.load(ctx)
 	h.mu.Lock()
@@ -122,7 +122,7 @@ func (h *handler) latest(ctx context.Context) (*record, error) {
 	return r, err
 }
 
-// saveLate tries again to store what the store did not take.
+// saveLate tries again to store the current login.
 func (h *handler) saveLate() {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

@@ -109,13 +109,13 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 // How a renewal fails, and what it says.
 func TestRenewFails(t *testing.T) {
 	t.Parallel()
-	answers := func(do func(http.ResponseWriter)) func(*setting) {
-		return func(s *setting) {
+	answers := func(do func(http.ResponseWriter)) func(*loginFixture) {
+		return func(s *loginFixture) {
 			s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool { do(w); return true }
 		}
 	}
 	for name, test := range map[string]struct {
-		spoil func(*setting)
+		spoil func(*loginFixture)
 		code  fault.Code
 		says  string
 	}{
@@ -124,7 +124,7 @@ func TestRenewFails(t *testing.T) {
 		"scope":     {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_scope") }), fault.Denied, "invalid_scope"},
 		"down":      {answers(func(w http.ResponseWriter) { w.WriteHeader(502) }), fault.Unavailable, "502"},
 		"too often": {answers(func(w http.ResponseWriter) { w.WriteHeader(429) }), fault.Unavailable, "429"},
-		"away":      {func(s *setting) { s.auth.Close() }, fault.Unavailable, "no token came"},
+		"away":      {func(s *loginFixture) { s.auth.Close() }, fault.Unavailable, "no token came"},
 		"other": {answers(func(w http.ResponseWriter) {
 			reply(w, 200, map[string]string{"access_token": "a", "token_type": "mac"})
 		}), fault.Denied, "bearer"},
@@ -312,7 +312,7 @@ func TestRenewOutlivesCaller(t *testing.T) {
 	_, err = tokens.Token()
 	want(t, s.auth, err, fault.Cancelled)
 	close(proceed)
-	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewAlone(t.Context(), r.Access) })
+	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewLocked(t.Context(), r.Access) })
 	if n := s.auth.count(); n != 1 {
 		t.Errorf("%d renewals", n)
 	}

@@ -37,7 +37,7 @@ func TestRefused(t *testing.T) {
 		"https://exa mple.com":          {false, false},
 		"http://127.0.0.1.example.com/": {false, false},
 	} {
-		if got := [2]bool{refusedText(address, false) == "", refusedText(address, true) == ""}; got != ok {
+		if got := [2]bool{checkURLText(address, false) == "", checkURLText(address, true) == ""}; got != ok {
 			t.Errorf("%q is accepted %v, want %v", address, got, ok)
 		}
 	}
@@ -100,11 +100,11 @@ func FuzzWords(f *testing.F) {
 	f.Add("a\x00\x1b[2J\r\nb\xff", "b")
 	f.Add(strings.Repeat("long ", 100), "ng lo")
 	f.Fuzz(func(t *testing.T, said, secret string) {
-		got := words(said, secret)
+		got := clean(said, secret)
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 201 || strings.ContainsAny(got, "\r\n\t\x00\x1b") {
 			t.Errorf("%q", got)
 		}
-		if secret != "" && strings.Contains(said, secret) && got != words(said, said) {
+		if secret != "" && strings.Contains(said, secret) && got != clean(said, said) {
 			t.Errorf("%q repeats the secret %q", got, secret)
 		}
 	})
@@ -123,7 +123,7 @@ func FuzzDiscovery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header, resource string) {
 		all := challengesOf(http.Header{"Www-Authenticate": {header}})
-		_ = refusedText(challenged(all, "resource_metadata"), false)
+		_ = checkURLText(challengeParam(all, "resource_metadata"), false)
 		if !covers(resource, endpoint) {
 			return
 		}

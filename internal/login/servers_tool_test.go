@@ -46,21 +46,21 @@ func newToolServer(t *testing.T, a *authServer) *toolServer {
 	return s
 }
 
-// setting is one server with its authorization server, and the options to log in there.
-type setting struct {
+// loginFixture is one server with its authorization server, and the options to log in there.
+type loginFixture struct {
 	auth  *authServer
 	tools *toolServer
 	o     *Options
 }
 
-func newSetting(t *testing.T) *setting {
+func newSetting(t *testing.T) *loginFixture {
 	a := newAuthServer(t)
-	s := &setting{auth: a, tools: newToolServer(t, a)}
+	s := &loginFixture{auth: a, tools: newToolServer(t, a)}
 	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFile(filepath.Join(t.TempDir(), "logins", "logins.json")), HTTPClient: &http.Client{}}
 	return s
 }
 
-func (s *setting) login(t *testing.T) {
+func (s *loginFixture) login(t *testing.T) {
 	t.Helper()
 	b := &browser{}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -71,7 +71,7 @@ func (s *setting) login(t *testing.T) {
 }
 
 // change edits the stored login.
-func (s *setting) change(t *testing.T, edit func(*record)) *record {
+func (s *loginFixture) change(t *testing.T, edit func(*record)) *record {
 	t.Helper()
 	server, err := newServer(s.o)
 	if err != nil {
@@ -97,7 +97,7 @@ func ended(r *record) {
 func old(r *record) { r.Obtained = time.Now().Add(-10 * time.Minute) }
 
 // connect opens an MCP session with a fresh handler.
-func (s *setting) connect(t *testing.T) (*sdk.ClientSession, *handler, error) {
+func (s *loginFixture) connect(t *testing.T) (*sdk.ClientSession, *handler, error) {
 	t.Helper()
 	h, err := Handler(s.o)
 	if err != nil {

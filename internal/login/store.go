@@ -14,19 +14,19 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Store keeps secrets by key. It may be used by many goroutines and processes at once; each Set is seen whole or not at
-// all. Keys are letters, digits and punctuation, values at most 64 KiB. Its errors are coded: denied (it is not safe to
-// use), unavailable (it does not work), timeout, limit_exceeded.
+// Store stores secrets by key. It is safe for concurrent use by goroutines and processes; each Set is atomic. Keys are letters,
+// digits and punctuation, values at most 64 KiB. Errors are coded: denied (unsafe to use), unavailable (does not work), timeout,
+// limit_exceeded.
 type Store interface {
-	// Get gives the value; nil without an error where there is none.
+	// Get returns the value; nil without an error: there is none.
 	Get(ctx context.Context, key string) ([]byte, error)
 	Set(ctx context.Context, key string, value []byte) error
-	// Delete of what is not there is no error.
+	// Delete removes a value. A missing one is not an error.
 	Delete(ctx context.Context, key string) error
-	// Lock keeps other holders of the key's lock out, in this and in other processes, until unlock is called. It does not
-	// keep out Get, Set and Delete.
+	// Lock acquires the key's lock across goroutines and processes, until unlock is called. It does not block Get, Set and
+	// Delete.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
-	// Kind is "keyring" or "file".
+	// Kind returns "keyring" or "file".
 	Kind() string
 }
 
@@ -39,10 +39,10 @@ func tooLong(value []byte) error {
 	return nil
 }
 
-// lockFile locks a file in the folder, which is made for its owner alone. The operating system frees the lock when its
-// holder dies. A wait that is given up leaves a goroutine behind until the holder is done.
+// lockFile locks a file in the folder, which it creates for its owner only. The operating system releases the lock when its
+// holder dies. A canceled wait leaves a goroutine behind until the holder is done.
 func lockFile(ctx context.Context, folder, name string) (unlock func(), err error) {
-	if err := private(folder); err != nil {
+	if err := makePrivate(folder); err != nil {
 		return nil, err
 	}
 	type locked struct {
@@ -57,7 +57,7 @@ func lockFile(ctx context.Context, folder, name string) (unlock func(), err erro
 	select {
 	case l := <-done:
 		if l.err != nil {
-			return nil, fault.New(fault.Unavailable, "the folder %s of the logins cannot be used: %s", folder, words(l.err.Error()))
+			return nil, fault.New(fault.Unavailable, "the folder %s of the logins cannot be used: %s", folder, clean(l.err.Error()))
 		}
 		return l.unlock, nil
 	case <-ctx.Done():
@@ -70,14 +70,14 @@ func lockFile(ctx context.Context, folder, name string) (unlock func(), err erro
 	}
 }
 
-// private makes the folder, or checks that nobody else can put files into it.
-func private(folder string) error {
+// makePrivate creates the folder, or checks that nobody else can write to it.
+func makePrivate(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be made: %s", folder, words(err.Error()))
+		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be made: %s", folder, clean(err.Error()))
 	}
 	info, err := os.Stat(folder)
 	if err != nil {
-		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be read: %s", folder, words(err.Error()))
+		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be read: %s", folder, clean(err.Error()))
 	}
 	if hasModes && info.Mode().Perm()&0o022 != 0 {
 		return fault.New(fault.Denied, "others may write to the folder %s of the logins: run `chmod 700 %s`", folder, folder)
@@ -85,27 +85,27 @@ func private(folder string) error {
 	return nil
 }
 
-// Auto is the keyring where one works, else a file in the folder, which also has the logins that are too long for the keyring. Nothing is asked of the keyring before the first
-// login; what was chosen then is written to the folder and stays, so that a keyring that is locked one day does not make
-// a login disappear, and none turns up in a file by surprise. To choose anew, log out and delete the file "store" there.
+// Auto returns a store that uses the keyring if it works, else a file in the folder, which also holds logins that are too long
+// for the keyring. The first login tries the keyring and records the choice in the folder. The choice is permanent: a locked
+// keyring does not make logins disappear or end up in a file. To choose again, log out and delete the file "store" in the folder.
 func Auto(folder string) Store {
-	return &auto{folder: folder, keyring: newKeyring(osRing{}, "onecall", folder), file: newFile(filepath.Join(folder, "logins.json"))}
+	return &auto{folder: folder, keyring: newKeyring(osKeyring{}, "onecall", folder), file: newFile(filepath.Join(folder, "logins.json"))}
 }
 
 type auto struct {
 	folder        string
 	keyring, file Store
-	probing       sync.Mutex
+	choosing      sync.Mutex
 }
 
-// chosen is the store that the folder names; nil where none was chosen yet.
+// chosen returns the chosen store; nil: none is chosen yet.
 func (a *auto) chosen() (Store, error) {
 	text, err := os.ReadFile(filepath.Join(a.folder, "store"))
 	switch kind := strings.TrimSpace(string(text)); {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, fault.New(fault.Unavailable, "the folder %s of the logins cannot be read: %s", a.folder, words(err.Error()))
+		return nil, fault.New(fault.Unavailable, "the folder %s of the logins cannot be read: %s", a.folder, clean(err.Error()))
 	case kind == a.keyring.Kind():
 		return a.keyring, nil
 	case kind == a.file.Kind():
@@ -123,7 +123,7 @@ func (a *auto) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 	value, err := s.Get(ctx, key)
 	if value == nil && err == nil && s == a.keyring {
-		return a.file.Get(ctx, key) // it was too long
+		return a.file.Get(ctx, key) // it was too long for the keyring
 	}
 	return value, err
 }
@@ -140,14 +140,14 @@ func (a *auto) Delete(ctx context.Context, key string) error {
 	return errors.Join(err, s.Delete(ctx, key))
 }
 
-// Set implements Store; the first one chooses.
+// Set implements Store. The first call chooses.
 func (a *auto) Set(ctx context.Context, key string, value []byte) error {
-	a.probing.Lock()
+	a.choosing.Lock()
 	s, err := a.chosen()
 	if s == nil && err == nil {
 		s, err = a.choose(ctx)
 	}
-	a.probing.Unlock()
+	a.choosing.Unlock()
 	if err != nil {
 		return err
 	}
@@ -165,9 +165,9 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// choose tries the keyring with a value of its own. A keyring can wait for a person without end: it has a few seconds.
+// choose tries the keyring with a test value, for a few seconds: a keyring may wait for a person forever.
 func (a *auto) choose(ctx context.Context) (Store, error) {
-	if err := private(a.folder); err != nil {
+	if err := makePrivate(a.folder); err != nil {
 		return nil, err
 	}
 	try, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -182,12 +182,12 @@ func (a *auto) choose(ctx context.Context) (Store, error) {
 	return s, replaceFile(filepath.Join(a.folder, "store"), []byte(s.Kind()+"\n"))
 }
 
-// Lock implements Store. It is the same whatever is chosen.
+// Lock implements Store, independently of the choice.
 func (a *auto) Lock(ctx context.Context, key string) (func(), error) {
 	return lockFile(ctx, a.folder, key)
 }
 
-// Kind implements Store: "file" as long as nothing is chosen.
+// Kind implements Store: "file" before the choice.
 func (a *auto) Kind() string {
 	if s, _ := a.chosen(); s != nil {
 		return s.Kind()

@@ -14,7 +14,7 @@ import (
 
 func TestKeyringIsStuck(t *testing.T) {
 	t.Parallel()
-	ring := &mapRing{hang: make(chan struct{})}
+	ring := &memoryKeyring{hang: make(chan struct{})}
 	s := newKeyring(ring, "onecall", t.TempDir())
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -32,7 +32,7 @@ func TestKeyringIsStuck(t *testing.T) {
 func TestAutoStays(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "logins")
-	ring := &mapRing{}
+	ring := &memoryKeyring{}
 	s := newAuto(ring, folder)
 	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
 		t.Errorf("%q, %v", got, err)
@@ -67,7 +67,7 @@ func TestAutoStays(t *testing.T) {
 func TestKeyringTooShort(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte("a"), 3000)
-	ring := &mapRing{most: 2560}
+	ring := &memoryKeyring{most: 2560}
 	folder := filepath.Join(t.TempDir(), "logins")
 	s := newAuto(ring, folder)
 	for _, value := range [][]byte{long, []byte("short"), long} {

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// mapRing is a keyring with the limits of Windows.
-type mapRing struct {
+// memoryKeyring is a keyring with the limits of Windows.
+type memoryKeyring struct {
 	mu      sync.Mutex
 	entries map[string]string
 	err     error         // of every call
@@ -26,7 +26,7 @@ type mapRing struct {
 	most    int           // bytes of a value; 0: any
 }
 
-func (m *mapRing) begin() error {
+func (m *memoryKeyring) begin() error {
 	m.mu.Lock()
 	hang, err := m.hang, m.err
 	m.mu.Unlock()
@@ -36,7 +36,7 @@ func (m *mapRing) begin() error {
 	return err
 }
 
-func (m *mapRing) Get(_, key string) (string, error) {
+func (m *memoryKeyring) Get(_, key string) (string, error) {
 	if err := m.begin(); err != nil {
 		return "", err
 	}
@@ -49,7 +49,7 @@ func (m *mapRing) Get(_, key string) (string, error) {
 	return value, nil
 }
 
-func (m *mapRing) Set(_, key, value string) error {
+func (m *memoryKeyring) Set(_, key, value string) error {
 	if err := m.begin(); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (m *mapRing) Set(_, key, value string) error {
 	return nil
 }
 
-func (m *mapRing) Delete(_, key string) error {
+func (m *memoryKeyring) Delete(_, key string) error {
 	if err := m.begin(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (m *mapRing) Delete(_, key string) error {
 	return nil
 }
 
-func (m *mapRing) size() int {
+func (m *memoryKeyring) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.entries)
@@ -133,12 +133,12 @@ func checkStore(ctx context.Context, s Store) error {
 
 func TestStores(t *testing.T) {
 	t.Parallel()
-	ring := &mapRing{}
+	ring := &memoryKeyring{}
 	for name, s := range map[string]Store{
 		"file":    newFile(filepath.Join(t.TempDir(), "new", "logins.json")),
 		"keyring": newKeyring(ring, "onecall", t.TempDir()),
-		"auto":    newAuto(&mapRing{}, filepath.Join(t.TempDir(), "new")),
-		"nothing": newAuto(&mapRing{err: fmt.Errorf("no keyring")}, filepath.Join(t.TempDir(), "new")),
+		"auto":    newAuto(&memoryKeyring{}, filepath.Join(t.TempDir(), "new")),
+		"nothing": newAuto(&memoryKeyring{err: fmt.Errorf("no keyring")}, filepath.Join(t.TempDir(), "new")),
 	} {
 		if err := checkStore(t.Context(), s); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -149,7 +149,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-func newAuto(r ring, folder string) *auto {
+func newAuto(r keyringAPI, folder string) *auto {
 	a := Auto(folder).(*auto)
 	a.keyring = newKeyring(r, "onecall", folder)
 	return a
@@ -158,7 +158,7 @@ func newAuto(r ring, folder string) *auto {
 // Whatever the order of changes, every store holds what a map would.
 func TestStoreModel(t *testing.T) {
 	t.Parallel()
-	ring := &mapRing{}
+	ring := &memoryKeyring{}
 	stores := []Store{newFile(filepath.Join(t.TempDir(), "logins.json")), newKeyring(ring, "onecall", t.TempDir())}
 	rapid.Check(t, func(r *rapid.T) {
 		model := map[string][]byte{}
@@ -201,7 +201,7 @@ func TestStoreModel(t *testing.T) {
 func TestStoresAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logins.json")
-	ring, folder := &mapRing{}, t.TempDir()
+	ring, folder := &memoryKeyring{}, t.TempDir()
 	for name, open := range map[string]func() Store{
 		"file":    func() Store { return newFile(path) },
 		"keyring": func() Store { return newKeyring(ring, "onecall", folder) },

@@ -22,7 +22,8 @@ func TestLogsAreScrubbed(t *testing.T) {
 		var b bytes.Buffer
 		scrub := secret.New([]string{password}).Text
 		l := New(&b, &Options{Level: slog.LevelDebug, JSON: format == "json", Scrub: scrub})
-		slog.New(telemetry.LogHandler(l.Handler)).With("with", password).WithGroup("group").Debug("said "+password, "text", password, "error", errors.New("was "+password),
+		slog.New(telemetry.LogHandler(l.Handler)).With("with", password).WithGroup("group").Debug("said "+password, "text", password, "error",
+			errors.New("was "+password),
 			"fault", fault.New(fault.Unavailable, "at %s", password), "list", slog.GroupValue(slog.String("deep", password)))
 		fmt.Fprintln(l.Notes, "warning: "+scrub(password))
 		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {

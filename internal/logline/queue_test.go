@@ -52,7 +52,8 @@ func TestQueue(t *testing.T) {
 		close(g.open)
 		synctest.Wait()
 		got := strings.Split(strings.TrimSpace(g.String()), "\n")
-		if len(got) != fits+1 || !strings.Contains(got[fits], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-fits)) {
+		if len(got) != fits+1 ||
+			!strings.Contains(got[fits], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-fits)) {
 			t.Fatalf("%d lines, the last is %s", len(got), got[len(got)-1])
 		}
 		for i, line := range got[:fits] {

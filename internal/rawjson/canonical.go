@@ -14,9 +14,9 @@ import (
 // maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
 const maxArgsDepth = 1000
 
-// AppendCanonical appends compact, valid JSON in the one spelling that equal values share: keys sorted, strings with the
-// fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), however long. No library does that:
-// RFC 8785 rounds numbers to 64 bits. A key that stands twice makes two readings possible and is an error.
+// AppendCanonical appends compact, valid JSON in its canonical form, which equal values share: keys sorted, strings with
+// the fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), of any length. No library does that:
+// RFC 8785 rounds numbers to 64 bits. A duplicate key is ambiguous and an error.
 func AppendCanonical(dst, value []byte) ([]byte, error) {
 	c := canonical{in: value}
 	return c.value(dst, 0)
@@ -46,7 +46,7 @@ func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 	return nil, fmt.Errorf("%q at byte %d begins no value of compact JSON", c.in[c.at], c.at)
 }
 
-// token takes the bytes of the string, number or word that begins here.
+// token returns the bytes of the string, number or word that begins here.
 func (c *canonical) token() []byte {
 	start := c.at
 	c.at = ValueEnd(c.in, start)
@@ -104,7 +104,7 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// appendString appends the string with the fewest escapes: a quote, a backslash and control characters.
+// appendString appends the string and escapes only quotes, backslashes and control characters.
 func appendString(dst, raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return append(dst, raw...)
@@ -123,11 +123,10 @@ func appendString(dst, raw []byte) []byte {
 	return append(dst, '"')
 }
 
-// maxExponent bounds the digits of an exponent, which are computed with.
+// maxExponent bounds the digits of an exponent, which is computed with.
 const maxExponent = 1000
 
-// appendNumber appends digits without zeros around them, then e and the exponent that makes up for those: -12.50 is
-// -125e-1.
+// appendNumber appends the digits without leading and trailing zeros, then e and the matching exponent: -12.50 is -125e-1.
 func appendNumber(dst, raw []byte) ([]byte, error) {
 	mantissa, exponent := raw, []byte("0")
 	if e := bytes.IndexAny(raw, "eE"); e >= 0 {
@@ -159,7 +158,7 @@ func appendNumber(dst, raw []byte) ([]byte, error) {
 	return n.Add(n, big.NewInt(shift)).Append(dst, 10), nil
 }
 
-// clip cuts a key for a message.
+// clip shortens a key for a message.
 func clip(key string) string {
 	const most = 200
 	if len(key) <= most {

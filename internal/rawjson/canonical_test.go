@@ -1,4 +1,4 @@
-package rawjson
+package rawjson_test
 
 import (
 	"bytes"
@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"pgregory.net/rapid"
 )
 
 func canonicalText(t interface{ Fatalf(string, ...any) }, value string) string {
-	text, err := AppendCanonical(nil, AppendCompact(nil, []byte(value)))
+	text, err := rawjson.AppendCanonical(nil, rawjson.AppendCompact(nil, []byte(value)))
 	if err != nil {
 		t.Fatalf("%s: %v", value, err)
 	}
@@ -58,7 +60,7 @@ func TestEqualValues(t *testing.T) {
 func TestCanonicalOfOther(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{" 1", "[ 1]", "[1, 2]", `{"a": 1}`, "x", "[x]"} {
-		if got, err := AppendCanonical(nil, []byte(text)); err == nil {
+		if got, err := rawjson.AppendCanonical(nil, []byte(text)); err == nil {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
@@ -168,18 +170,18 @@ func TestCanonicalIsBounded(t *testing.T) {
 	go func() {
 		defer close(done)
 		deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
-		if _, err := AppendCanonical(nil, []byte(deep)); err == nil {
+		if _, err := rawjson.AppendCanonical(nil, []byte(deep)); err == nil {
 			t.Errorf("deep: %v", err)
 		}
 		digits := strings.Repeat("9", 1<<20)
-		if _, err := AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
+		if _, err := rawjson.AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
 			t.Errorf("long numbers: %v", err)
 		}
-		if _, err := AppendCanonical(nil, []byte("1e"+digits)); err == nil {
+		if _, err := rawjson.AppendCanonical(nil, []byte("1e"+digits)); err == nil {
 			t.Errorf("long exponent: %v", err)
 		}
 		wide := strings.Repeat(`{"b":0,"a":`, 900) + `"` + strings.Repeat("x", 1<<18) + `"` + strings.Repeat("}", 900)
-		if _, err := AppendCanonical(nil, []byte(wide)); err != nil {
+		if _, err := rawjson.AppendCanonical(nil, []byte(wide)); err != nil {
 			t.Errorf("deep and large: %v", err)
 		}
 	}()

@@ -1,4 +1,4 @@
-package rawjson
+package rawjson_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
@@ -23,22 +25,23 @@ func FuzzScan(f *testing.F) {
 	for _, sample := range samples {
 		f.Add(sample)
 	}
-	for _, broken := range []string{`{"a`, `{"a"`, `{"a":`, `{"a":1`, `[1,`, `"\`, `{"a" 1}`, `[,]`, `}`, `,`, `{1:2}`, `["`, "\xff", `"\u12`, `:`} {
+	for _, broken := range []string{`{"a`, `{"a"`, `{"a":`, `{"a":1`, `[1,`, `"\`, `{"a" 1}`, `[,]`, `}`, `,`, `{1:2}`, `["`, "\xff",
+		`"\u12`, `:`} {
 		f.Add(broken)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		b := []byte(text)
 		checkOutline(t, text)
-		for start, end := range Scalars(b) {
+		for start, end := range rawjson.Scalars(b) {
 			if start >= end || end > len(b) {
 				t.Fatalf("%q has a scalar from %d to %d", text, start, end)
 			}
 		}
-		for range Elements(b) {
+		for range rawjson.Elements(b) {
 		}
-		for range Members(b) {
+		for range rawjson.Members(b) {
 		}
-		_, _ = Inside(b), Unquote(text)
+		_, _ = rawjson.Inside(b), rawjson.Unquote(text)
 		if !gjson.ValidBytes(b) {
 			return
 		}
@@ -46,10 +49,10 @@ func FuzzScan(f *testing.F) {
 		if err := json.Compact(&compact, b); err != nil {
 			t.Fatal(err)
 		}
-		if got := AppendCompact(nil, b); !bytes.Equal(got, compact.Bytes()) {
+		if got := rawjson.AppendCompact(nil, b); !bytes.Equal(got, compact.Bytes()) {
 			t.Fatalf("%q is %q in short, want %q", text, got, compact.Bytes())
 		}
-		if blanks, _ := Outline(b, 10_000); blanks != len(b)-compact.Len() {
+		if blanks, _ := rawjson.Outline(b, 10_000); blanks != len(b)-compact.Len() {
 			t.Fatalf("%q has %d blanks, want %d", text, blanks, len(b)-compact.Len())
 		}
 		checkParts(t, b)
@@ -58,7 +61,7 @@ func FuzzScan(f *testing.F) {
 
 func checkOutline(t *testing.T, text string) {
 	t.Helper()
-	_, deep := Outline(text, 2)
+	_, deep := rawjson.Outline(text, 2)
 	depth, want, quoted := 0, -1, false
 	for i := 0; i < len(text) && want < 0; i++ {
 		switch c := text[i]; {
@@ -83,22 +86,22 @@ func checkOutline(t *testing.T, text string) {
 // checkParts compares the members and elements of a value, and those below them, with those that gjson gives.
 func checkParts(t *testing.T, value []byte) {
 	t.Helper()
-	start := SkipBlanks(value, 0)
-	if end := ValueEnd(value, start); SkipBlanks(value, end) != len(value) {
+	start := rawjson.SkipBlanks(value, 0)
+	if end := rawjson.ValueEnd(value, start); rawjson.SkipBlanks(value, end) != len(value) {
 		t.Fatalf("%q ends at %d", value, end)
 	}
 	var got, want []string
 	parsed := gjson.ParseBytes(value)
 	switch {
 	case parsed.IsObject():
-		for key, member := range Members(value) {
+		for key, member := range rawjson.Members(value) {
 			got = append(got, string(key), string(member))
 		}
 	case parsed.IsArray():
-		for start, end := range Elements(value) {
+		for start, end := range rawjson.Elements(value) {
 			got = append(got, "", string(value[start:end]))
 		}
-		if again := slices.Collect(starts(Inside(value))); len(again)*2 != len(got) {
+		if again := slices.Collect(starts(rawjson.Inside(value))); len(again)*2 != len(got) {
 			t.Fatalf("%q has %d values", value, len(again))
 		}
 	default:
@@ -126,7 +129,7 @@ func checkParts(t *testing.T, value []byte) {
 
 func starts(list []byte) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
-		for start := range Values(list) {
+		for start := range rawjson.Values(list) {
 			if !yield(start) {
 				return
 			}
@@ -144,7 +147,7 @@ func checkText(t *testing.T, value gjson.Result) {
 	if err := json.Unmarshal([]byte(raw), &want); err != nil {
 		t.Fatal(err)
 	}
-	if got := Unquote(raw); got != want {
+	if got := rawjson.Unquote(raw); got != want {
 		t.Fatalf("%s is %q, want %q", raw, got, want)
 	}
 }
@@ -154,12 +157,12 @@ func TestQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		quoted := AppendQuote(nil, text)
-		if !gjson.ValidBytes(quoted) || StringEnd(quoted, 0) != len(quoted) || Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
+		quoted := rawjson.AppendQuote(nil, text)
+		if !gjson.ValidBytes(quoted) || rawjson.StringEnd(quoted, 0) != len(quoted) || rawjson.Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
 			t.Fatalf("%q became %s", text, quoted)
 		}
 	})
-	if got := string(AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
+	if got := string(rawjson.AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
 		t.Error(got)
 	}
 }
@@ -167,13 +170,13 @@ func TestQuote(t *testing.T) {
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	const text = "{\"a\":\"\\\"é\u00a0日👍\u0301\"}"
-	if got := string(Visible([]byte(text))); got != text {
+	if got := string(rawjson.Visible([]byte(text))); got != text {
 		t.Errorf("%q became %q", text, got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
-		got := Visible(AppendQuote(nil, want))
-		if back := Unquote(string(got)); back != Unquote(string(AppendQuote(nil, want))) {
+		got := rawjson.Visible(rawjson.AppendQuote(nil, want))
+		if back := rawjson.Unquote(string(got)); back != rawjson.Unquote(string(rawjson.AppendQuote(nil, want))) {
 			t.Fatalf("%q is shown as %s, which is %q", want, got, back)
 		}
 		if i := bytes.IndexFunc(got, func(c rune) bool { return !unicode.IsGraphic(c) }); i >= 0 {
@@ -186,7 +189,7 @@ func TestScalars(t *testing.T) {
 	t.Parallel()
 	value := []byte(` {"a" : [1,-2.5e+1, "x\"y"], "b":null} `)
 	var got []string
-	for start, end := range Scalars(value) {
+	for start, end := range rawjson.Scalars(value) {
 		got = append(got, string(value[start:end]))
 	}
 	if want := []string{`"a"`, `1`, `-2.5e+1`, `"x\"y"`, `"b"`, `null`}; !slices.Equal(got, want) {
@@ -199,13 +202,13 @@ func TestAllocations(t *testing.T) {
 	value := []byte(samples[5])
 	text := string(value)
 	if n := testing.AllocsPerRun(100, func() {
-		for range Scalars(value) {
+		for range rawjson.Scalars(value) {
 		}
-		for range Members(value) {
+		for range rawjson.Members(value) {
 		}
-		_, _ = Outline(value, 10)
-		_, _ = ValueEnd(text, 1), ValueEnd(value, 1)
-		_ = Unquote(`"plain"`)
+		_, _ = rawjson.Outline(value, 10)
+		_, _ = rawjson.ValueEnd(text, 1), rawjson.ValueEnd(value, 1)
+		_ = rawjson.Unquote(`"plain"`)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -1,7 +1,7 @@
-// Package rawjson reads JSON as the bytes that it is, for what gjson and jsontext do not offer: where a value ends, the
-// members of an object with their keys as they are spelled, how deep a text nests. Nothing is decoded, copied or allocated.
+// Package rawjson reads raw JSON bytes, for what gjson and jsontext do not offer: the end of a value, the members of an
+// object with their keys as written, the nesting of a text. It decodes, copies and allocates nothing.
 //
-// But for Outline, the functions are for JSON that is known to be valid. On anything else they end early and never panic.
+// Except for Outline, the functions require valid JSON. On anything else they end early and never panic.
 package rawjson
 
 import (
@@ -10,13 +10,13 @@ import (
 	"unsafe"
 )
 
-// Text is what holds JSON.
+// Text is a type that holds JSON.
 type Text interface{ ~string | ~[]byte }
 
 // View returns text as a string without copying it. The string must not outlive the next change of the bytes.
 func View[T Text](text T) string { return *(*string)(unsafe.Pointer(&text)) }
 
-// SkipBlanks returns the index of the first byte from i on that is no white space.
+// SkipBlanks returns the index of the first byte from i that is not white space.
 func SkipBlanks[T Text](text T, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
 		i++
@@ -72,7 +72,7 @@ func valueEnd(text string, start int) int {
 	return i
 }
 
-// nestedEnd is the end of the object or array that begins at i.
+// nestedEnd returns the end of the object or array that begins at i.
 func nestedEnd(text string, i int) int {
 	depth := 0
 	for i < len(text) {
@@ -94,7 +94,7 @@ func nestedEnd(text string, i int) int {
 	return len(text)
 }
 
-// Elements gives the start and end of each element of an array.
+// Elements yields the start and end of each element of an array.
 func Elements(array []byte) iter.Seq2[int, int] {
 	i := SkipBlanks(array, 0)
 	if i == len(array) || array[i] != '[' {
@@ -103,7 +103,7 @@ func Elements(array []byte) iter.Seq2[int, int] {
 	return valuesFrom(array, i+1)
 }
 
-// Values gives the start and end of each of the values that commas separate.
+// Values yields the start and end of each of the values separated by commas.
 func Values(list []byte) iter.Seq2[int, int] { return valuesFrom(list, 0) }
 
 func valuesFrom(text []byte, begin int) iter.Seq2[int, int] {
@@ -120,7 +120,7 @@ func valuesFrom(text []byte, begin int) iter.Seq2[int, int] {
 	}
 }
 
-// Members gives each key of an object, as it is spelled with its quotes, and its value.
+// Members yields each key of an object, as written with its quotes, and its value.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		i := SkipBlanks(object, 0)
@@ -145,7 +145,7 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Scalars gives the start and end of each string, key, number and literal of a value, at any depth.
+// Scalars yields the start and end of each string, key, number and literal of a value, at any depth.
 func Scalars(value []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for i := 0; i < len(value); {

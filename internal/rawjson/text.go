@@ -11,16 +11,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Outline looks at a text before anything recurses over it; the text need not be JSON. It counts the blanks between tokens,
-// and returns the index of the first bracket that is nested deeper than most; -1 if there is none.
-func Outline[T Text](text T, most int) (blanks, deep int) {
+// Outline scans a text, which need not be JSON, before anything recurses over it. It counts the blanks between tokens, and
+// returns the index of the first bracket nested deeper than maxDepth; -1 if there is none.
+func Outline[T Text](text T, maxDepth int) (blanks, deep int) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
 			i = StringEnd(text, i) - 1
 		case '{', '[':
-			if depth++; depth > most {
+			if depth++; depth > maxDepth {
 				return blanks, i
 			}
 		case '}', ']':
@@ -50,7 +50,7 @@ func AppendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// Inside returns what stands between the quotes of a string, as it is spelled, or between the brackets of an array.
+// Inside returns what is between the quotes of a string, as written, or between the brackets of an array.
 func Inside(value []byte) []byte {
 	start := SkipBlanks(value, 0)
 	end := len(value)
@@ -63,8 +63,8 @@ func Inside(value []byte) []byte {
 	return value[start+1 : end-1]
 }
 
-// Unquote returns the text that a string stands for, as encoding/json reads it: a lone surrogate is U+FFFD. The text of a
-// string without escapes is a part of quoted.
+// Unquote returns the text of a string as encoding/json decodes it: a lone surrogate is U+FFFD. The text of a string
+// without escapes is a slice of quoted.
 func Unquote(quoted string) string {
 	if len(quoted) < 2 {
 		return ""
@@ -72,17 +72,17 @@ func Unquote(quoted string) string {
 	if strings.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
 	}
-	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what is no UTF-8, which is replaced
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports invalid UTF-8, which is replaced
 	return View(text)
 }
 
-// AppendQuote appends a text as a string with the fewest escapes. What is no UTF-8 becomes U+FFFD.
+// AppendQuote appends a text as a string with the fewest escapes. Invalid UTF-8 becomes U+FFFD.
 func AppendQuote[T Text](dst []byte, text T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text) // likewise
 	return dst
 }
 
-// Marshal returns v as compact JSON, as encoding/json has it but without the escapes that only HTML needs.
+// Marshal returns v as compact JSON, like encoding/json but without the escapes that only HTML needs.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -93,8 +93,9 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Visible returns JSON of the same value for a person to read: what cannot be seen, or changes how other characters are shown, is written
-// as \u escapes. That is control characters from DEL on, line separators, marks of direction, and characters of no width except accents.
+// Visible returns the same JSON value for a person to read: invisible characters, and those that change how others are
+// shown, become \u escapes. These are control characters from DEL on, line separators, direction marks, and zero-width
+// characters except accents.
 func Visible(text []byte) []byte {
 	var b bytes.Buffer
 	for _, c := range string(text) {

@@ -9,12 +9,12 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// rest is how long a server that did not answer in time is left alone.
-const rest = 500 * time.Millisecond
+// retryAfter is how long a server that timed out is left alone.
+const retryAfter = 500 * time.Millisecond
 
-// breaker saves operations the wait for a server that hangs. After an operation that timed out, others fail at once with its
-// error; each half second one brief operation tries the server again. A server that refuses, or cannot be reached, costs no
-// wait, and is asked each time.
+// breaker saves operations the wait for a server that hangs. After a timeout, other operations fail at once with its error, and every
+// half second one short operation tries the server again. A server that refuses connections or commands causes no wait, and is always
+// tried.
 type breaker struct {
 	circuit *gobreaker.CircuitBreaker[struct{}]
 	last    atomic.Pointer[error] // of the last operation that timed out
@@ -22,30 +22,31 @@ type breaker struct {
 
 func newBreaker() *breaker {
 	return &breaker{circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Timeout:      rest,
+		Timeout:      retryAfter,
 		ReadyToTrip:  func(gobreaker.Counts) bool { return true },
-		IsSuccessful: func(err error) bool { return !isLate(err) },
-		// That a caller left, or closed the client, says nothing about the server.
+		IsSuccessful: func(err error) bool { return !isTimeoutError(err) },
+		// A caller that left or closed the client says nothing about the server.
 		IsExcluded: func(err error) bool {
-			return !isLate(err) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed))
+			return !isTimeoutError(err) &&
+				(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed))
 		},
 	})}
 }
 
-// refuses returns the error of an operation that should not even wait for a connection. A long operation never tries the server,
-// as all others would wait for it.
-func (b *breaker) refuses(brief bool) error {
+// openError returns the error of an operation that should not even wait for a connection. Long operations never try the server again, as
+// all others would wait for them.
+func (b *breaker) openError(brief bool) error {
 	if state := b.circuit.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && !brief {
 		return *b.last.Load()
 	}
 	return nil
 }
 
-// run runs an operation, or fails it.
+// run runs an operation, or returns the error of the last timeout.
 func (b *breaker) run(operation func() error) error {
 	_, err := b.circuit.Execute(func() (struct{}, error) {
 		err := operation()
-		if isLate(err) {
+		if isTimeoutError(err) {
 			b.last.Store(&err) // before the circuit opens
 		}
 		return struct{}{}, err
@@ -56,12 +57,12 @@ func (b *breaker) run(operation func() error) error {
 	return err
 }
 
-// lateError is that a server did not answer in time.
-type lateError struct{ said string }
+// timeoutError means that a server did not answer in time.
+type timeoutError struct{ message string }
 
-func (e *lateError) Error() string { return e.said }
+func (e *timeoutError) Error() string { return e.message }
 
-func isLate(err error) bool {
-	var late *lateError
-	return errors.As(err, &late)
+func isTimeoutError(err error) bool {
+	var timeout *timeoutError
+	return errors.As(err, &timeout)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestBreaker: after an operation that had no answer in time others fail at once with its error; every half second one tries,
-// and its answer ends that, whatever it is. Only a brief operation tries, and that a caller left is no answer.
+// TestBreaker: after a timeout other operations fail at once with its error. Every half second one short operation tries the server, and
+// any answer closes the breaker. A caller that leaves is no answer.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker()
-		late := &fault.Error{Code: fault.Unavailable, Err: &lateError{"late"}}
+		late := &fault.Error{Code: fault.Unavailable, Err: &timeoutError{"late"}}
 		passes := func(answer error) {
 			t.Helper()
 			ran := false
-			waits := b.refuses(true) == nil
+			waits := b.openError(true) == nil
 			err := b.run(func() error { ran = true; return answer })
 			if !waits || !ran || !errors.Is(err, answer) {
 				t.Fatalf("it may wait: %t, it ran: %t: %v, want %v", waits, ran, err, answer)
@@ -40,12 +40,12 @@ func TestBreaker(t *testing.T) {
 		passes(late)
 		for range 3 {
 			fails()
-			time.Sleep(rest)
-			if fails(); !errors.Is(b.refuses(true), late) {
+			time.Sleep(retryAfter)
+			if fails(); !errors.Is(b.openError(true), late) {
 				t.Error("an operation waits for a connection")
 			}
 			time.Sleep(time.Nanosecond)
-			if !errors.Is(b.refuses(false), late) {
+			if !errors.Is(b.openError(false), late) {
 				t.Error("a long operation tries the server")
 			}
 			err := b.run(func() error {
@@ -58,16 +58,16 @@ func TestBreaker(t *testing.T) {
 				t.Errorf("the one that tries: %v", err)
 			}
 		}
-		time.Sleep(rest + 1)
+		time.Sleep(retryAfter + 1)
 		for _, err := range left { // there was no answer before it left, so the next one tries
 			passes(err)
-			if !errors.Is(b.refuses(false), late) {
+			if !errors.Is(b.openError(false), late) {
 				t.Errorf("%v says that the server answers", err)
 			}
 		}
 		passes(answers[1])
 		for range 2 {
-			if err := b.refuses(false); err != nil {
+			if err := b.openError(false); err != nil {
 				t.Errorf("a server that answers is still tried: %v", err)
 			}
 			passes(nil)

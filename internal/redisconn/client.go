@@ -1,9 +1,7 @@
-// Package redisconn is how this module talks to a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later): operations that end
-// with their context and give up on a server that hangs, and coded errors that say what is wrong without a word of the URL's
-// secrets.
+// Package redisconn connects to a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later). Operations end with their context and do
+// not wait for a server that hangs. Errors have codes and never contain the secrets of the URL.
 //
-// A client connects when it is used: a server that is not there fails the operations made meanwhile and nothing else, and
-// is used again as soon as it is back.
+// A client connects when it is used. While the server is unreachable, operations fail; afterwards it is used again at once.
 package redisconn
 
 import (
@@ -20,123 +18,123 @@ import (
 )
 
 const (
-	longest   = 15  // times Timeout: the most that one operation lasts where Options do not say it
-	maxPrefix = 200 // bytes
-	pooled    = 32  // connections at once
-	idle      = 8   // connections that stay open unused
+	longFactor = 15  // default LongTimeout in multiples of Timeout
+	maxPrefix  = 200 // bytes
+	poolSize   = 32  // maximum concurrent connections
+	maxIdle    = 8   // maximum idle connections
 )
 
-// ErrClosed is the error of an operation on a client that was closed.
+// ErrClosed is the error of operations on a closed client.
 var ErrClosed = errors.New("the connection to the server is closed")
 
 // Options are the settings of a Client.
 type Options struct {
-	// Name is what the server is for its users, as errors call it: "result store".
+	// Name is the purpose of the server for users, as in errors: "result store".
 	Name string
 
-	// URL names the server: redis://user:password@host:6379/0, rediss:// for TLS, unix://user:password@/path/to.sock?db=0.
-	// User, password, port and the number of the database may be missing. Errors never show the user or the password.
+	// URL is the server: redis://user:password@host:6379/0, rediss:// for TLS, unix://user:password@/path/to.sock?db=0. User, password,
+	// port and database are optional. Errors never show the user or the password.
 	URL string
 
-	// Prefix begins every key of the server that is used; at most 200 bytes.
+	// Prefix begins every key; at most 200 bytes.
 	Prefix string
 
-	// Timeout is how long an operation may wait for a connection, and how long a brief one may last. At least 1 millisecond.
+	// Timeout limits the wait for a connection, and short operations. At least 1 millisecond.
 	Timeout time.Duration
 
-	// Longest is how long a long operation may last; 0: 15 times Timeout. See Do.
-	Longest time.Duration
+	// LongTimeout limits long operations; 0: 15 times Timeout. See Do.
+	LongTimeout time.Duration
 
-	// TLS is what rediss:// uses, for a server whose certificate the system does not trust, or one that wants a certificate
-	// itself; nil: the system's roots and the host of the URL.
+	// TLS is used for rediss://, for servers with a certificate that the system does not trust or that require a client certificate; nil:
+	// the system's roots and the host of the URL.
 	TLS *tls.Config
 }
 
-// Client is a server and the connections to it. It is safe for concurrent use.
+// Client is a server with its connections. It is safe for concurrent use.
 type Client struct {
 	o       Options
-	address string // as errors name it
+	address string // as in errors
 	server  *redis.Client
 	breaker *breaker
-	places  chan struct{} // one for each operation that may have a connection, also after its caller left
+	slots   chan struct{} // one for each operation that may use a connection, even after its caller left
 	closed  chan struct{}
 	close   func()
 }
 
-// quiet keeps the library from writing to stderr on its own: what goes wrong is told by the operation that it went wrong in.
-var quiet = sync.OnceFunc(logging.Disable)
+// silenceLibrary stops the library from writing to stderr. Operations return its errors.
+var silenceLibrary = sync.OnceFunc(logging.Disable)
 
-// New makes a client without a look at the server. Options that are out of range, and a URL that cannot be used, are
-// bad_request.
+// New returns a client without connecting. Options that are out of range and invalid URLs are bad_request.
 func New(o *Options) (*Client, error) {
-	c := &Client{o: *o, breaker: newBreaker(), places: make(chan struct{}, pooled), closed: make(chan struct{})}
-	if c.o.Longest == 0 {
-		c.o.Longest = longest * c.o.Timeout
+	c := &Client{o: *o, breaker: newBreaker(), slots: make(chan struct{}, poolSize), closed: make(chan struct{})}
+	if c.o.LongTimeout == 0 {
+		c.o.LongTimeout = longFactor * c.o.Timeout
 	}
 	switch {
 	case len(o.Prefix) > maxPrefix:
 		return nil, fault.New(fault.BadRequest, "The prefix of the %s's keys has %d bytes and may have %d.", o.Name, len(o.Prefix), maxPrefix)
 	case o.Timeout < time.Millisecond:
 		return nil, fault.New(fault.BadRequest, "The timeout of the %s must be at least 1ms, not %v.", o.Name, o.Timeout)
-	case c.o.Longest < o.Timeout:
-		return nil, fault.New(fault.BadRequest, "An operation of the %s must be given its timeout of %v at least, not %v.", o.Name, o.Timeout, o.Longest)
+	case c.o.LongTimeout < o.Timeout:
+		return nil, fault.New(fault.BadRequest, "An operation of the %s must be given its timeout of %v at least, not %v.", o.Name, o.Timeout,
+			o.LongTimeout)
 	}
 	settings, err := c.settings()
 	if err != nil {
 		return nil, err
 	}
-	quiet()
+	silenceLibrary()
 	c.address = settings.Addr
 	c.server = redis.NewClient(settings)
 	c.close = sync.OnceFunc(func() {
 		close(c.closed)
-		_ = c.server.Close() // of connections, which cannot be used any more either way
-		for range pooled {   // whatever is still under way has failed, and ends now
-			c.places <- struct{}{}
+		_ = c.server.Close() // closes connections, which are unusable in any case
+		for range poolSize { // operations in progress have failed and end now
+			c.slots <- struct{}{}
 		}
 	})
 	return c, nil
 }
 
-// Key is the key of the server with that name, which Prefix begins.
+// Key returns the server's key for a name, with the prefix.
 func (c *Client) Key(name string) string { return c.o.Prefix + name }
 
-// Do runs a long operation on the server: one that moves large values. The server must answer a ping within Timeout before it;
-// a server that hangs in the middle of the operation is noticed after Longest.
+// Do runs a long operation, which transfers large values. The server must first answer a ping within Timeout. A server that hangs
+// during the operation is noticed after LongTimeout.
 //
-// Do returns as soon as the context ends. The operation itself ends with the context's deadline, but goes on after a
-// cancellation: ended is called once when nothing of it is left, also if it never began. An operation whose connection the
-// server had closed is run again, so it must be safe to run twice.
+// Do returns as soon as the context ends. The operation ends with the context's deadline, but continues after a cancellation: ended is
+// called once when nothing of it is left, even if it never started. An operation whose connection the server had closed is run again,
+// so it must be safe to run twice.
 //
-// The errors: those of the context; ErrClosed; redis.Nil and coded errors as the operation gave them; anything else is
-// unavailable, and its cause (Err) says what is wrong with which server: that is for logs, and not for callers.
+// Errors are those of the context; ErrClosed; redis.Nil and coded errors of the operation; anything else is unavailable, with a
+// cause (Err) for logs that says what is wrong with which server. Callers must not see the cause.
 func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error, ended func()) error {
-	return c.leave(ctx, ended, func(brief context.Context) error {
+	return c.detach(ctx, ended, func(brief context.Context) error {
 		if err := c.attempt(ctx, brief, c.o.Timeout, ping); err != nil {
 			return err
 		}
-		long, cancel := context.WithTimeout(ctx, c.o.Longest)
+		long, cancel := context.WithTimeout(ctx, c.o.LongTimeout)
 		defer cancel()
-		return c.attempt(ctx, long, c.o.Longest, operation)
+		return c.attempt(ctx, long, c.o.LongTimeout, operation)
 	})
 }
 
-// Brief is Do for an operation that is over within Timeout.
-func (c *Client) Brief(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
-	return c.leave(ctx, func() {}, func(brief context.Context) error { return c.attempt(ctx, brief, c.o.Timeout, operation) })
+// DoShort is Do for an operation that ends within Timeout.
+func (c *Client) DoShort(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
+	return c.detach(ctx, func() {}, func(brief context.Context) error { return c.attempt(ctx, brief, c.o.Timeout, operation) })
 }
 
 func ping(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() }
 
-// leave runs an operation, and returns before its end if the context ends: the library notices a deadline, but no cancellation.
-func (c *Client) leave(ctx context.Context, ended func(), operation func(brief context.Context) error) error {
+// detach runs an operation and returns before its end if the context ends, because the library notices deadlines but not cancellations.
+func (c *Client) detach(ctx context.Context, ended func(), operation func(brief context.Context) error) error {
 	if ctx.Err() != nil {
 		ended()
 		return ctx.Err()
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := c.admit(ctx, operation)
+		err := c.withConnection(ctx, operation)
 		ended()
 		done <- err
 	}()
@@ -148,51 +146,52 @@ func (c *Client) leave(ctx context.Context, ended func(), operation func(brief c
 	}
 }
 
-// errNoPlace is that all connections were in use.
-var errNoPlace = errors.New("no connection was free")
+// errBusy is the error if all connections were in use.
+var errBusy = errors.New("no connection was free")
 
-// admit runs an operation when a connection is free, unless the server is known to hang. The operation's context ends within
-// Timeout, with the wait for the connection.
-func (c *Client) admit(ctx context.Context, operation func(brief context.Context) error) error {
+// withConnection runs an operation when a connection is free, unless the server is known to hang. The operation's context ends within
+// Timeout, including the wait for the connection.
+func (c *Client) withConnection(ctx context.Context, operation func(brief context.Context) error) error {
 	brief, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	if c.isClosed() {
 		return ErrClosed
 	}
-	if err := c.breaker.refuses(true); err != nil {
+	if err := c.breaker.openError(true); err != nil {
 		return err
 	}
 	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
 		return operation(brief)
 	case <-c.closed:
 	case <-brief.Done():
 	}
-	return c.fault(ctx, brief, c.o.Timeout, errNoPlace)
+	return c.fault(ctx, brief, c.o.Timeout, errBusy)
 }
 
-// attempt runs an operation within a context that ends with the caller's, or after bound.
-func (c *Client) attempt(ctx, within context.Context, bound time.Duration, operation func(ctx context.Context, server *redis.Client) error) error {
-	if err := c.breaker.refuses(bound <= c.o.Timeout); err != nil {
+// attempt runs an operation in a context that ends with the caller's or after bound.
+func (c *Client) attempt(ctx, within context.Context, bound time.Duration,
+	operation func(ctx context.Context, server *redis.Client) error) error {
+	if err := c.breaker.openError(bound <= c.o.Timeout); err != nil {
 		return err
 	}
 	return c.breaker.run(func() (err error) {
 		defer func() {
-			if recover() != nil { // a length that no memory has, in what is not the server's protocol
-				err = errNonsense
+			if recover() != nil { // caused by a reply of another protocol with an impossible length
+				err = errProtocol
 			}
 			err = c.fault(ctx, within, bound, err)
 		}()
-		return c.again(within, func() error { return operation(within, c.server) })
+		return c.retry(within, func() error { return operation(within, c.server) })
 	})
 }
 
-// again makes an attempt, and another where the server had closed the connection: the pool may hold as many of those as it has
-// had at once, as what it keeps unused may be more than idle for a while.
-func (c *Client) again(ctx context.Context, attempt func() error) error {
+// retry makes an attempt, and repeats it if the server had closed the connection. The pool may contain as many closed connections as were
+// ever used at once.
+func (c *Client) retry(ctx context.Context, attempt func() error) error {
 	err := attempt()
-	for n := 0; n < pooled && gone(err) && ctx.Err() == nil && !c.isClosed(); n++ {
+	for n := 0; n < poolSize && connectionClosed(err) && ctx.Err() == nil && !c.isClosed(); n++ {
 		err = attempt()
 	}
 	return err
@@ -207,21 +206,21 @@ func (c *Client) isClosed() bool {
 	}
 }
 
-// Transaction does commands together, or none. Its error is that of the first command that was refused, not that the
-// others were therefore.
+// Transaction runs commands together or not at all. It returns the error of the first refused command, not that of the others that were
+// aborted.
 func Transaction(ctx context.Context, server *redis.Client, commands func(tx redis.Pipeliner)) error {
 	done, err := server.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		commands(tx)
 		return nil
 	})
 	for _, c := range done {
-		if own := c.Err(); own != nil && !redis.IsExecAbortError(own) {
-			return own
+		if commandErr := c.Err(); commandErr != nil && !redis.IsExecAbortError(commandErr) {
+			return commandErr
 		}
 	}
 	return err
 }
 
-// Close ends the operations that are under way with ErrClosed, waits for what they left behind, and closes the connections.
-// A second Close does nothing.
+// Close ends operations in progress with ErrClosed, waits until nothing of them is left, and closes the connections. Further calls do
+// nothing.
 func (c *Client) Close() { c.close() }

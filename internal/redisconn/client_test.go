@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// usual is a timeout that a server that works never reaches.
+// usual is a timeout that a working server never reaches.
 const usual = 2 * time.Second
 
 func open(t *testing.T, o redisconn.Options) *redisconn.Client {
@@ -36,7 +36,7 @@ func open(t *testing.T, o redisconn.Options) *redisconn.Client {
 	return c
 }
 
-// ping asks a server for a sign of life, as an operation that may be long.
+// ping pings a server as a long operation.
 func ping(ctx context.Context, c *redisconn.Client) error {
 	return c.Do(ctx, func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }, func() {})
 }
@@ -48,14 +48,15 @@ func TestOptions(t *testing.T) {
 		{}, {URL: "s3cr3t-word"}, {URL: "http://onecall:s3cr3t-word@h"}, {URL: "redis://onecall:s3cr3t-word@h:port"},
 		{URL: "redis://onecall:s3cr3t-word#1@h"}, {URL: "redis://onecall:s3cr3t-word%zz@h"}, {URL: "redis://h?password=s3cr3t-word"},
 		{URL: "unix://onecall:s3cr3t-word@host/s"}, {URL: "redis://h", Timeout: time.Microsecond}, {URL: "redis://h", Timeout: -1},
-		{URL: "redis://h", Longest: time.Millisecond}, {URL: "redis://h", Prefix: strings.Repeat("p", 201)},
+		{URL: "redis://h", LongTimeout: time.Millisecond}, {URL: "redis://h", Prefix: strings.Repeat("p", 201)},
 	} {
 		o.Name = "larder"
 		if o.Timeout == 0 {
 			o.Timeout = time.Second
 		}
 		c, err := redisconn.New(&o)
-		if fault.CodeOf(err) != fault.BadRequest || c != nil || !strings.Contains(err.Error(), "larder") || strings.Contains(err.Error(), "s3cr3t") {
+		if fault.CodeOf(err) != fault.BadRequest || c != nil || !strings.Contains(err.Error(), "larder") ||
+			strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("New(%+v): %v, want bad_request", o, err)
 		}
 	}
@@ -87,7 +88,8 @@ func TestErrors(t *testing.T) {
 		switch {
 		case test.words == "" && !errors.Is(err, test.is):
 			t.Errorf("%s: %v, want %v", name, err, test.is)
-		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
+		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable ||
+			!strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
 			t.Errorf("%s: %v (%s), want unavailable: %s", name, err, cause(err), test.words)
 		case test.words != "" && err.Error() != "unavailable: The larder cannot be reached now: try again in a few seconds.":
 			t.Errorf("%s: callers are told %q", name, err)
@@ -97,7 +99,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// cause is what is wrong with a server, for those who run it.
+// cause returns the cause of an error, which is for operators.
 func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
 
 // A server that refuses a command is not asked again: only where it had closed the connection is an operation made anew.
@@ -133,7 +135,7 @@ func TestAskedAgain(t *testing.T) {
 	c := open(t, redisconn.Options{URL: "redis://h"})
 	for closed, want := range map[int]fault.Code{32: "", 33: fault.Unavailable} {
 		n := 0
-		err := c.Brief(t.Context(), func(context.Context, *redis.Client) error {
+		err := c.DoShort(t.Context(), func(context.Context, *redis.Client) error {
 			if n++; n <= closed {
 				return io.EOF
 			}
@@ -178,7 +180,7 @@ func TestBounds(t *testing.T) {
 		longest time.Duration
 		named   string
 	}{{slow.Address(), 0, ""}, {slow.Address(), 2500 * time.Millisecond, "2.5s"}, {silent.Address(), time.Hour, "2s"}} {
-		c := open(t, redisconn.Options{URL: "redis://" + test.address, Timeout: 2 * time.Second, Longest: test.longest})
+		c := open(t, redisconn.Options{URL: "redis://" + test.address, Timeout: 2 * time.Second, LongTimeout: test.longest})
 		began := time.Now()
 		err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
 		switch took := time.Since(began); {

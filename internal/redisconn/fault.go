@@ -17,16 +17,16 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-var errNonsense = errors.New("not an answer of Redis")
+var errProtocol = errors.New("not an answer of Redis")
 
-// gone tells whether an attempt found its connection closed.
-func gone(err error) bool {
+// connectionClosed reports whether an attempt failed because its connection was closed.
+func connectionClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// fault is the error of an operation for its caller, whose context is ctx; the operation had limited, which ends after bound.
-// What is wrong with the server, and where it is, is for operators: the cause of the error says it, and its message does not.
+// fault converts the error of an operation for its caller. ctx is the caller's context, and limited that of the operation, which ends
+// after bound. Only the cause of the error, for operators, says which server it is and what is wrong with it.
 func (c *Client) fault(ctx, limited context.Context, bound time.Duration, err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return err
@@ -40,7 +40,7 @@ func (c *Client) fault(ctx, limited context.Context, bound time.Duration, err er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) { // the connection may have noticed it first
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) { // the connection may notice the deadline first
 		return context.DeadlineExceeded
 	}
 	f := fault.New(fault.Unavailable, "The %s cannot be reached now: try again in a few seconds.", c.o.Name)
@@ -48,43 +48,43 @@ func (c *Client) fault(ctx, limited context.Context, bound time.Duration, err er
 	if end, ok := limited.Deadline(); ok && !time.Now().Before(end) {
 		within = bound
 	}
-	said := fmt.Sprintf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) // err may hold what the server wrote
-	if f.Err = errors.New(said); late(err) {
-		f.Err = &lateError{said}
+	message := fmt.Sprintf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) // err may contain text of the server
+	if f.Err = errors.New(message); isTimeout(err) {
+		f.Err = &timeoutError{message}
 	}
 	return f
 }
 
-// late tells whether an operation ended because there was no answer in time.
-func late(err error) bool {
-	var said redis.Error
+// isTimeout reports whether an operation ended because there was no answer in time.
+func isTimeout(err error) bool {
+	var reply redis.Error
 	var timeout interface{ Timeout() bool }
-	return !errors.As(err, &said) && (errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded))
+	return !errors.As(err, &reply) && (errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded))
 }
 
-// reason says what is wrong, with nothing in it that the server wrote but a code. within is the bound that ended an operation
-// which lasted too long.
+// reason describes what is wrong. Of the server's text it contains at most a code. within is the bound that ended an operation that took
+// too long.
 func reason(err error, within time.Duration) string {
-	var said redis.Error
+	var reply redis.Error
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &said):
-		return refusal(said.Error())
+	case errors.As(err, &reply):
+		return refusal(reply.Error())
 	case certificate(err) != "":
 		return "cannot be trusted: " + certificate(err)
-	case late(err):
+	case isTimeout(err):
 		return fmt.Sprintf("did not answer within %v", within)
-	case errors.Is(err, errNoPlace) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
+	case errors.Is(err, errBusy) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
 		return fmt.Sprintf("is busy: no connection was free within %v", within)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "cannot be reached: " + dial.Err.Error()
-	case gone(err):
+	case connectionClosed(err):
 		return "closed the connection"
 	}
 	return "does not answer as Redis does: is another server there, or does it want TLS (rediss://)?"
 }
 
-// certificate says why a server's certificate is not accepted.
+// certificate returns why a server's certificate is not accepted, or "".
 func certificate(err error) string {
 	var verification *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
@@ -100,12 +100,12 @@ func certificate(err error) string {
 	return ""
 }
 
-// refusal explains an error that the server answered.
-func refusal(said string) string {
-	code, rest, _ := strings.Cut(said, " ")
+// refusal explains an error reply of the server.
+func refusal(reply string) string {
+	code, rest, _ := strings.Cut(reply, " ")
 	switch {
 	case code == "NOAUTH" || code == "WRONGPASS" || strings.HasPrefix(rest, "invalid password") || strings.HasPrefix(rest, "AUTH "),
-		strings.HasPrefix(rest, "Protocol error: unauthenticated"): // to a command with many arguments
+		strings.HasPrefix(rest, "Protocol error: unauthenticated"): // reply to a command with many arguments
 		return "refuses the user or the password"
 	case code == "NOPERM":
 		return "does not grant the user the commands or keys that are needed"

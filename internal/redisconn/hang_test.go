@@ -19,8 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestHangs: however many wait for a server that hangs, for a connection or for an answer, only those that had a connection ask
-// it; the others, and those that come then, fail when the first do, but for one now and then; and when it goes on it is used again.
+// TestHangs: of all operations that wait for a server that hangs, only those with a connection reach it. The others, and new ones, fail
+// when the first do, except for occasional trials. When the server answers again it is used again.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -34,11 +34,11 @@ func TestHangs(t *testing.T) {
 	long := func(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
 		return c.Do(ctx, operation, func() {})
 	}
-	if err := c.Brief(t.Context(), get); err != nil {
+	if err := c.DoShort(t.Context(), get); err != nil {
 		t.Fatal(err)
 	}
 	server.Hang()
-	for name, do := range map[string]func(context.Context, func(context.Context, *redis.Client) error) error{"Do": long, "Brief": c.Brief} {
+	for name, do := range map[string]func(context.Context, func(context.Context, *redis.Client) error) error{"Do": long, "Brief": c.DoShort} {
 		asked.Store(0)
 		var users sync.WaitGroup
 		for range 100 {
@@ -66,18 +66,18 @@ func TestHangs(t *testing.T) {
 	redistest.Within(t, "the server to be used again", func() bool { return long(t.Context(), get) == nil })
 }
 
-// TestTrialIsBrief: a long operation that finds out whether a server answers again keeps nobody waiting until it has ended.
-func TestTrialIsBrief(t *testing.T) {
+// TestTrialIsShort: a long operation never tries whether a server answers again, so it keeps nobody waiting.
+func TestTrialIsShort(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	gate := redistest.NewGate(t, server.Address(), 1<<20)
-	c := open(t, redisconn.Options{URL: "redis://" + gate.Address(), Timeout: 5 * time.Second, Longest: time.Hour})
+	c := open(t, redisconn.Options{URL: "redis://" + gate.Address(), Timeout: 5 * time.Second, LongTimeout: time.Hour})
 	if err := server.Client(t).Set(t.Context(), "large", make([]byte, 2<<20), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	small := func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "small", "v", 0).Err() }
 	server.Hang()
-	if err := c.Brief(t.Context(), small); fault.CodeOf(err) != fault.Unavailable {
+	if err := c.DoShort(t.Context(), small); fault.CodeOf(err) != fault.Unavailable {
 		t.Fatalf("a server that hangs: %v", err)
 	}
 	server.Go()
@@ -92,7 +92,7 @@ func TestTrialIsBrief(t *testing.T) {
 	}()
 	redistest.Within(t, "the large value", func() bool { return len(gate.Reached) > 0 })
 	for range 10 {
-		if err := c.Brief(t.Context(), small); err != nil {
+		if err := c.DoShort(t.Context(), small); err != nil {
 			t.Errorf("while a long operation goes on: %v (%s)", err, cause(err))
 		}
 	}
@@ -102,7 +102,7 @@ func TestTrialIsBrief(t *testing.T) {
 	}
 }
 
-// TestEnded: whatever becomes of an operation, that it has ended is told once, and not before.
+// TestEnded: the end of an operation is reported once, and not before it ended, whatever its result.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -122,7 +122,7 @@ func TestEnded(t *testing.T) {
 		"left before": {operation: ping, ctx: left},
 		"closed":      {operation: ping, prepare: func(_ *testing.T, c *redisconn.Client) { c.Close() }},
 		"silent": {operation: ping, url: "redis://" + silent.Address(), prepare: func(t *testing.T, c *redisconn.Client) {
-			if err := c.Brief(t.Context(), ping); err == nil {
+			if err := c.DoShort(t.Context(), ping); err == nil {
 				t.Error("it is not silent")
 			}
 		}},
@@ -187,14 +187,14 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// TestBriefDoesNotDrip: an operation on little is over within the timeout, also where the server is never silent.
-func TestBriefDoesNotDrip(t *testing.T) {
+// TestShortOperationTimeout: a short operation ends within the timeout even if the server sends its answer slowly.
+func TestShortOperationTimeout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	trickle := redistest.Forward(t, server.Address(), 1, 100*time.Millisecond)
 	c := open(t, redisconn.Options{URL: "redis://" + trickle.Address(), Timeout: 300 * time.Millisecond})
 	began := time.Now()
-	err := c.Brief(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() })
+	err := c.DoShort(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() })
 	if fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 300ms") {
 		t.Errorf("%v (%s)", err, cause(err))
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // configured are secrets of the kinds that configurations hold.
-var configured = []string{"Bearer ghp-0aB1cD2eF3gH4iJ5kL6mN7oP8qR9", "sk-live/51+Hb=", "Basic YWxpY2U6b3Blbi1zZXNhbWU=", "correct horse battery", "hunter2", "483920",
+var configured = []string{"Bearer ghp-0aB1cD2eF3gH4iJ5kL6mN7oP8qR9", "sk-live/51+Hb=", "Basic YWxpY2U6b3Blbi1zZXNhbWU=",
+	"correct horse battery", "hunter2", "483920",
 	"-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----", `a"b\c<é>`,
 	"a=1; session=XYZsecret9", "ApiKey: QWERTY12345"}
 

@@ -1,5 +1,5 @@
-// Package secret decides what is a secret and takes secrets out of what is shown: one rule for the names of secrets, one
-// scrubber of texts and JSON, and the digests that stand for secrets in recordings.
+// Package secret decides what is secret and removes secrets from output: one rule for names of secrets, one scrubber of texts and JSON,
+// and the digests that stand for secrets in recordings.
 package secret
 
 import (
@@ -10,51 +10,49 @@ import (
 )
 
 var (
-	// secretWords make a name secret if one of its words is one of them, secretParts if they occur anywhere in it.
-	secretWords = []string{"auth", "creds", "dsn", "hmac", "jwt", "key", "keys", "otp", "pass", "pat", "pin", "pw", "pwd", "sid", "sig"}
-	secretParts = []string{"accesskey", "apikey", "assertion", "authorization", "bearer", "cookie", "credential", "csrf", "oauth", "passcode",
-		"passphrase", "passw", "privatekey", "secret", "sessid", "session", "signature", "token", "xsrf"}
-	// keyWords make a secret of a key in arguments, where others name things: issueKey, sortKey.
-	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment", "encryption", "gpg", "host",
-		"hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server", "service", "shared", "signing", "ssh", "ssl",
-		"subscription", "tls", "vapid", "webhook", "write"}
-	// plainParts look like secrets and are none: keys by which a call is recognized when it is sent again, and numbers of
-	// tokens. cursors are such parts of arguments.
-	plainParts = regexp.MustCompile(`idempotency(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
-	cursors    = regexp.MustCompile(plainParts.String() + `|client(request)?tokens?|` +
+	// A name is secret if one of its words is in secretWords, or if it contains one of secretSubstrings.
+	secretWords      = []string{"auth", "creds", "dsn", "hmac", "jwt", "key", "keys", "otp", "pass", "pat", "pin", "pw", "pwd", "sid", "sig"}
+	secretSubstrings = []string{"accesskey", "apikey", "assertion", "authorization", "bearer", "cookie", "credential", "csrf",
+		"oauth", "passcode", "passphrase", "passw", "privatekey", "secret", "sessid", "session", "signature", "token", "xsrf"}
+	// keyWords qualify a key in arguments as secret. Other keys name things: issueKey, sortKey.
+	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment",
+		"encryption", "gpg", "host", "hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server",
+		"service", "shared", "signing", "ssh", "ssl", "subscription", "tls", "vapid", "webhook", "write"}
+	// plainPatterns look like secrets but are not: idempotency keys and numbers of tokens. cursors are such patterns of arguments.
+	plainPatterns = regexp.MustCompile(`idempotency(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
+	cursors       = regexp.MustCompile(plainPatterns.String() + `|client(request)?tokens?|` +
 		`(page|paging|pagination|next|previous|prev|continuation|continue|cursor|sync|delta|start|starting)(token|key)s?`)
-	// plainEndings are last words of names that describe a secret without holding it.
-	plainEndings = []string{"dir", "enabled", "file", "host", "mode", "name", "names", "path", "port", "sock", "timeout", "ttl", "type", "uri", "url"}
+	// plainEndings are last words of names that describe a secret without containing it.
+	plainEndings = []string{"dir", "enabled", "file", "host", "mode", "name", "names", "path", "port", "sock", "timeout", "ttl",
+		"type", "uri", "url"}
 )
 
-// Name reports whether the value of a header, variable or member of that name in a configuration is a secret. It errs on
-// the side of secrecy.
-func Name(name string) bool { return isSecret(name, plainParts, nil) || isGlued(name) }
+// Name reports whether the value of a header, variable or member of that name in a configuration is secret. In doubt it is.
+func Name(name string) bool { return isSecret(name, plainPatterns, nil) || isJoined(name) }
 
-// Argument reports whether the value of an argument, or of a member of one, of that name is a secret. Cursors, page tokens
-// and the tokens of idempotent requests are none, nor are keys of which the name does not say that they are secret.
+// Argument reports whether the value of an argument of that name, or of a member of one, is secret. Cursors, page tokens and idempotency
+// tokens are not, nor are keys that are not qualified as secret.
 func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
 
-// gluedParts make a secret of a name in a configuration, where words stand without a separator: SSHPASS, X-Authkey.
-var gluedParts = regexp.MustCompile(`authkey|authenticat|passkey|pwd`)
+// joinedPatterns match secret names in a configuration whose words have no separator: SSHPASS, X-Authkey.
+var joinedPatterns = regexp.MustCompile(`authkey|authenticat|passkey|pwd`)
 
-// isGlued reports whether a name in a configuration is that of a secret by parts of its words, or by words that mean others in
-// arguments.
-func isGlued(name string) bool {
+// isJoined reports whether a name in a configuration is secret by part of its words, or by words that mean something else in arguments.
+func isJoined(name string) bool {
 	words := split(name)
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
 		return false
 	}
-	return gluedParts.MatchString(strings.Join(words, "")) || slices.ContainsFunc(words, func(word string) bool {
+	return joinedPatterns.MatchString(strings.Join(words, "")) || slices.ContainsFunc(words, func(word string) bool {
 		return word == "cred" || word == "private" || strings.HasSuffix(word, "pass") && word != "compass" && word != "bypass"
 	})
 }
 
-// isSecret reports whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
+// isSecret reports whether a name without its plain patterns is secret. keyWords qualify keys; nil: all keys are secret.
 func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 	folded := strings.Map(foldRune, name)
-	if !slices.ContainsFunc(secretWords, isPartOf(folded)) && !slices.ContainsFunc(secretParts, isPartOf(folded)) {
-		return false // as most names are: before what costs more
+	if !slices.ContainsFunc(secretWords, containedIn(folded)) && !slices.ContainsFunc(secretSubstrings, containedIn(folded)) {
+		return false // most names end here, before the expensive part
 	}
 	words := split(name)
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
@@ -69,14 +67,14 @@ func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 		words = slices.DeleteFunc(words, func(word string) bool { return word == "key" || word == "keys" })
 	}
 	isSecretWord := func(word string) bool { return slices.Contains(secretWords, word) }
-	return slices.ContainsFunc(secretParts, isPartOf(folded)) || slices.ContainsFunc(words, isSecretWord)
+	return slices.ContainsFunc(secretSubstrings, containedIn(folded)) || slices.ContainsFunc(words, isSecretWord)
 }
 
-func isPartOf(text string) func(part string) bool {
-	return func(part string) bool { return strings.Contains(text, part) }
+func containedIn(text string) func(substring string) bool {
+	return func(substring string) bool { return strings.Contains(text, substring) }
 }
 
-// foldRune keeps letters, in lower case, and digits.
+// foldRune lower-cases letters, keeps digits, and drops the rest.
 func foldRune(r rune) rune {
 	if isSeparator(r) {
 		return -1
@@ -86,8 +84,8 @@ func foldRune(r rune) rune {
 
 func isSeparator(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// split gives the words of a name in lower case: it ends one at separators, where a capital follows a small letter or a
-// digit, and before the last of several capitals where a small letter follows.
+// split returns the words of a name in lower case. A word ends at a separator, before a capital after a lower-case letter or a
+// digit, and before the last of several capitals if a lower-case letter follows.
 func split(name string) []string {
 	var spaced strings.Builder
 	runes := []rune(name)

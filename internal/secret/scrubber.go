@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// MinLength is the least length, in bytes, of what a scrubber looks for: shorter texts are found in data by chance.
+	// MinLength is the minimum length in bytes of a secret that a scrubber looks for. Shorter texts occur in data by chance.
 	MinLength = 6
-	// minDigits is the length from which on a number that merely contains a secret is replaced.
+	// minDigits is the minimum length of a secret that is replaced inside a longer number.
 	minDigits = 12
 )
 
-// Redacted stands in the place of a secret.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Scrubber takes secrets out of what leaves onecall. nil takes out nothing. It may be used by many goroutines.
+// Scrubber removes secrets from what leaves onecall. nil removes nothing. It is safe for concurrent use.
 type Scrubber struct {
-	needles []string // longest first: a secret may hold another
+	needles []string // longest first, as a secret may contain another
 	numbers []string // secrets that may be numbers
 }
 
-// New makes a scrubber of these texts and their parts (see Parts), as they are and in the spellings that JSON, URLs and
-// base64 have for them; in base64 also as a part of what is encoded. What is shorter than MinLength is not looked for.
+// New returns a scrubber of secrets and their components (see Components), as they are and as encoded by JSON, URLs and base64, in base64
+// also as part of a longer text. Secrets shorter than MinLength are ignored.
 func New(secrets []string) *Scrubber {
 	s := &Scrubber{}
 	for _, secret := range secrets {
-		for _, part := range Parts(secret) {
-			if isNumber(part) {
-				s.numbers = append(s.numbers, part)
+		for _, component := range Components(secret) {
+			if isNumber(component) {
+				s.numbers = append(s.numbers, component)
 			}
-			s.needles = append(s.needles, spellings(part, MinLength)...)
+			s.needles = append(s.needles, encodings(component, MinLength)...)
 		}
 	}
 	if len(s.needles) == 0 {
@@ -46,7 +46,7 @@ func New(secrets []string) *Scrubber {
 	return s
 }
 
-// With returns a scrubber that looks for these secrets too. It spells only these; s does not change.
+// With returns a scrubber that also looks for these secrets. It encodes only these; s does not change.
 func (s *Scrubber) With(secrets []string) *Scrubber {
 	more := New(secrets)
 	switch {
@@ -58,13 +58,13 @@ func (s *Scrubber) With(secrets []string) *Scrubber {
 	return &Scrubber{needles: longestFirst(slices.Concat(s.needles, more.needles)), numbers: slices.Concat(s.numbers, more.numbers)}
 }
 
-// longestFirst sorts texts, and drops those that are there twice.
+// longestFirst sorts texts by length and removes duplicates.
 func longestFirst(texts []string) []string {
 	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(texts)
 }
 
-// Text returns a text that is not JSON without the secrets; text itself if there are none in it.
+// Text returns a text that is not JSON without the secrets; text itself if it contains none.
 func (s *Scrubber) Text(text string) string {
 	if s == nil {
 		return text
@@ -77,17 +77,17 @@ func (s *Scrubber) Text(text string) string {
 	return text
 }
 
-// JSON returns a JSON value without the secrets: it stays JSON. They are looked for in strings and keys, however these are
-// escaped; a number that is one, or a number with a long one in it, becomes a string. It returns value itself if there are
-// none in it, and takes what is not JSON for a text.
+// JSON returns a JSON value without the secrets; the result is valid JSON. It checks strings and keys, however they are escaped. A number
+// that is a secret, or contains a long one, becomes a string. JSON returns value itself if it contains no secret, and treats invalid JSON
+// as text.
 func (s *Scrubber) JSON(value []byte) []byte {
-	if s == nil || len(value) == 0 || !s.suspects(value) {
+	if s == nil || len(value) == 0 || !s.mayContain(value) {
 		return value
 	}
 	if !gjson.ValidBytes(value) {
 		return []byte(s.Text(string(value)))
 	}
-	out, kept := []byte(nil), 0 // value[:kept] is in out
+	out, copied := []byte(nil), 0 // value[:copied] is in out
 	for start, end := range rawjson.Scalars(value) {
 		token := rawjson.View(value[start:end])
 		shown := token
@@ -98,13 +98,13 @@ func (s *Scrubber) JSON(value []byte) []byte {
 			shown = Redacted
 		}
 		if shown != token {
-			out, kept = rawjson.AppendQuote(append(out, value[kept:start]...), shown), end
+			out, copied = rawjson.AppendQuote(append(out, value[copied:start]...), shown), end
 		}
 	}
-	if kept == 0 {
+	if copied == 0 {
 		return value
 	}
-	return append(out, value[kept:]...)
+	return append(out, value[copied:]...)
 }
 
 // inNumber reports whether a number or literal is a secret, or contains a long one.
@@ -114,25 +114,25 @@ func (s *Scrubber) inNumber(token string) bool {
 	})
 }
 
-// suspects reports whether a value may hold a secret: it does as it stands, or has escapes.
-func (s *Scrubber) suspects(value []byte) bool {
+// mayContain reports whether a value may contain a secret: it does literally, or has escapes.
+func (s *Scrubber) mayContain(value []byte) bool {
 	if bytes.IndexByte(value, '\\') >= 0 {
 		return true
 	}
 	return slices.ContainsFunc(s.needles, func(needle string) bool { return bytes.Contains(value, []byte(needle)) })
 }
 
-// Longest returns the length of the longest spelling of a secret.
-func (s *Scrubber) Longest() int {
+// MaxEncoded returns the length of the longest encoding of a secret.
+func (s *Scrubber) MaxEncoded() int {
 	if s == nil {
 		return 0
 	}
 	return len(s.needles[0])
 }
 
-// Settled returns the length of the beginning of a text that can be scrubbed before the rest of the text is known: no secret
-// that begins in it ends after it.
-func (s *Scrubber) Settled(text string) int {
+// SafePrefix returns the length of the prefix of a text that can be scrubbed before the rest is known: no secret that begins in it ends
+// after it.
+func (s *Scrubber) SafePrefix(text string) int {
 	n := len(text)
 	if s == nil {
 		return n

@@ -14,15 +14,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Seal makes digests that stand for secrets: equal secrets have equal digests under the same salt, and nobody finds the
-// secret in its digest without guessing it. It may be used by many goroutines.
+// Seal makes digests that stand for secrets. Equal secrets have equal digests under the same salt, and a digest reveals its secret only
+// to guessing. It is safe for concurrent use.
 type Seal struct{ salt []byte }
 
-// NewSeal makes a seal of a salt, which must be random and may be public.
+// NewSeal returns a seal with a salt, which must be random and may be public.
 func NewSeal(salt string) *Seal { return &Seal{[]byte(salt)} }
 
-// Mark is the JSON object that stands in the place of a secret: {"secret":"<digest>"}. A value that is a mark already is
-// its own. Equal values must come in equal spelling.
+// Mark returns the JSON object that replaces a secret: {"secret":"<digest>"}. The mark of a mark is itself. Equal values must have equal
+// spelling.
 func (s *Seal) Mark(value []byte) []byte {
 	if digest := DigestOf(value); digest != "" {
 		return mark(digest)
@@ -40,7 +40,7 @@ func (s *Seal) digest(text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:digestBytes])
 }
 
-// DigestOf is the digest of a mark, or of a JSON string that holds one; "" for any other value.
+// DigestOf returns the digest of a mark, or of a JSON string that contains one; "" for any other value.
 func DigestOf(value []byte) string {
 	v := gjson.ParseBytes(value)
 	if v.Type == gjson.String && strings.HasPrefix(v.Str, `{"secret":"`) && gjson.Valid(v.Str) {
@@ -56,8 +56,8 @@ func DigestOf(value []byte) string {
 	return digest
 }
 
-// Hide returns a JSON value in which marks stand for what repeats one of the secrets, of which short ones and plain words
-// are not looked for. Restore of the same secrets gives its bytes again.
+// Hide returns a JSON value in which marks replace the secrets. Short secrets and plain words are ignored. Restore with the same secrets
+// returns the original bytes.
 func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	forms := formsOf(secrets)
 	if len(forms) == 0 || len(value) == 0 || !gjson.ValidBytes(value) {
@@ -74,7 +74,7 @@ func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	})
 }
 
-// rewrite copies a JSON value with what change makes of each string, key, number and literal.
+// rewrite copies a JSON value, replacing each string, key, number and literal by the result of change.
 func rewrite(value []byte, change func(token []byte, isKey bool) []byte) []byte {
 	var out []byte
 	last := 0
@@ -86,7 +86,7 @@ func rewrite(value []byte, change func(token []byte, isKey bool) []byte) []byte 
 	return append(out, value[last:]...)
 }
 
-// hideString hides the forms in a JSON string. What stands in it with needless escapes is found too, and loses them.
+// hideString hides the forms in a JSON string. Forms with unnecessary escapes are found, too, and lose those.
 func (s *Seal) hideString(raw []byte, forms []string, isKey bool) []byte {
 	inside := string(raw[1 : len(raw)-1])
 	if !isKey && slices.Contains(forms, inside) {
@@ -101,7 +101,7 @@ func (s *Seal) hideString(raw []byte, forms []string, isKey bool) []byte {
 	return []byte(`"` + shown + `"`)
 }
 
-// HideText does what Hide does in a text that is not JSON.
+// HideText is Hide for a text that is not JSON.
 func (s *Seal) HideText(text string, secrets []string) string {
 	return s.hideText(text, formsOf(secrets), false)
 }
@@ -115,7 +115,7 @@ func (s *Seal) hideText(text string, forms []string, quoted bool) string {
 	return text
 }
 
-// inText is the mark of a form within a text, quoted if that is the inside of a JSON string.
+// inText returns the mark of a form within a text, quoted if that is inside of a JSON string.
 func (s *Seal) inText(form string, quoted bool) string {
 	text := string(mark(s.digest([]byte(form))))
 	if quoted {
@@ -124,19 +124,20 @@ func (s *Seal) inText(form string, quoted bool) string {
 	return text
 }
 
-// Restore returns a JSON value that Hide made, with the secrets.
+// Restore returns the original of a JSON value made by Hide.
 func (s *Seal) Restore(value []byte, secrets []string) []byte {
 	if !bytes.Contains(value, []byte("secret")) {
 		return value
 	}
 	var pairs []string
 	for _, form := range formsOf(secrets) {
-		pairs = append(pairs, string(mark(s.digest([]byte("#"+form)))), form, string(mark(s.digest([]byte(form)))), `"`+form+`"`, s.inText(form, true), form)
+		pairs = append(pairs, string(mark(s.digest([]byte("#"+form)))), form, string(mark(s.digest([]byte(form)))), `"`+form+`"`,
+			s.inText(form, true), form)
 	}
 	return []byte(strings.NewReplacer(pairs...).Replace(string(value)))
 }
 
-// RestoreText returns a text that HideText made, with the secrets.
+// RestoreText returns the original of a text made by HideText.
 func (s *Seal) RestoreText(text string, secrets []string) string {
 	if !strings.Contains(text, `{"secret":"`) {
 		return text
@@ -148,14 +149,14 @@ func (s *Seal) RestoreText(text string, secrets []string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// quotedMark is the text before a digest within a string, in which nothing is looked for.
+// quotedMark is the text before a digest within a string. Forms contained in it are ignored.
 const quotedMark = `{\"secret\":\"`
 
-// formsOf returns the spellings of secrets that are looked for, the longest first.
+// formsOf returns the encodings of secrets to look for, longest first.
 func formsOf(secrets []string) []string {
 	var forms []string
-	for _, part := range Unusual(secrets...) {
-		for _, form := range spellings(part, minUnusual) {
+	for _, component := range Unusual(secrets...) {
+		for _, form := range encodings(component, minUnusual) {
 			if !strings.Contains(quotedMark, form) {
 				forms = append(forms, form)
 			}
@@ -164,7 +165,7 @@ func formsOf(secrets []string) []string {
 	return longestFirst(forms)
 }
 
-// Texts are the strings and numbers in a JSON value, as texts.
+// Texts returns the strings and numbers in a JSON value as texts.
 func Texts(value []byte) []string {
 	v := gjson.ParseBytes(value)
 	if v.Type != gjson.JSON {
@@ -178,10 +179,10 @@ func Texts(value []byte) []string {
 	return all
 }
 
-// Configured returns a JSON value in which marks stand for the secrets, the longest of which comes first: a string that is
-// one becomes its mark, a part of a string the text of that; keys stay as they are. A string that is a mark's text becomes
-// the mark. spell gives the spelling in which Mark takes a value.
-func (s *Seal) Configured(value []byte, secrets []string, spell func(value []byte) []byte) []byte {
+// HideConfigured returns a JSON value in which marks replace the secrets, which must be sorted by length, longest first. A string that is
+// a secret becomes its mark; part of a string becomes the text of its mark; keys are unchanged. A string that is the text of a mark
+// becomes the mark. spell returns the spelling of a value that Mark needs.
+func (s *Seal) HideConfigured(value []byte, secrets []string, spell func(value []byte) []byte) []byte {
 	if len(secrets) == 0 && !bytes.Contains(value, []byte("secret")) || len(value) == 0 || !gjson.ValidBytes(value) {
 		return value
 	}

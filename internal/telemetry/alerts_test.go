@@ -55,10 +55,12 @@ func TestAlerts(t *testing.T) {
 		if !strings.Contains(night, "`"+rule.Alert+"`") {
 			t.Errorf("who is told of %s does not find it in section 9 of docs/operate.md", rule.Alert)
 		}
-		if rule.Labels["severity"] == "page" && strings.Contains(rule.Expr, "unavailable") && strings.HasSuffix(strings.TrimSpace(rule.Expr), "> 0") {
+		if rule.Labels["severity"] == "page" && strings.Contains(rule.Expr, "unavailable") &&
+			strings.HasSuffix(strings.TrimSpace(rule.Expr), "> 0") {
 			t.Errorf("%s: a failure now and then wakes somebody: %s", rule.Alert, rule.Expr)
 		}
-		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" || strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
+		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" ||
+			strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
 			t.Errorf("%+v", rule)
 		}
 		metric := ""

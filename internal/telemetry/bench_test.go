@@ -25,7 +25,8 @@ import (
 // tenSteps are ten steps that may run side by side, and ten of which each refers to the one before.
 var tenSteps = map[string]string{
 	"side-by-side": `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop","args":{"id":"x"}},`, 10), ",") + `]}`,
-	"one-by-one":   `{"lite":true,"steps":[{"fn":"bench.noop","args":{"id":"x"}}` + strings.Repeat(`,{"fn":"bench.noop","args":{"id":"$prev.id","value":"$prev.value"}}`, 9) + `]}`,
+	"one-by-one": `{"lite":true,"steps":[{"fn":"bench.noop","args":{"id":"x"}}` +
+		strings.Repeat(`,{"fn":"bench.noop","args":{"id":"$prev.id","value":"$prev.value"}}`, 9) + `]}`,
 }
 
 // BenchmarkObserved runs chains of ten no-ops in process, some at a time: with nothing that observes them; with metrics; with

@@ -12,70 +12,70 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Wrap returns a clone of the registry whose calls are counted and timed. It is to be the innermost wrapping: what a cache or a
-// recording answers is no call of a function.
+// Wrap returns a clone of the registry whose calls are counted and timed. It must be the innermost wrapper: answers from a cache or
+// recording are not calls of a function.
 func (t *Telemetry) Wrap(r *steps.Registry) *steps.Registry {
 	return r.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
-		f := &counted{metrics: t.metrics, spec: spec}
+		f := &functionCounter{metrics: t.metrics, spec: spec}
 		return func(ctx context.Context, args []byte) (result []byte, err error) {
-			parts := f.measured()
-			parts.running.Inc()
+			series := f.series()
+			series.running.Inc()
 			started := time.Since(epoch)
 			returned := false
-			defer func() { // also where the function ends its goroutine
-				parts.running.Dec()
-				parts.duration.Observe((time.Since(epoch) - started).Seconds())
+			defer func() { // also if the function calls runtime.Goexit
+				series.running.Dec()
+				series.duration.Observe((time.Since(epoch) - started).Seconds())
 				if !returned {
-					f.ended(fault.Internal)
+					f.countFailure(fault.Internal)
 				}
 			}()
 			result, err = call(ctx, args)
 			returned = true
 			if err == nil {
-				parts.ok.Inc()
+				series.ok.Inc()
 			} else {
-				f.ended(fault.CodeOf(err))
+				f.countFailure(fault.CodeOf(err))
 			}
 			return result, err
 		}
 	})
 }
 
-// counted is one function whose calls are counted. It has a place among the metrics from its first call on.
-type counted struct {
-	metrics *metrics
-	spec    *steps.Spec
-	parts   atomic.Pointer[callParts]
+// functionCounter counts the calls of one function. Its series are created by the first call.
+type functionCounter struct {
+	metrics     *metrics
+	spec        *steps.Spec
+	metricsOnce atomic.Pointer[callMetrics]
 }
 
-// callParts are the metrics that each call of a function touches.
-type callParts struct {
+// callMetrics are the series that each call of a function uses.
+type callMetrics struct {
 	source, function string
 	ok               prometheus.Counter
 	duration         prometheus.Observer
 	running          prometheus.Gauge
 }
 
-// epoch is what times are measured from: less is asked of the clock so than by time.Now.
+// epoch is the origin of times: time.Since is faster than time.Now.
 var epoch = time.Now()
 
-// noSource is the label of functions whose names have no source.
+// noSource is the label of functions without a source.
 const noSource = "none"
 
-func (f *counted) measured() *callParts {
-	if known := f.parts.Load(); known != nil {
+func (f *functionCounter) series() *callMetrics {
+	if known := f.metricsOnce.Load(); known != nil {
 		return known
 	}
 	m := f.metrics
-	p := &callParts{source: m.sources.bounded(cmp.Or(f.spec.Source(), noSource)), function: m.functions.bounded(f.spec.Name)}
+	p := &callMetrics{source: m.sources.label(cmp.Or(f.spec.Source(), noSource)), function: m.functions.label(f.spec.Name)}
 	p.ok = m.calls.WithLabelValues(p.source, p.function, ok)
 	p.duration = m.callDuration.WithLabelValues(p.source)
 	p.running = m.callsRunning.WithLabelValues(p.source)
-	f.parts.CompareAndSwap(nil, p)
-	return f.parts.Load()
+	f.metricsOnce.CompareAndSwap(nil, p)
+	return f.metricsOnce.Load()
 }
 
-func (f *counted) ended(code fault.Code) {
-	p := f.measured()
+func (f *functionCounter) countFailure(code fault.Code) {
+	p := f.series()
 	f.metrics.calls.WithLabelValues(p.source, p.function, string(code)).Inc()
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// environment are the variables of OpenTelemetry (its specification, "Environment Variable Specification" and "OTLP
-// Exporter"). The exporter reads them itself, and goes on with its defaults where it cannot use one. Here is what it must not be
-// left: which exporter is meant, and what is secret.
+// environment has the variables of OpenTelemetry (its "Environment Variable Specification" and "OTLP Exporter"). The exporter reads them
+// itself and falls back to defaults for invalid ones. This type handles what must not be left to it: the choice of the exporter, and
+// secrets.
 type environment func(name string) string
 
 func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }
 
-// otlp is a variable of the exporter: that for traces wins over that for all signals.
+// otlp returns a variable of the exporter. The one for traces takes precedence over the one for all signals.
 func (e environment) otlp(name string) (variable, value string) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 		if value := e.get(variable); value != "" {
@@ -23,8 +23,8 @@ func (e environment) otlp(name string) (variable, value string) {
 	return "OTEL_EXPORTER_OTLP_" + name, ""
 }
 
-// wanted tells whether there are to be traces.
-func (e environment) wanted() (bool, *fault.Error) {
+// requested reports whether the environment asks for traces.
+func (e environment) requested() (bool, *fault.Error) {
 	if strings.EqualFold(e.get("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
@@ -41,7 +41,7 @@ func (e environment) wanted() (bool, *fault.Error) {
 	}
 }
 
-// asError is f as an error that is nil where f is.
+// asError converts f to an error that is nil if f is nil.
 func asError(f *fault.Error) error {
 	if f == nil {
 		return nil

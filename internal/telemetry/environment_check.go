@@ -12,8 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// check finds a protocol that onecall does not speak, a secret in the address of the collector, and sizes that OpenTelemetry would
-// panic at.
+// check refuses unsupported protocols, secrets in the collector's address, and sizes at which OpenTelemetry would panic.
 func (e environment) check() *fault.Error {
 	return cmp.Or(e.checkProtocol(), e.checkEndpoints(), e.checkSize("OTEL_BSP_MAX_QUEUE_SIZE"), e.checkSize("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"))
 }
@@ -23,7 +22,7 @@ const maxQueue = 1_000_000 // spans
 func (e environment) checkSize(variable string) *fault.Error {
 	value := e.get(variable)
 	if n, err := strconv.Atoi(value); value != "" && (err != nil || n < 1 || n > maxQueue) {
-		return unusable(variable, "it must be a number of spans from 1 to "+strconv.Itoa(maxQueue))
+		return variableFault(variable, "it must be a number of spans from 1 to "+strconv.Itoa(maxQueue))
 	}
 	return nil
 }
@@ -33,7 +32,8 @@ func (e environment) checkProtocol() *fault.Error {
 	case "", "http/protobuf":
 		return nil
 	default:
-		return fault.New(fault.NotSupported, "%s is %.50q: onecall sends traces by http/protobuf only, to the collector's port for HTTP (4318)", variable, protocol)
+		return fault.New(fault.NotSupported,
+			"%s is %.50q: onecall sends traces by http/protobuf only, to the collector's port for HTTP (4318)", variable, protocol)
 	}
 }
 
@@ -45,17 +45,17 @@ func (e environment) checkEndpoints() *fault.Error {
 		}
 		u, err := url.Parse(value)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return unusable(variable, "it must be an http or https URL, such as http://127.0.0.1:4318")
+			return variableFault(variable, "it must be an http or https URL, such as http://127.0.0.1:4318")
 		}
-		if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // of which the exporter sends nothing, and errors show all
-			return unusable(variable, "a user, a password or a key does not belong in it: write OTEL_EXPORTER_OTLP_HEADERS")
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // the exporter ignores them, and errors would show them
+			return variableFault(variable, "a user, a password or a key does not belong in it: write OTEL_EXPORTER_OTLP_HEADERS")
 		}
 	}
 	return nil
 }
 
-// secrets takes the values of headers, which are often keys, out of what is told of failures: as they are written, decoded, and
-// without the scheme of an Authorization header.
+// secrets returns a scrubber of the values of headers, which are often keys: as written, decoded, and without the scheme of an
+// Authorization header.
 func (e environment) secrets() *secret.Scrubber {
 	var secrets []string
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
@@ -68,6 +68,6 @@ func (e environment) secrets() *secret.Scrubber {
 	return secret.New(secrets)
 }
 
-func unusable(variable, why string) *fault.Error {
+func variableFault(variable, why string) *fault.Error {
 	return fault.New(fault.BadRequest, "the environment variable %s cannot be used: %s", variable, why)
 }

@@ -7,5 +7,5 @@ import (
 
 // Stored is stored, for errors that no store here has.
 func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
-	t.stored(ctx, store, operation, took, err)
+	t.observeStore(ctx, store, operation, took, err)
 }

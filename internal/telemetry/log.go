@@ -13,16 +13,16 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// What stands in every record that belongs to a request.
+// Keys in every record that belongs to a request.
 const (
 	keyChain = "chain_id" // as in the request's span
 	keyStep  = "step"     // the JSON Pointer of the step
-	keyTrace = "trace_id" // where the request is traced, or its caller traces it
+	keyTrace = "trace_id" // if the request or its caller is traced
 	keySpan  = "span_id"
 )
 
-// LogHandler gives a handler that adds to each record, from its context, the id of the request that it belongs to, the step,
-// and the ids of its trace. They stand at the top, outside of all groups.
+// LogHandler returns a handler that adds to each record the request's id, the step, and the ids of the trace, taken from its context.
+// They are at the top level, outside of all groups.
 func LogHandler(next slog.Handler) slog.Handler {
 	if _, is := next.(*logHandler); is {
 		return next
@@ -30,8 +30,7 @@ func LogHandler(next slog.Handler) slog.Handler {
 	return &logHandler{next: next, bare: next}
 }
 
-// logHandler keeps beside the handler that records go to how it was made, since what is added after a group was opened would
-// stand in it.
+// logHandler also remembers how next was derived from bare, because attributes that are added after WithGroup would be in the group.
 type logHandler struct {
 	next    slog.Handler
 	bare    slog.Handler // before all that follows
@@ -63,8 +62,8 @@ func (h *logHandler) with(grouped bool, make func(slog.Handler) slog.Handler) sl
 
 // Handle implements slog.Handler.
 func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
-	var room [4]slog.Attr
-	attrs := placed(ctx, room[:0])
+	var buffer [4]slog.Attr
+	attrs := locationAttrs(ctx, buffer[:0])
 	switch {
 	case len(attrs) == 0:
 	case h.grouped:
@@ -80,9 +79,9 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// placed appends what the context knows of the place of a record.
-func placed(ctx context.Context, attrs []slog.Attr) []slog.Attr {
-	if p := placeOf(ctx); p != nil {
+// locationAttrs appends the attributes of the context.
+func locationAttrs(ctx context.Context, attrs []slog.Attr) []slog.Attr {
+	if p := locationOf(ctx); p != nil {
 		if p.chain != "" {
 			attrs = append(attrs, slog.String(keyChain, p.chain))
 		}
@@ -96,7 +95,7 @@ func placed(ctx context.Context, attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// levelOf is the level of a request's line. Most failures are for their callers to mend, and must wake nobody.
+// levelOf returns the level of a request's record. Most failures are for callers to fix and must not alert operators.
 func levelOf(f *fault.Error) slog.Level {
 	if f == nil {
 		return slog.LevelInfo
@@ -110,10 +109,10 @@ func levelOf(f *fault.Error) slog.Level {
 	return slog.LevelInfo
 }
 
-// line is a record that is being put together.
+// line collects the attributes of a record.
 type line []slog.Attr
 
-// add appends a text, a number or a mark, unless it is nothing.
+// add appends an attribute unless its value is zero.
 func (l *line) add(a slog.Attr) {
 	switch v := a.Value; v.Kind() {
 	case slog.KindString:
@@ -132,13 +131,13 @@ func (l *line) add(a slog.Attr) {
 	*l = append(*l, a)
 }
 
-func took(d time.Duration) slog.Attr { return slog.Float64("ms", float64(d.Microseconds())/1000) }
+func elapsed(d time.Duration) slog.Attr { return slog.Float64("ms", float64(d.Microseconds())/1000) }
 
-// who says whose request it is, and what for.
-func (l *line) who(r *request) {
-	o := r.about
+// addRequest adds what the request is and whose it is.
+func (l *line) addRequest(r *request) {
+	o := r.observed
 	l.add(slog.String("kind", string(o.Kind)))
-	if r.tool != string(o.Kind) { // a chain comes by the tool of that name
+	if r.tool != string(o.Kind) { // the tool of a chain has the same name
 		l.add(slog.String("tool", r.tool))
 	}
 	l.add(slog.String("caller", clip(o.Caller)))
@@ -146,16 +145,16 @@ func (l *line) who(r *request) {
 	l.add(slog.String("name", clip(o.Name)))
 }
 
-// lineRoom is how many members a line has at most, or nearly so.
-const lineRoom = 20
+// lineCapacity is about the maximum number of attributes of a record.
+const lineCapacity = 20
 
-func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
-	o, level := r.about, levelOf(e.Err)
+func (t *Telemetry) logRequest(r *request, e *chain.RequestEnd) {
+	o, level := r.observed, levelOf(e.Err)
 	if !t.log.Enabled(r, level) {
 		return
 	}
-	l := make(line, 0, lineRoom)
-	l.who(r)
+	l := make(line, 0, lineCapacity)
+	l.addRequest(r)
 	l.add(slog.String("fn", e.Function))
 	l.add(slog.String("code", codeOf(e.Err)))
 	if len(e.Faults) > 0 {
@@ -172,8 +171,8 @@ func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
 	l.add(slog.Int("warnings", e.Warnings))
 	l.add(slog.Int("request_bytes", o.Bytes))
 	l.add(slog.Int("answer_bytes", e.Bytes))
-	l = append(l, took(e.Took))
-	if s := r.slowest.Load(); s != nil && o.Kind == chain.KindChain { // a call has one function, and its line both
+	l = append(l, elapsed(e.Took))
+	if s := r.slowest.Load(); s != nil && o.Kind == chain.KindChain { // a call has only one function, already in its record
 		l = append(l, slog.String("slowest", s.fn), slog.Int64("ms_slowest", s.took.Milliseconds()))
 	}
 	if e.Err != nil {
@@ -182,15 +181,15 @@ func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
 	t.log.LogAttrs(r, level, "request", l...)
 }
 
-func (t *Telemetry) logStep(s *step, e chain.StepEnded) {
-	l := make(line, 0, lineRoom)
+func (t *Telemetry) logStep(s *step, e chain.StepEnd) {
+	l := make(line, 0, lineCapacity)
 	l.add(slog.String("fn", s.fn))
 	l.add(slog.String("effect", s.effect.String()))
 	l.add(slog.String("status", e.Status))
 	l.add(slog.String("reason", e.Reason))
 	if e.Err != nil {
 		l.add(slog.String("code", string(e.Err.Code)))
-		l.add(slog.Int("http_status", e.Err.Status)) // that the service answered
+		l.add(slog.Int("http_status", e.Err.Status)) // the status of the service
 		if e.Function != s.fn {
 			l.add(slog.String("failed", e.Function))
 		}
@@ -199,30 +198,30 @@ func (t *Telemetry) logStep(s *step, e chain.StepEnded) {
 		l = append(l, slog.Int("elements", e.Elements))
 	}
 	l.add(slog.Int64("calls", e.Calls))
-	l = append(l, took(e.Took))
+	l = append(l, elapsed(e.Took))
 	if e.Err != nil {
 		t.explain(s, &l, e.Err)
 	}
 	t.log.LogAttrs(s, slog.LevelDebug, "step", l...)
 }
 
-// explain adds an error's message if all is told. That of a defect is told always, and its cause with it: nobody can mend
-// it who does not know where it is.
+// explain adds an error's message at the level debug. The message and cause of an internal error are always added, as they are needed to
+// fix it.
 func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
 	if f.Code != fault.Internal && !t.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	l.add(slog.String("at", f.At))
-	l.add(slog.String("error", t.told(f.Message, maxText)))
+	l.add(slog.String("error", t.redact(f.Message, maxText)))
 	if f.Code == fault.Internal && f.Err != nil {
-		l.add(slog.String("cause", t.told(f.Err.Error(), maxCause)))
+		l.add(slog.String("cause", t.redact(f.Err.Error(), maxCause)))
 	}
 }
 
-// told is a text of others without secrets, cut afterwards: a part of a secret could not be told from another word.
-func (t *Telemetry) told(text string, most int) string { return fault.Clip(t.scrub(text), most) }
+// redact removes secrets from a text and clips it afterwards, since a clipped secret could not be recognized.
+func (t *Telemetry) redact(text string, limit int) string { return fault.Clip(t.scrub(text), limit) }
 
-// codesOf are the different codes of faults, in their order.
+// codesOf returns the distinct codes of faults, in order.
 func codesOf(faults []*fault.Error) string {
 	var codes []string
 	for _, f := range faults {
@@ -233,7 +232,7 @@ func codesOf(faults []*fault.Error) string {
 	return strings.Join(codes, ",")
 }
 
-// The most bytes of a text of others in a line, and of the cause of a defect, which has a stack.
+// Maximum bytes of a text from elsewhere, and of the cause of an internal error, which has a stack.
 const (
 	maxText  = 500
 	maxCause = 8 << 10

@@ -32,7 +32,8 @@ func TestRequestLine(t *testing.T) {
 			t.Errorf("%s is %v, want %v in %s", key, got, want, line.Raw)
 		}
 	}
-	if id := line.Get("chain_id").Str; len(id) != 16 || line.Get("tokens").Int() == 0 || !line.Get("ms").Exists() || line.Get("step").Exists() || line.Get("trace_id").Exists() {
+	if id := line.Get("chain_id").Str; len(id) != 16 || line.Get("tokens").Int() == 0 || !line.Get("ms").Exists() ||
+		line.Get("step").Exists() || line.Get("trace_id").Exists() {
 		t.Error(line.Raw)
 	}
 	var places []string
@@ -62,7 +63,8 @@ func TestDebugLines(t *testing.T) {
 	b.run(context.Background(), mixed)
 	var got []string
 	for _, one := range b.out.of(t, "step") {
-		got = append(got, one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+one.Get("elements").Raw+" "+one.Get("calls").Raw)
+		got = append(got,
+			one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+one.Get("elements").Raw+" "+one.Get("calls").Raw)
 		if !one.Get("ms").Exists() || one.Get("level").Str != "DEBUG" {
 			t.Error(one.Raw)
 		}
@@ -81,7 +83,8 @@ func TestDebugLines(t *testing.T) {
 		t.Error(b.out.String())
 	}
 	b.run(context.Background(), `{"steps":[{"fn":"nope"},{"fn":"nope"},{"fn":"test.echo","args":{"a":"$7"}}]}`)
-	if line := b.out.of(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" || line.Get("calls").Exists() {
+	if line := b.out.of(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" ||
+		line.Get("calls").Exists() {
 		t.Error(line.Raw)
 	}
 }
@@ -90,10 +93,10 @@ func TestDebugLines(t *testing.T) {
 func TestServiceStatus(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelDebug, telemetry.Options{})
-	_, end := b.Step(context.Background(), chain.ObservedStep{At: "/steps/0", Function: "shop.get"})
+	_, end := b.Step(context.Background(), chain.StepInfo{At: "/steps/0", Function: "shop.get"})
 	f := fault.New(fault.FunctionFailed, "shop.get answered 500")
 	f.Status = 500
-	end(chain.StepEnded{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
+	end(chain.StepEnd{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
 	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
 	if list := b.out.of(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
 		t.Error(b.out.String())
@@ -106,7 +109,7 @@ func TestLevels(t *testing.T) {
 	want := map[fault.Code]string{fault.Internal: "ERROR", fault.Unavailable: "WARN", fault.Timeout: "WARN"}
 	for _, code := range append(fault.Codes(), "") {
 		b := start(t, slog.LevelDebug, telemetry.Options{})
-		_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 		level := want[code]
 		if level == "" {
 			level = "INFO"
@@ -123,13 +126,13 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-func ended(code fault.Code) *chain.Ended {
+func ended(code fault.Code) *chain.RequestEnd {
 	if code == "" {
-		return &chain.Ended{}
+		return &chain.RequestEnd{}
 	}
 	f := fault.New(code, "for a test")
 	f.Err = errors.New("the cause: " + secret)
-	return &chain.Ended{Err: f}
+	return &chain.RequestEnd{Err: f}
 }
 
 // TestCauseOfDefects holds that the cause of a defect is logged at each level, without secrets, and that of nothing else.
@@ -137,9 +140,9 @@ func TestCauseOfDefects(t *testing.T) {
 	t.Parallel()
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
 		b := start(t, level, telemetry.Options{})
-		_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 		end(ended(fault.Internal))
-		_, end = b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		_, end = b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 		end(ended(fault.Unavailable))
 		list := b.out.of(t, "request")
 		if list[0].Get("cause").Str != "the cause: [redacted]" || list[0].Get("error").Str != "for a test" {
@@ -150,16 +153,17 @@ func TestCauseOfDefects(t *testing.T) {
 		}
 	}
 	long := start(t, slog.LevelError, telemetry.Options{})
-	_, end := long.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+	_, end := long.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 	f := fault.New(fault.Internal, "a defect")
 	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // cut in the secret, a part of it would be left
-	end(&chain.Ended{Err: f})
+	end(&chain.RequestEnd{Err: f})
 	if cause := long.out.of(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
 		t.Errorf("%d bytes: …%s", len(cause), cause[len(cause)-20:])
 	}
 	b := start(t, slog.LevelError, telemetry.Options{})
 	b.run(context.Background(), `{"steps":[{"fn":"test.panic"}]}`)
-	if cause := b.out.of(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") || !strings.Contains(cause, "telemetry_test.functions") {
+	if cause := b.out.of(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") ||
+		!strings.Contains(cause, "telemetry_test.functions") {
 		t.Errorf("the panic's stack is not told: %s", cause)
 	}
 }
@@ -172,7 +176,8 @@ func TestTool(t *testing.T) {
 	b.engine.Deliver(context.Background(), []byte(`{}`), nil, nil)
 	b.run(telemetry.WithCall(context.Background(), "chain", "", ""), `{"steps":[{"fn":"bare"}]}`)
 	list := b.out.of(t, "request")
-	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" || list[1].Get("tool").Exists() {
+	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" ||
+		list[1].Get("tool").Exists() {
 		t.Error(b.out.String())
 	}
 }
@@ -182,8 +187,8 @@ func TestLogHandler(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
-	ctx, _ := b.Request(context.Background(), &chain.Observed{Kind: chain.KindCall})
-	ctx, _ = b.Step(ctx, chain.ObservedStep{At: "/steps/4"})
+	ctx, _ := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindCall})
+	ctx, _ = b.Step(ctx, chain.StepInfo{At: "/steps/4"})
 	log.InfoContext(ctx, "plain", "a", 1)
 	log.With("b", 2).WithGroup("g").With("c", 3).InfoContext(ctx, "grouped", "a", 1)
 	log.WithGroup("g").With("c", 3).Info("without")
@@ -216,7 +221,8 @@ func TestCallersTrace(t *testing.T) {
 	if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
 		t.Error(line.Raw)
 	}
-	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n", strings.Repeat("0", 1<<20)} {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
 		b.run(telemetry.WithCall(context.Background(), "", bad, "a=b"), `{"steps":[{"fn":"bare"}]}`)
@@ -231,8 +237,8 @@ func TestLongWords(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	long := strings.Repeat("é\n", 10_000)
-	_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain, Name: long, Label: long, Caller: long})
-	end(&chain.Ended{})
+	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain, Name: long, Label: long, Caller: long})
+	end(&chain.RequestEnd{})
 	line := b.out.of(t, "request")[0]
 	if name := line.Get("name").Str; len(line.Raw) > 4000 || !strings.HasSuffix(name, "…") || strings.ContainsRune(name, '�') {
 		t.Errorf("%d bytes: %.100s", len(line.Raw), line.Raw)
@@ -245,7 +251,8 @@ func FuzzParent(f *testing.F) {
 	f.Add("00-", "=,")
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
-		if answer := b.run(telemetry.WithCall(context.Background(), "", parent, state), `{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
+		if answer := b.run(telemetry.WithCall(context.Background(), "", parent, state),
+			`{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
 			t.Fatalf("%s", answer.JSON)
 		}
 		if len(b.out.of(t, "request")) != 1 {
@@ -261,8 +268,8 @@ func TestNothingIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, end := none.Step(context.Background(), chain.ObservedStep{At: "/steps/0"})
-	end(chain.StepEnded{Status: "ok", Elements: -1})
+	_, end := none.Step(context.Background(), chain.StepInfo{At: "/steps/0"})
+	end(chain.StepEnd{Status: "ok", Elements: -1})
 	registry, err := steps.NewRegistry(functions(slog.New(slog.DiscardHandler)), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +308,8 @@ func TestIdentify(t *testing.T) {
 	told := 0
 	for _, message := range []string{"at the transport", "request", "called"} {
 		for _, line := range b.out.of(t, message) {
-			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id || message == "at the transport" && line.Get("is").Str != id {
+			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id ||
+				message == "at the transport" && line.Get("is").Str != id {
 				t.Error(line.Raw)
 			}
 			told++
@@ -314,8 +322,8 @@ func TestIdentify(t *testing.T) {
 	if _, again := b.Identify(context.Background(), id); again != id {
 		t.Errorf("%q was given, and it is %q", id, again)
 	}
-	outer, _ := b.Request(ctx, &chain.Observed{Kind: chain.KindChain})
-	inner, _ := b.Request(outer, &chain.Observed{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
+	outer, _ := b.Request(ctx, &chain.RequestInfo{Kind: chain.KindChain})
+	inner, _ := b.Request(outer, &chain.RequestInfo{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
 	log.InfoContext(outer, "outer")
 	log.InfoContext(inner, "inner")
 	if b.out.of(t, "outer")[0].Get("chain_id").Str != id || b.out.of(t, "inner")[0].Get("chain_id").Str == id {

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// metrics are what Prometheus reads. Each label has a bounded number of values, whatever callers send.
+// metrics are the metrics for Prometheus. Each label has a bounded number of values, whatever callers send.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -27,17 +27,17 @@ type metrics struct {
 	probes   prometheus.Counter
 	lean     prometheus.Counter
 	cached   prometheus.Counter
-	byKind   map[chain.Kind]*kindParts
+	byKind   map[chain.Kind]*kindMetrics
 	steps    [len(statuses)]prometheus.Counter
 
 	calls        *prometheus.CounterVec
 	callDuration *prometheus.HistogramVec
 	callsRunning *prometheus.GaugeVec
-	sources      words
-	functions    words
+	sources      labelValues
+	functions    labelValues
 
 	refusals *prometheus.CounterVec
-	reasons  words
+	reasons  labelValues
 
 	reloads    *prometheus.CounterVec
 	reloadGood prometheus.Gauge
@@ -51,15 +51,14 @@ type metrics struct {
 
 const namespace = "onecall"
 
-// Buckets of the durations, in seconds: a chain of no-ops takes less than the first, and the longest chain five minutes where
-// nothing else is configured.
+// Buckets of the durations in seconds. A chain of no-ops takes less than the first, and the longest chain takes five minutes by default.
 var (
 	requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	callBuckets    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	storeBuckets   = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 )
 
-// Bounds of labels: functions that were called and their sources, and words that the code names.
+// Maximum number of values of labels.
 const (
 	maxFunctions = 500
 	maxSources   = 100
@@ -67,30 +66,35 @@ const (
 )
 
 const (
-	ok    = "ok"    // the code of what went well
-	other = "other" // the label of what is too many
+	ok    = "ok"    // the code of success
+	other = "other" // the label of values beyond the maximum
 )
 
 func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(),
-		sources: words{most: maxSources}, functions: words{most: maxFunctions}, reasons: words{most: maxReasons}}
+		sources: labelValues{limit: maxSources}, functions: labelValues{limit: maxFunctions}, reasons: labelValues{limit: maxReasons}}
 	m.requests = m.counters("requests_total", "Requests by what they ask for and the code that they ended with.", "kind", "code")
 	m.duration = m.histograms("request_duration_seconds", "How long requests took, by what they ask for.", requestBuckets, "kind")
 	m.tokens = m.counters("answer_tokens_total", "Tokens of answers, by what was asked for.", "kind")
-	m.kept = m.counter("kept_tokens_total", "Tokens of results that no answer held: intermediate ones, and what probes and lean forms stand for. Estimated.")
+	m.kept = m.counter("kept_tokens_total",
+		"Tokens of results that no answer held: intermediate ones, and what probes and lean forms stand for. Estimated.")
 	m.probes = m.counter("probes_total", "Answers that held a probe in the place of their result.")
 	m.lean = m.counter("lean_answers_total", "Answers that held the lean form of a write.")
 	m.cached = m.counter("cached_calls_total", "Calls that the call cache answered.")
-	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.", "source", "function", "code")
+	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.",
+		"source", "function", "code")
 	m.callDuration = m.histograms("call_duration_seconds", "How long calls of functions took, by source.", callBuckets, "source")
-	m.callsRunning = m.gauges("calls_running", "Calls of functions under way, by source; those that were abandoned and go on included.", "source")
+	m.callsRunning = m.gauges("calls_running", "Calls of functions under way, by source; those that were abandoned and go on included.",
+		"source")
 	m.refusals = m.counters("refused_total", "Requests that were refused before they were looked at, by reason.", "reason")
 	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, the first included, by what came of them.", "result")
 	m.reloadGood = m.gauge("config_last_reload_successful", "Whether the last attempt to load the configuration succeeded.")
 	m.reloadTime = m.gauge("config_last_reload_success_timestamp_seconds", "When the configuration that is served was loaded.")
 	m.stored = m.counters("store_operations_total", "Operations of stores, by the code that they ended with.", "store", "operation", "code")
-	m.storeDuration = m.histograms("store_operation_duration_seconds", "How long operations of stores took.", storeBuckets, "store", "operation")
-	m.spans = m.counter("trace_spans_total", "Spans of traces that ended. Those that were neither sent nor failed are waiting, or were dropped as too many waited.")
+	m.storeDuration = m.histograms("store_operation_duration_seconds", "How long operations of stores took.", storeBuckets, "store",
+		"operation")
+	m.spans = m.counter("trace_spans_total",
+		"Spans of traces that ended. Those that were neither sent nor failed are waiting, or were dropped as too many waited.")
 	m.spansSent = m.counter("trace_spans_sent_total", "Spans of traces that the collector has taken.")
 	m.spansFailed = m.counter("trace_spans_failed_total", "Spans of traces that could not be sent, and are lost.")
 	m.prepare()
@@ -98,10 +102,10 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newState(o, running),
+		newCollector(o, running),
 	)
-	m.counted("log_lines_dropped_total", "Lines of logs that were given up, as nobody read them.", o.Dropped)
-	m.counted("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
+	m.countedBy("log_lines_dropped_total", "Lines of logs that were given up, as nobody read them.", o.Dropped)
+	m.countedBy("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "dev"), "go_version": runtime.Version()},
@@ -109,8 +113,8 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	return m
 }
 
-// counted registers a counter that somebody else counts; nil: nobody does.
-func (m *metrics) counted(name, help string, count func() int) {
+// countedBy registers a counter with the values of count; nil: it is not registered.
+func (m *metrics) countedBy(name, help string, count func() int) {
 	if count != nil {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
 			func() float64 { return float64(count()) }))
@@ -147,18 +151,19 @@ func (m *metrics) histograms(name, help string, buckets []float64, labels ...str
 	return h
 }
 
-// kindParts are the metrics that each request of a kind touches.
-type kindParts struct {
+// kindMetrics are the series of one kind of request.
+type kindMetrics struct {
 	ok, tokens prometheus.Counter
 	duration   prometheus.Observer
 }
 
-// prepare makes the series that are touched most: they are there from the start, and need not be looked for each time.
+// prepare creates the series that are used most, so that they exist from the start and need no lookup.
 func (m *metrics) prepare() {
-	m.byKind = map[chain.Kind]*kindParts{}
-	for _, kind := range []chain.Kind{chain.KindChain, chain.KindPlan, chain.KindCall, chain.KindFetch, chain.KindDeliver, chain.KindRefuse, chain.KindPass} {
-		m.byKind[kind] = m.partsOf(kind)
-		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // 0: the first one is seen as a growth
+	m.byKind = map[chain.Kind]*kindMetrics{}
+	for _, kind := range []chain.Kind{chain.KindChain, chain.KindPlan, chain.KindCall, chain.KindFetch, chain.KindDeliver,
+		chain.KindRefuse, chain.KindPass} {
+		m.byKind[kind] = m.metricsOf(kind)
+		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // 0: the first failure is seen as an increase
 	}
 	steps := m.counters("steps_total", "Steps that began, those of inline chains included, by their status.", "status")
 	for i, status := range statuses {
@@ -166,9 +171,10 @@ func (m *metrics) prepare() {
 	}
 }
 
-func (m *metrics) partsOf(kind chain.Kind) *kindParts {
+func (m *metrics) metricsOf(kind chain.Kind) *kindMetrics {
 	label := string(kind)
-	return &kindParts{ok: m.requests.WithLabelValues(label, ok), tokens: m.tokens.WithLabelValues(label), duration: m.duration.WithLabelValues(label)}
+	return &kindMetrics{ok: m.requests.WithLabelValues(label, ok), tokens: m.tokens.WithLabelValues(label),
+		duration: m.duration.WithLabelValues(label)}
 }
 
 func (m *metrics) kindLabel(kind chain.Kind) string {
@@ -178,19 +184,19 @@ func (m *metrics) kindLabel(kind chain.Kind) string {
 	return string(kind)
 }
 
-func (m *metrics) request(r *request, e *chain.Ended) {
-	o := r.about
-	parts := m.byKind[o.Kind]
-	if parts == nil { // a kind of which this package knows nothing
-		parts = m.partsOf(other)
+func (m *metrics) request(r *request, e *chain.RequestEnd) {
+	o := r.observed
+	series := m.byKind[o.Kind]
+	if series == nil { // an unknown kind
+		series = m.metricsOf(other)
 	}
 	if e.Err == nil {
-		parts.ok.Inc()
+		series.ok.Inc()
 	} else {
 		m.requests.WithLabelValues(m.kindLabel(o.Kind), codeOf(e.Err)).Inc()
 	}
-	parts.duration.Observe(e.Took.Seconds())
-	add(parts.tokens, e.Tokens)
+	series.duration.Observe(e.Took.Seconds())
+	add(series.tokens, e.Tokens)
 	add(m.kept, e.Kept)
 	add(m.cached, int(e.Cached))
 	if e.Probe {
@@ -204,15 +210,15 @@ func (m *metrics) request(r *request, e *chain.Ended) {
 	}
 }
 
-// statuses are those of steps.
+// statuses are the statuses of steps.
 var statuses = [...]string{ok, "failed", "skipped"}
 
-// stepCounts are the steps of a request that have ended, by their status. They are counted here, and added to the metrics with
-// the end of the request: what all requests write to is slow, as processors hand it to one another.
+// stepCounts count the ended steps of a request by status. They are added to the metrics at the end of the request, because counters
+// shared by all requests are slow.
 type stepCounts [len(statuses)]atomic.Int64
 
 func (m *metrics) refused(reason string) {
-	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
+	m.refusals.WithLabelValues(m.reasons.label(reason)).Inc()
 }
 
 func (m *metrics) reloaded(err error, now time.Time) {
@@ -226,7 +232,7 @@ func (m *metrics) reloaded(err error, now time.Time) {
 	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// add counts n; a counter only grows.
+// add adds n to a counter unless n is negative.
 func add(c prometheus.Counter, n int) {
 	if n > 0 {
 		c.Add(float64(n))
@@ -240,20 +246,20 @@ func codeOf(f *fault.Error) string {
 	return string(f.Code)
 }
 
-// words bounds how many values a label has: those that come first have their own, and all others are "other".
-type words struct {
-	most  int
+// labelValues bounds the values of a label: the first ones are kept, and all others become "other".
+type labelValues struct {
+	limit int
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-func (w *words) bounded(word string) string {
+func (w *labelValues) label(word string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.known[word] {
 		return word
 	}
-	if len(w.known) >= w.most {
+	if len(w.known) >= w.limit {
 		return other
 	}
 	if w.known == nil {
@@ -263,19 +269,19 @@ func (w *words) bounded(word string) string {
 	return word
 }
 
-// Bounds of the page of metrics: how long it may take, and how many may ask for it at once.
+// Limits of reading the metrics: time and concurrent requests.
 const (
-	pageTime    = 10 * time.Second
-	pageReaders = 4
+	readTimeout = 10 * time.Second
+	maxReaders  = 4
 )
 
-// Handler answers with the metrics, in the format that the reader asks for (Prometheus text, OpenMetrics). Who may read them
-// is for the listener to say: they name functions and sources that callers may not know.
+// Handler serves the metrics in the format that the reader asks for (Prometheus text, OpenMetrics). The listener must restrict access:
+// they name functions and sources that callers may not know.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: pageReaders,
-		Timeout:             pageTime,
+		MaxRequestsInFlight: maxReaders,
+		Timeout:             readTimeout,
 		EnableOpenMetrics:   true,
 	})
 }

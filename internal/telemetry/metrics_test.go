@@ -66,9 +66,10 @@ func TestMetrics(t *testing.T) {
 	b.run(context.Background(), mixed)
 	b.run(context.Background(), `{"steps":[{"fn":"bare"},{"fn":"down.get"}]}`)
 	b.run(context.Background(), `{"steps":[{"fn":"`+secret+`"}]}`)
-	b.run(context.Background(), `{"budget":{"maxTotalTokens":150},"steps":[{"fn":"test.echo","args":{"long":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+	b.run(context.Background(),
+		`{"budget":{"maxTotalTokens":150},"steps":[{"fn":"test.echo","args":{"long":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	b.engine.Call(context.Background(), &chain.Call{Function: "test.panic"}, nil)
-	_, end := b.Request(context.Background(), &chain.Observed{Kind: secret})
+	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: secret})
 	end(ended(fault.Busy))
 	b.Refused("token")
 	b.Refused("token")
@@ -95,18 +96,21 @@ func TestMetrics(t *testing.T) {
 		`onecall_calls_running{source="test"} 0`,
 		`onecall_probes_total 1`, `onecall_lean_answers_total 0`, `onecall_cached_calls_total 0`,
 		`onecall_requests_running 3`, `onecall_sessions 7`,
-		`onecall_sources{state="ready"} 1`, `onecall_sources{state="idle"} 1`, `onecall_sources{state="retrying"} 1`, `onecall_sources{state="failed"} 0`, `onecall_sources{state="disabled"} 1`, `onecall_sources{state="starting"} 0`,
+		`onecall_sources{state="ready"} 1`, `onecall_sources{state="idle"} 1`, `onecall_sources{state="retrying"} 1`,
+		`onecall_sources{state="failed"} 0`, `onecall_sources{state="disabled"} 1`, `onecall_sources{state="starting"} 0`,
 		`onecall_source_ready{source="files"} 1`, `onecall_source_ready{source="lazy"} 1`, `onecall_source_ready{source="gone"} 0`,
 		`onecall_source_functions{source="files"} 2`,
 		`onecall_refused_total{reason="token"} 2`,
-		`onecall_config_reloads_total{result="ok"} 2`, `onecall_config_reloads_total{result="failed"} 1`, `onecall_config_last_reload_successful 0`,
+		`onecall_config_reloads_total{result="ok"} 2`, `onecall_config_reloads_total{result="failed"} 1`,
+		`onecall_config_last_reload_successful 0`,
 		`onecall_store_operations_total{code="unavailable",operation="take",store="sessions"} 1`,
 		`onecall_store_operations_total{code="ok",operation="put",store="results"} 1`,
 		`onecall_store_operation_duration_seconds_count{operation="put",store="results"} 1`,
 		`onecall_build_info{go_version="`+runtime.Version()+`",version="1.2.3"} 1`,
 		`onecall_trace_spans_total 0`,
 	)
-	for _, positive := range []string{`onecall_answer_tokens_total{kind="chain"}`, `onecall_kept_tokens_total`, `onecall_config_last_reload_success_timestamp_seconds`, `process_open_fds`, `go_goroutines`} {
+	for _, positive := range []string{`onecall_answer_tokens_total{kind="chain"}`, `onecall_kept_tokens_total`,
+		`onecall_config_last_reload_success_timestamp_seconds`, `process_open_fds`, `go_goroutines`} {
 		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(positive) + ` [1-9]`).MatchString(text) {
 			t.Errorf("%s is not there", positive)
 		}
@@ -125,7 +129,8 @@ func TestBoundedLabels(t *testing.T) {
 	b := start(t, slog.LevelError, telemetry.Options{})
 	var fns []steps.Function
 	for i := range 1000 {
-		fns = append(fns, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s%d.f%d", i%200, i), Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }})
+		fns = append(fns, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s%d.f%d", i%200, i), Effect: steps.Read},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }})
 	}
 	registry, err := steps.NewRegistry(fns, nil)
 	if err != nil {
@@ -185,13 +190,14 @@ func TestPageSurvivesItsSources(t *testing.T) {
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{})
-	_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindPass})
+	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindPass})
 	release, entered := make(chan struct{}), make(chan struct{})
-	registry, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "slow.call"}, Call: func(context.Context, []byte) ([]byte, error) {
-		close(entered)
-		<-release
-		return []byte("1"), nil
-	}}}, nil)
+	registry, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "slow.call"},
+		Call: func(context.Context, []byte) ([]byte, error) {
+			close(entered)
+			<-release
+			return []byte("1"), nil
+		}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +206,10 @@ func TestRunning(t *testing.T) {
 	if _, err := b.Wrap(registry).All()[0].Call(ctx, []byte("{}")); fault.CodeOf(err) != fault.Cancelled {
 		t.Fatal(err)
 	}
-	want(t, page(t, b), `onecall_requests_running 1`, `onecall_calls_running{source="slow"} 1`, `onecall_calls_total{code="ok",function="slow.call",source="slow"} 0`)
+	want(t, page(t, b), `onecall_requests_running 1`, `onecall_calls_running{source="slow"} 1`,
+		`onecall_calls_total{code="ok",function="slow.call",source="slow"} 0`)
 	close(release)
-	end(&chain.Ended{})
+	end(&chain.RequestEnd{})
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
 		text := page(t, b)
 		if strings.Contains(text, "\nonecall_calls_running{source=\"slow\"} 0\n") {

@@ -18,53 +18,56 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name under which spans are told.
+// scope is the instrumentation scope of spans.
 const scope = "github.com/onecall-mcp/onecall"
 
-// startTraces starts traces where the environment asks for them; else the tracer is nil. stop sends what waits, and returns
-// when its context ends at the latest.
+// startTraces starts traces if the environment asks for them; otherwise tracer is nil. stop sends the remaining spans and returns when
+// its context ends at the latest.
 func startTraces(version string, r *reporter) (tracer trace.Tracer, stop func(context.Context) error, err error) {
 	env := environment(os.Getenv)
-	if wanted, f := env.wanted(); f != nil || !wanted {
+	if wanted, f := env.requested(); f != nil || !wanted {
 		return nil, nil, asError(f)
 	}
 	if f := env.check(); f != nil {
 		return nil, nil, f
 	}
 	r.secrets = env.secrets()
-	tell := func(said string) { r.log.Warn("OpenTelemetry failed", "error", clip(r.scrub(r.secrets.Text(said)))) }
-	otel.SetLogger(funcr.New(func(_, said string) { tell(said) }, funcr.Options{})) // errors alone; its own logger writes to stderr
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { tell(err.Error()) }))
+	logError := func(message string) {
+		r.log.Warn("OpenTelemetry failed", "error", clip(r.scrub(r.secrets.Text(message))))
+	}
+	// errors only; the default logger writes to stderr
+	otel.SetLogger(funcr.New(func(_, message string) { logError(message) }, funcr.Options{}))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logError(err.Error()) }))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	exporter, err := otlptracehttp.New(ctx) // it reads the environment, and calls nobody yet
+	exporter, err := otlptracehttp.New(ctx) // reads the environment, and connects later
 	if err != nil {
-		return nil, nil, unusable("OTEL_EXPORTER_OTLP_*", r.secrets.Text(err.Error()))
+		return nil, nil, variableFault("OTEL_EXPORTER_OTLP_*", r.secrets.Text(err.Error()))
 	}
-	about, err := describe(ctx, version)
+	res, err := describe(ctx, version)
 	if err != nil {
-		return nil, nil, unusable("OTEL_RESOURCE_ATTRIBUTES", "it must hold key=value pairs, separated by commas")
+		return nil, nil, variableFault("OTEL_RESOURCE_ATTRIBUTES", "it must hold key=value pairs, separated by commas")
 	}
-	tracer, stop = provide(&reporting{exporter, r}, about, version)
+	tracer, stop = provide(&reportingExporter{exporter, r}, res, version)
 	return tracer, stop, nil
 }
 
-// describe says who tells the spans.
+// describe returns the resource that the spans belong to.
 func describe(ctx context.Context, version string) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "onecall"), attribute.String("service.version", cmp.Or(version, "dev"))),
 		resource.WithTelemetrySDK(),
-		resource.WithHost(),    // replicas are told apart by it
-		resource.WithFromEnv(), // last: it wins
+		resource.WithHost(),    // distinguishes replicas
+		resource.WithFromEnv(), // last: takes precedence
 	)
 }
 
-// provide makes a tracer whose spans go to an exporter, in batches and beside what runs: where too many wait they are dropped.
-func provide(to sdktrace.SpanExporter, about *resource.Resource, version string) (trace.Tracer, func(context.Context) error) {
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(to), sdktrace.WithResource(about))
+// provide returns a tracer whose spans are exported in batches in the background. Spans are dropped if too many wait.
+func provide(to sdktrace.SpanExporter, res *resource.Resource, version string) (trace.Tracer, func(context.Context) error) {
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(to), sdktrace.WithResource(res))
 	stop := func(ctx context.Context) error {
 		err := provider.Shutdown(ctx)
-		if ctx.Err() != nil { // what is being sent is given up, so that nothing goes on after this
+		if ctx.Err() != nil { // cancel the current export, so that nothing continues
 			err = errors.Join(err, to.Shutdown(context.WithoutCancel(ctx)))
 		}
 		return err
@@ -72,14 +75,14 @@ func provide(to sdktrace.SpanExporter, about *resource.Resource, version string)
 	return provider.Tracer(scope, trace.WithInstrumentationVersion(cmp.Or(version, "dev"))), stop
 }
 
-// reporting is an exporter whose failures are told by the reporter, and by nobody else.
-type reporting struct {
+// reportingExporter is an exporter whose failures only the reporter logs.
+type reportingExporter struct {
 	sdktrace.SpanExporter
 	reporter *reporter
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (e *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	e.reporter.sent(len(spans), e.SpanExporter.ExportSpans(ctx, spans))
+func (e *reportingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	e.reporter.exported(len(spans), e.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }

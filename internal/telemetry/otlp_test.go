@@ -26,21 +26,24 @@ import (
 // them, with its caller's trace, and nothing of arguments, results and messages.
 func TestSpans(t *testing.T) {
 	s := newSink(t)
-	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20"+secret, "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS",
+		"authorization=Bearer%20"+secret, "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	b := start(t, slog.LevelInfo, telemetry.Options{Version: "1.2.3"})
 	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=x")
 	b.run(telemetry.WithCall(ctx, "chain", "", ""), mixed)
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s.headers.Get("Authorization") != "Bearer "+secret || s.about["service.name"] != "tools" || s.about["service.version"] != "1.2.3" || s.about["deployment.environment"] != "test" || s.about["host.name"] == "" {
+	if s.headers.Get("Authorization") != "Bearer "+secret || s.about["service.name"] != "tools" || s.about["service.version"] != "1.2.3" ||
+		s.about["deployment.environment"] != "test" || s.about["host.name"] == "" {
 		t.Error(s.headers, s.about)
 	}
 	line := b.out.of(t, "request")[0]
 	byID := map[string]*otlp.Span{}
 	for _, span := range s.spans {
 		byID[string(span.SpanId)] = span
-		if fmt.Sprintf("%x", span.TraceId) != "0af7651916cd43dd8448eb211c80319c" || span.TraceState != "vendor=x" || span.EndTimeUnixNano < span.StartTimeUnixNano {
+		if fmt.Sprintf("%x", span.TraceId) != "0af7651916cd43dd8448eb211c80319c" || span.TraceState != "vendor=x" ||
+			span.EndTimeUnixNano < span.StartTimeUnixNano {
 			t.Error(span)
 		}
 	}
@@ -54,7 +57,8 @@ func TestSpans(t *testing.T) {
 			}
 		}
 		of := attributes(span.Attributes)
-		tree = append(tree, fmt.Sprintf("%s|%s|%q|%s|%s|%s", of["onecall.step.at"], span.Name, within, strings.ToLower(span.Kind.String()[10:]), of["onecall.step.status"], of["error.type"]))
+		tree = append(tree, fmt.Sprintf("%s|%s|%q|%s|%s|%s", of["onecall.step.at"], span.Name, within,
+			strings.ToLower(span.Kind.String()[10:]), of["onecall.step.status"], of["error.type"]))
 	}
 	slices.Sort(tree)
 	if want := []string{
@@ -70,7 +74,8 @@ func TestSpans(t *testing.T) {
 	root := s.named("tools/call chain")[0]
 	of := attributes(root.Attributes)
 	for key, want := range map[string]string{
-		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "chain", "onecall.chain.id": line.Get("chain_id").Str,
+		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "chain",
+		"onecall.chain.id":     line.Get("chain_id").Str,
 		"onecall.request.kind": "chain", "onecall.steps": "5", "onecall.steps.skipped": "1", "onecall.calls": "6",
 	} {
 		if of[key] != want {
@@ -81,13 +86,15 @@ func TestSpans(t *testing.T) {
 		t.Error(root.Status)
 	}
 	step := attributes(s.named("execute_tool test.write")[0].Attributes)
-	if step["gen_ai.tool.name"] != "test.write" || step["gen_ai.operation.name"] != "execute_tool" || step["onecall.step.effect"] != "write" || step["onecall.calls"] != "1" {
+	if step["gen_ai.tool.name"] != "test.write" || step["gen_ai.operation.name"] != "execute_tool" ||
+		step["onecall.step.effect"] != "write" || step["onecall.calls"] != "1" {
 		t.Error(step)
 	}
 	if line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" || line.Get("span_id").Str != fmt.Sprintf("%x", root.SpanId) {
 		t.Error(line.Raw)
 	}
-	if strings.Contains(string(s.raw), secret) || strings.Contains(string(s.raw), "token:ci") || strings.Contains(string(s.raw), "is not good") {
+	if strings.Contains(string(s.raw), secret) || strings.Contains(string(s.raw), "token:ci") ||
+		strings.Contains(string(s.raw), "is not good") {
 		t.Error("the collector is told too much")
 	}
 	want(t, page(t, b), `onecall_trace_spans_total 6`, `onecall_trace_spans_sent_total 6`, `onecall_trace_spans_failed_total 0`)
@@ -99,12 +106,13 @@ func TestSpanTimes(t *testing.T) {
 	traced(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
 	came := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindPass, Started: came})
-	end(&chain.Ended{Took: 7 * time.Second})
+	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindPass, Started: came})
+	end(&chain.RequestEnd{Took: 7 * time.Second})
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if span := s.named("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) || span.EndTimeUnixNano != uint64(came.Add(7*time.Second).UnixNano()) {
+	if span := s.named("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) ||
+		span.EndTimeUnixNano != uint64(came.Add(7*time.Second).UnixNano()) {
 		t.Error(span)
 	}
 }
@@ -122,7 +130,8 @@ func TestLogsOfSteps(t *testing.T) {
 	if line.Get("span_id").Str != fmt.Sprintf("%x", span.SpanId) || line.Get("trace_id").Str != fmt.Sprintf("%x", span.TraceId) {
 		t.Error(line.Raw, span)
 	}
-	if root := s.named("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 || root.Status.Code != otlp.Status_STATUS_CODE_UNSET {
+	if root := s.named("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 ||
+		root.Status.Code != otlp.Status_STATUS_CODE_UNSET {
 		t.Error(root)
 	}
 }
@@ -225,7 +234,8 @@ func TestCollectorHangs(t *testing.T) {
 			t.Fatal("spans are still being sent after Close")
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before+2; time.Sleep(time.Millisecond) { // the sink's listener, and one of the test's
+	// the sink's listener, and one of the test's
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before+2; time.Sleep(time.Millisecond) {
 		s.CloseClientConnections()
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
@@ -251,7 +261,8 @@ func TestCollectorRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	told := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
-	if len(told) != 1 || told[0].Get("level").Str != "WARN" || !strings.Contains(told[0].Get("error").Str, "401") || !strings.Contains(told[0].Get("error").Str, "[redacted]") {
+	if len(told) != 1 || told[0].Get("level").Str != "WARN" || !strings.Contains(told[0].Get("error").Str, "401") ||
+		!strings.Contains(told[0].Get("error").Str, "[redacted]") {
 		t.Errorf("%s", told)
 	}
 	if strings.Contains(b.out.String(), secret) {
@@ -314,10 +325,12 @@ func TestEnvironment(t *testing.T) {
 func TestEndpointSecrets(t *testing.T) {
 	s := newSink(t)
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		for _, endpoint := range []string{"https://me:" + secret + "@collector", "https://" + secret + "@collector/v1/traces", "https://collector?key=" + secret, "https://collector#" + secret} {
+		for _, endpoint := range []string{"https://me:" + secret + "@collector", "https://" + secret + "@collector/v1/traces",
+			"https://collector?key=" + secret, "https://collector#" + secret} {
 			traced(t, s, variable, endpoint)
 			_, err := telemetry.New(nil)
-			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
+			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") ||
+				!strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: %v", endpoint, err)
 			}
 		}
@@ -330,8 +343,8 @@ func TestStepsBeyondTheirRequest(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
-	_, end := b.Step(context.Background(), chain.ObservedStep{At: "/steps/0", Effect: steps.Read})
-	end(chain.StepEnded{Status: "ok", Elements: -1})
+	_, end := b.Step(context.Background(), chain.StepInfo{At: "/steps/0", Effect: steps.Read})
+	end(chain.StepEnd{Status: "ok", Elements: -1})
 	if err := b.Close(context.Background()); err != nil || s.requests > 0 {
 		t.Error(err, s.requests)
 	}

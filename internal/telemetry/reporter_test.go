@@ -21,10 +21,11 @@ func TestReporter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, scrub: none.scrub, secrets: secret.New([]string{"the-api-key"})}
+		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, scrub: none.scrub,
+			secrets: secret.New([]string{"the-api-key"})}
 		for range 10 * 60 {
-			r.sent(5, errors.New("no: the-api-key "+strings.Repeat("long ", 1000)))
-			r.sent(5, nil)
+			r.exported(5, errors.New("no: the-api-key "+strings.Repeat("long ", 1000)))
+			r.exported(5, nil)
 			time.Sleep(time.Second)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -11,10 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// stored counts and times an operation of a store. store and operation are words of
-// the code, never those of a caller; err is what it ended with, nil where it went well. Where the store itself failed
-// (unavailable, internal, an error without a code), that is logged with the cause, for each store and code once in 10 s at most.
-func (t *Telemetry) stored(ctx context.Context, store, operation string, took time.Duration, err error) {
+// observeStore counts and times an operation of a store. store and operation are constants, never words of a caller. err is the
+// operation's error. If the store itself failed (unavailable, internal, or an error without a code), the cause is logged, at most once in
+// 10 s for each store and code.
+func (t *Telemetry) observeStore(ctx context.Context, store, operation string, took time.Duration, err error) {
 	code := storeCode(err)
 	t.metrics.stored.WithLabelValues(store, operation, code).Inc()
 	t.metrics.storeDuration.WithLabelValues(store, operation).Observe(took.Seconds())
@@ -25,22 +25,22 @@ func (t *Telemetry) stored(ctx context.Context, store, operation string, took ti
 	if !due {
 		return
 	}
-	l := make(line, 0, lineRoom)
+	l := make(line, 0, lineCapacity)
 	l.add(slog.String("store", store))
 	l.add(slog.String("operation", operation))
 	l.add(slog.String("code", code))
 	l.add(slog.Int64("others", others))
-	l.add(slog.String("error", t.told(err.Error(), maxText)))
+	l.add(slog.String("error", t.redact(err.Error(), maxText)))
 	if cause := errors.Unwrap(err); cause != nil {
-		l.add(slog.String("cause", t.told(cause.Error(), maxCause)))
+		l.add(slog.String("cause", t.redact(cause.Error(), maxCause)))
 	}
 	t.log.LogAttrs(ctx, slog.LevelError, "a store failed", l...)
 }
 
-// storeLogEvery is how often it is logged that a store fails.
-const storeLogEvery = 10 * time.Second
+// storeLogInterval is how often a failing store is logged.
+const storeLogInterval = 10 * time.Second
 
-// storeLog remembers what was logged of which stores. The zero value is that nothing was.
+// storeLog remembers which failures were logged. The zero value is empty.
 type storeLog struct {
 	mu     sync.Mutex
 	failed map[string]*storeFailure
@@ -48,10 +48,10 @@ type storeLog struct {
 
 type storeFailure struct {
 	last   time.Time
-	others int64 // since then, that were not logged
+	others int64 // failures since then that were not logged
 }
 
-// due tells whether a failure is to be logged, and how many were not since the last one that was.
+// due reports whether to log a failure, and how many were not logged since the last one.
 func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
 		f = &storeFailure{}
 		s.failed[key] = f
 	}
-	if !f.last.IsZero() && now.Sub(f.last) < storeLogEvery {
+	if !f.last.IsZero() && now.Sub(f.last) < storeLogInterval {
 		f.others++
 		return 0, false
 	}
@@ -71,7 +71,7 @@ func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
 	return others, true
 }
 
-// storeCode is the code of an operation's end; that there is nothing under a key is a code of its own.
+// storeCode returns the code of an operation's end. A missing key has a code of its own.
 func storeCode(err error) string {
 	f, coded := fault.As(err)
 	switch {
@@ -86,45 +86,45 @@ func storeCode(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return string(fault.Timeout)
 	}
-	return string(fault.Unavailable) // drivers give the errors of what they stand on as they are
+	return string(fault.Unavailable) // drivers return the errors of their libraries unchanged
 }
 
-// Driver gives a store of results whose operations are counted and timed; store is its name among the metrics, a word of the
-// code. What it answers, its errors included, comes back as it is. Where the store fails that is logged as by stored.
+// Driver returns a store of results whose operations are counted and timed as in observeStore. store is its constant name in the metrics.
+// Results and errors are unchanged.
 func (t *Telemetry) Driver(store string, d budget.Driver) budget.Driver {
 	return &driver{Driver: d, t: t, store: store}
 }
 
 type driver struct {
-	budget.Driver // whose Close is closed
+	budget.Driver // Close is not counted
 	t             *Telemetry
 	store         string
 }
 
-func (d *driver) note(ctx context.Context, operation string, started time.Time, err error) {
-	d.t.stored(ctx, d.store, operation, time.Since(started), err)
+func (d *driver) observe(ctx context.Context, operation string, started time.Time, err error) {
+	d.t.observeStore(ctx, d.store, operation, time.Since(started), err)
 }
 
 // Put implements budget.Driver.
 func (d *driver) Put(ctx context.Context, key string, e budget.Entry) (err error) {
-	defer func(started time.Time) { d.note(ctx, "put", started, err) }(time.Now())
+	defer func(started time.Time) { d.observe(ctx, "put", started, err) }(time.Now())
 	return d.Driver.Put(ctx, key, e)
 }
 
 // Get implements budget.Driver.
 func (d *driver) Get(ctx context.Context, key string, admit budget.Admit) (e budget.Entry, err error) {
-	defer func(started time.Time) { d.note(ctx, "get", started, err) }(time.Now())
+	defer func(started time.Time) { d.observe(ctx, "get", started, err) }(time.Now())
 	return d.Driver.Get(ctx, key, admit)
 }
 
 // Touch implements budget.Driver.
 func (d *driver) Touch(ctx context.Context, key string, expires time.Time) (err error) {
-	defer func(started time.Time) { d.note(ctx, "touch", started, err) }(time.Now())
+	defer func(started time.Time) { d.observe(ctx, "touch", started, err) }(time.Now())
 	return d.Driver.Touch(ctx, key, expires)
 }
 
 // Delete implements budget.Driver.
 func (d *driver) Delete(ctx context.Context, key string) (err error) {
-	defer func(started time.Time) { d.note(ctx, "delete", started, err) }(time.Now())
+	defer func(started time.Time) { d.observe(ctx, "delete", started, err) }(time.Now())
 	return d.Driver.Delete(ctx, key)
 }

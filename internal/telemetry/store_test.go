@@ -22,7 +22,7 @@ func TestStoreFails(t *testing.T) {
 		b := start(t, slog.LevelError, telemetry.Options{})
 		away := fault.New(fault.Unavailable, "it cannot be reached")
 		away.Err = errors.New("the store at 10.0.0.7:6379 refuses " + secret)
-		ctx, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindCall})
+		ctx, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindCall})
 		for range 35 { // seconds
 			for range 10 {
 				b.Stored(ctx, "sessions", "find", 0, away)
@@ -35,10 +35,11 @@ func TestStoreFails(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		end(&chain.Ended{})
+		end(&chain.RequestEnd{})
 		told := map[string]int{}
 		for _, line := range b.out.of(t, "a store failed") {
-			what := line.Get("store").Str + " " + line.Get("operation").Str + " " + line.Get("code").Str + ": " + line.Get("error").Str + "; " + line.Get("cause").Str
+			what := line.Get("store").Str + " " + line.Get("operation").Str + " " + line.Get("code").Str + ": " + line.Get("error").Str + "; " +
+				line.Get("cause").Str
 			told[what]++
 			if n := line.Get("others").Int(); told[what] > 1 != (n == 99) || line.Get("level").Str != "ERROR" || line.Get("chain_id").Str == "" {
 				t.Error(line.Raw)

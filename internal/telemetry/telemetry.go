@@ -14,29 +14,27 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Options say what is told of. nil is the zero value.
+// Options are the settings of Telemetry. nil is the zero value.
 type Options struct {
-	// Log gets a line for each request at its end: at the level info; warn where what onecall depends on was unavailable or too
-	// slow, error for a defect, with its cause. At the level debug it gets a line for each step too. A request that runs for 30 s,
-	// then 1, 2 and 4 minutes, is a warning. What is wrong with a store is an error. nil: nothing is logged.
+	// Log gets a record for each request at its end, at level info; warn if a dependency was unavailable or too slow; error for an
+	// internal error, with its cause. At level debug it also gets a record for each step. A request that has run for 30 s, 1, 2 and 4
+	// minutes is a warning. A failing store is an error. nil: nothing is logged.
 	Log *slog.Logger
-	// Scrub takes secrets out of what is logged of errors, before it is cut; nil: there are none. Many goroutines call it at once.
+	// Scrub removes secrets from logged errors before they are clipped; nil: there are none. It is called concurrently.
 	Scrub func(text string) string
-	// Version is that of this program, for the metrics and the traces; "": "dev".
+	// Version is the program's version for metrics and traces; "": "dev".
 	Version string
 
-	// What is asked for each time the metrics are read, by several goroutines at once; nil: it is not among them. It must
-	// answer at once.
+	// Values that are read with the metrics, concurrently; nil: the metric is missing. They must return at once.
 	Sessions func() int                // of clients
-	Running  func() int                // calls of tools under way; nil: the requests under way
-	Sources  func() []steps.SourceInfo // the sources and where they stand
-	Dropped  func() int                // lines of logs that were given up, ever
+	Running  func() int                // calls of tools in progress; nil: requests in progress
+	Sources  func() []steps.SourceInfo // all sources with their states
+	Dropped  func() int                // total of dropped log lines
 
-	Unrecorded func() int // calls that are missing in a recording, ever
+	Unrecorded func() int // total of calls missing in a recording
 }
 
-// Telemetry is a chain.Identifier: an observer that gives ids. New makes it; the zero value is of no use. It may be used by many
-// goroutines.
+// Telemetry is a chain.Identifier, an observer that assigns ids. Create it with New. It is safe for concurrent use.
 type Telemetry struct {
 	log     *slog.Logger
 	scrub   func(string) string
@@ -44,14 +42,14 @@ type Telemetry struct {
 	running atomic.Int64
 	stores  storeLog
 
-	tellsLong bool // somebody reads that a request runs long
+	logsSlow bool // slow requests are logged
 
-	tracer trace.Tracer // nil: there are no traces
+	tracer trace.Tracer // nil: no traces
 	stop   func(context.Context) error
 }
 
-// New starts what is told, as the options and the environment say. The caller closes it.
-// Codes: bad_request where a variable of OpenTelemetry cannot be used, not_supported where it asks for what there is not.
+// New starts logs, metrics and traces according to the options and the environment. The caller closes it. Codes: bad_request for an
+// invalid OpenTelemetry variable, not_supported for an unsupported setting.
 func New(o *Options) (*Telemetry, error) {
 	if o == nil {
 		o = &Options{}
@@ -65,7 +63,7 @@ func New(o *Options) (*Telemetry, error) {
 	} else {
 		t.log = slog.New(LogHandler(t.log.Handler()))
 	}
-	t.tellsLong = t.log.Enabled(context.Background(), slog.LevelWarn)
+	t.logsSlow = t.log.Enabled(context.Background(), slog.LevelWarn)
 	t.metrics = newMetrics(o, &t.running)
 	var err error
 	t.tracer, t.stop, err = startTraces(o.Version, &reporter{log: t.log, scrub: t.scrub, metrics: t.metrics})
@@ -75,16 +73,16 @@ func New(o *Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// closeTime bounds Close where its context has no end of its own.
-const closeTime = 5 * time.Second
+// closeTimeout bounds Close.
+const closeTimeout = 5 * time.Second
 
-// Close sends the spans that have ended and not been sent, for 5 s at most and no longer than ctx lasts: timeout where some of
-// them had to be given up. Metrics and logs go on. It may be called more than once.
+// Close sends the remaining spans for at most 5 s or until ctx ends. It returns timeout if some were lost. Metrics and logs continue. It
+// may be called more than once.
 func (t *Telemetry) Close(ctx context.Context) error {
 	if t.stop == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	err := t.stop(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -100,21 +98,21 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return nil
 }
 
-// Identify implements chain.Identifier: what is begun in the context that it gives has the id in its logs and traces. The id
-// is given, or drawn by chance where given is "": 16 hexadecimal digits that tell requests apart and give access to nothing.
+// Identify implements chain.Identifier. Requests in the returned context have the id in their logs and traces: the given one, or a random
+// one if given is "". A random id has 16 hexadecimal digits; it distinguishes requests and gives access to nothing.
 func (t *Telemetry) Identify(ctx context.Context, given string) (context.Context, string) {
 	if given == "" {
 		given = newID()
 	}
-	here := &place{chain: given}
-	return context.WithValue(ctx, placeKey{}, here), here.chain
+	here := &location{chain: given}
+	return context.WithValue(ctx, locationKey{}, here), here.chain
 }
 
-// Request implements chain.Observer. A request in a context that Identify has not given has an id of its own.
-func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Context, func(*chain.Ended)) {
-	r := &request{t: t, about: o}
+// Request implements chain.Observer. Without Identify the request gets an id of its own.
+func (t *Telemetry) Request(ctx context.Context, o *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
+	r := &request{t: t, observed: o}
 	r.Context, r.request = ctx, r
-	if around := placeOf(ctx); around != nil {
+	if around := locationOf(ctx); around != nil {
 		r.tool = around.tool
 		if around.request == nil {
 			r.chain = around.chain
@@ -127,32 +125,31 @@ func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Con
 		t.beginRequest(r)
 	}
 	t.running.Add(1)
-	if t.tellsLong {
-		r.watch()
+	if t.logsSlow {
+		r.armSlowTimer()
 	}
 	return r, r.end
 }
 
 // Step implements chain.Observer.
-func (t *Telemetry) Step(ctx context.Context, about chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+func (t *Telemetry) Step(ctx context.Context, about chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	s := &step{t: t, fn: about.Function, effect: about.Effect}
 	s.Context, s.at = ctx, about.At
-	if around := placeOf(ctx); around != nil {
+	if around := locationOf(ctx); around != nil {
 		s.chain, s.request = around.chain, around.request
 	}
 	if s.request != nil {
 		if t.tracer != nil {
 			t.beginStep(s)
 		}
-		s.request.runs(s)
+		s.request.trackStep(s)
 	}
 	return s, s.end
 }
 
-// Refused counts a request that was refused before it was looked at. reason is a word of the code, such as "token", "host" or "busy"; past 30
-// different ones it is "other".
+// Refused counts a request that was refused unread. reason is a constant such as "token", "host" or "busy"; after 30 different reasons it
+// is "other".
 func (t *Telemetry) Refused(reason string) { t.metrics.refused(reason) }
 
-// Reloaded takes note of an attempt to put a new configuration in the place of the one that is served: err nil, it is served
-// from now on. New has taken note of the first one, that it was made with.
+// Reloaded counts an attempt to replace the served configuration; err is nil if it succeeded. New counts the first configuration.
 func (t *Telemetry) Reloaded(err error) { t.metrics.reloaded(err, time.Now()) }

@@ -27,10 +27,11 @@ const secret = "hunter2-hunter2"
 // functions are those of these tests; each tells log, in the context of its call, that it was called.
 func functions(log *slog.Logger) []steps.Function {
 	fn := func(name string, effect steps.Effect, call steps.Call) steps.Function {
-		return steps.Function{Spec: steps.Spec{Name: name, Effect: effect, EffectDeclared: true, Timeout: 290 * time.Second}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
-			log.WarnContext(ctx, "called", "fn", name)
-			return call(ctx, args)
-		}}
+		return steps.Function{Spec: steps.Spec{Name: name, Effect: effect, EffectDeclared: true, Timeout: 290 * time.Second},
+			Call: func(ctx context.Context, args []byte) ([]byte, error) {
+				log.WarnContext(ctx, "called", "fn", name)
+				return call(ctx, args)
+			}}
 	}
 	return []steps.Function{
 		fn("test.echo", steps.Read, func(_ context.Context, args []byte) ([]byte, error) { return bytes.Clone(args), nil }),

@@ -16,25 +16,24 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxSpans is the most steps of a request that have spans: an inline chain in a forEach may have a million.
+// maxSpans is the maximum number of steps of a request with spans: an inline chain in a forEach may have a million steps.
 const maxSpans = 1000
 
-// WithCall gives a context for a call of a tool over MCP, whose name must be that of a tool that there is, and whose client may be
-// part of a trace. The values are those of W3C Trace Context, as they come in the headers `traceparent` and `tracestate` of HTTP or in
-// the members of those names in MCP's `_meta`; one that is not valid is ignored. Whether the request is traced is for
-// OTEL_TRACES_SAMPLER to say, which by default follows the caller.
+// WithCall returns a context for the call of an existing MCP tool, possibly as part of the client's trace. The values are those of W3C
+// Trace Context, from the HTTP headers `traceparent` and `tracestate` or the members of those names in MCP's `_meta`. Invalid ones are
+// ignored. OTEL_TRACES_SAMPLER decides whether the request is traced; by default the caller does.
 func WithCall(ctx context.Context, tool, traceparent, tracestate string) context.Context {
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 	}
-	here := &place{tool: tool}
-	if around := placeOf(ctx); around != nil {
+	here := &location{tool: tool}
+	if around := locationOf(ctx); around != nil {
 		here.chain = around.chain
 	}
-	return context.WithValue(ctx, placeKey{}, here)
+	return context.WithValue(ctx, locationKey{}, here)
 }
 
-// Attributes of spans. Those of OpenTelemetry are of its conventions for generative AI and MCP, which are in development.
+// Attributes of spans. Those of OpenTelemetry are from its conventions for generative AI and MCP, which are in development.
 const (
 	keyErrorType = attribute.Key("error.type")
 	keyOperation = attribute.Key("gen_ai.operation.name")
@@ -56,14 +55,13 @@ const (
 	keyStatus   = attribute.Key("onecall.step.status")
 	keyReason   = attribute.Key("onecall.step.reason")
 	keyElements = attribute.Key("onecall.step.elements")
-	keyFailed   = attribute.Key("onecall.step.failed") // the function, in an inline chain
+	keyFailed   = attribute.Key("onecall.step.failed") // the failed function of an inline chain
 
 	executeTool = "execute_tool"
 )
 
-// sentOn gives a context whose calls tell the servers that they reach of the span that it carries: what they do for it is a
-// part of the trace. Whether the span is sampled stands in what is sent.
-func sentOn(ctx context.Context) context.Context {
+// propagated returns a context that sends its span, and whether that is sampled, to the servers that its calls reach.
+func propagated(ctx context.Context) context.Context {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return steps.WithTrace(ctx, carrier["traceparent"], carrier["tracestate"])
@@ -71,7 +69,7 @@ func sentOn(ctx context.Context) context.Context {
 
 // beginRequest starts the span of a request.
 func (t *Telemetry) beginRequest(r *request) {
-	o := r.about
+	o := r.observed
 	name, kind := string(o.Kind), trace.SpanKindInternal
 	attrs := append(make([]attribute.KeyValue, 0, 6), keyChainID.String(r.chain), keyKind.String(string(o.Kind)))
 	if o.Steps > 0 {
@@ -82,17 +80,17 @@ func (t *Telemetry) beginRequest(r *request) {
 		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(r.tool))
 	}
 	ctx, span := t.tracer.Start(r.Context, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
-	r.Context, r.span = sentOn(ctx), span
+	r.Context, r.span = propagated(ctx), span
 }
 
-func endRequest(r *request, e *chain.Ended) {
+func endRequest(r *request, e *chain.RequestEnd) {
 	span := r.span
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, 10), keyCalls.Int64(e.Calls), keyTokens.Int(e.Tokens))
 		for _, count := range []struct {
 			key attribute.Key
 			n   int64
-		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyKept, int64(e.Kept)}, {keyUntraced, r.lost.Load()}} {
+		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyKept, int64(e.Kept)}, {keyUntraced, r.untraced.Load()}} {
 			if count.n > 0 {
 				attrs = append(attrs, count.key.Int64(count.n))
 			}
@@ -107,14 +105,14 @@ func endRequest(r *request, e *chain.Ended) {
 		span.SetAttributes(attrs...)
 		r.t.metrics.spans.Inc()
 	}
-	span.End(trace.WithTimestamp(r.about.Started.Add(e.Took)))
+	span.End(trace.WithTimestamp(r.observed.Started.Add(e.Took)))
 }
 
-// beginStep starts the span of a step, unless its request has too many.
+// beginStep starts the span of a step unless its request has too many.
 func (t *Telemetry) beginStep(s *step) {
 	r := s.request
 	if r.spans.Add(1) > maxSpans {
-		r.lost.Add(1)
+		r.untraced.Add(1)
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 8), keyAt.String(s.at))
@@ -127,10 +125,10 @@ func (t *Telemetry) beginStep(s *step) {
 	if span.IsRecording() {
 		t.metrics.spans.Inc()
 	}
-	s.Context, s.span = sentOn(ctx), span
+	s.Context, s.span = propagated(ctx), span
 }
 
-func endStep(s *step, e chain.StepEnded) {
+func endStep(s *step, e chain.StepEnd) {
 	span := s.span
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, 6), keyStatus.String(e.Status), keyCalls.Int64(e.Calls))
@@ -152,11 +150,11 @@ func endStep(s *step, e chain.StepEnded) {
 	span.End()
 }
 
-// reporter tells the operator of traces that cannot be sent, once a minute at most: chains go on without them.
+// reporter logs failures to send traces, at most once a minute.
 type reporter struct {
 	log     *slog.Logger
 	scrub   func(string) string
-	secrets *secret.Scrubber // what the exporter sends to say who it is
+	secrets *secret.Scrubber // the exporter's credentials
 	metrics *metrics
 
 	mu     sync.Mutex
@@ -164,10 +162,10 @@ type reporter struct {
 	failed int // spans since then
 }
 
-// reportEvery is how often a failure to send is told.
-const reportEvery = time.Minute
+// reportInterval is how often a failure to send is logged.
+const reportInterval = time.Minute
 
-func (r *reporter) sent(spans int, err error) {
+func (r *reporter) exported(spans int, err error) {
 	if err == nil {
 		add(r.metrics.spansSent, spans)
 		return
@@ -176,7 +174,7 @@ func (r *reporter) sent(spans int, err error) {
 	r.mu.Lock()
 	r.failed += spans
 	failed, now := r.failed, time.Now()
-	due := r.last.IsZero() || now.Sub(r.last) >= reportEvery
+	due := r.last.IsZero() || now.Sub(r.last) >= reportInterval
 	if due {
 		r.last, r.failed = now, 0
 	}

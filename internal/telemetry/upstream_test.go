@@ -25,7 +25,8 @@ import (
 func upstream(t *testing.T) *steps.Catalog {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "up", Version: "1"}, nil)
-	server.AddTool(&sdk.Tool{Name: "trace", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+	server.AddTool(&sdk.Tool{Name: "trace", InputSchema: json.RawMessage(`{"type":"object"}`),
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			said, err := json.Marshal(map[string]any{"parent": r.Params.Meta["traceparent"], "state": r.Params.Meta["tracestate"]})
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(said)}}}, err
@@ -78,7 +79,8 @@ func TestUpstreamTrace(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := telemetry.WithCall(context.Background(), "", clientParent+test.flag, "vendor=x")
-			answer := e.Run(ctx, []byte(`{"lite":true,"steps":[{"fn":"up.trace"},{"fn":"up.trace"},{"chain":{"steps":[{"fn":"up.trace"}]}}],"return":["$0","$1","$2"]}`), nil)
+			answer := e.Run(ctx,
+				[]byte(`{"lite":true,"steps":[{"fn":"up.trace"},{"fn":"up.trace"},{"chain":{"steps":[{"fn":"up.trace"}]}}],"return":["$0","$1","$2"]}`), nil)
 			if err := b.Close(context.Background()); err != nil || !answer.OK {
 				t.Fatal(err, string(answer.JSON))
 			}
@@ -92,7 +94,8 @@ func TestUpstreamTrace(t *testing.T) {
 				case test.wants == "" && said.Raw != `{"parent":null,"state":null}`:
 					t.Errorf("step %d: the server is told %s", i, said.Raw)
 				case test.wants == "":
-				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.wants) || said.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
+				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.wants) ||
+					said.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
 					t.Errorf("step %d: the server is told %s", i, said.Raw)
 				case test.spans > 0:
 					named := 0
@@ -116,9 +119,9 @@ func TestPassedTrace(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
-	ctx, end := b.engine.Observe(context.Background(), &chain.Observed{Kind: chain.KindPass})
+	ctx, end := b.engine.Observe(context.Background(), &chain.RequestInfo{Kind: chain.KindPass})
 	parent, _ := steps.Trace(ctx)
-	end(&chain.Ended{})
+	end(&chain.RequestEnd{})
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -133,16 +136,16 @@ func TestTraceBeyondSpans(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
-	ctx, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+	ctx, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 	around, _ := steps.Trace(ctx)
 	parents := map[string]int{}
 	for range 1003 {
-		own, ended := b.Step(ctx, chain.ObservedStep{At: "/steps/0", Function: "bare"})
+		own, ended := b.Step(ctx, chain.StepInfo{At: "/steps/0", Function: "bare"})
 		parent, _ := steps.Trace(own)
 		parents[parent]++
-		ended(chain.StepEnded{Status: "ok", Elements: -1})
+		ended(chain.StepEnd{Status: "ok", Elements: -1})
 	}
-	end(&chain.Ended{})
+	end(&chain.RequestEnd{})
 	if len(parents) != 1001 || parents[around] != 3 {
 		t.Errorf("%d spans; %d calls are told of the request's", len(parents), parents[around])
 	}

@@ -1,4 +1,4 @@
-// Package textfile reads small text files, and finds places in them.
+// Package textfile reads small text files and converts positions in them.
 package textfile
 
 import (
@@ -25,7 +25,7 @@ func Open(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Read reads a file, but at most limit+1 bytes: more than limit bytes mean that the file is too long.
+// Read reads at most limit+1 bytes of a file: a result longer than limit means that the file is too long.
 func Read(path string, limit int64) ([]byte, error) {
 	file, err := Open(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadAll(in io.Reader, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, limit+1))
 }
 
-// WithoutMark drops a byte order mark.
+// WithoutMark removes a byte order mark.
 func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
 // Cause returns the cause of a file system error, without the path. The message around it names the path.
@@ -52,7 +52,7 @@ func Cause(err error) error {
 	return err
 }
 
-// Offset converts a column, counted from 1 in characters, into a byte offset. Past the end of the line it is the end.
+// Offset converts a column, counted from 1 in characters, to a byte offset. Past the end of the line it returns the end.
 func Offset(line string, column int) int {
 	for i := range line {
 		if column--; column < 1 {
@@ -62,7 +62,7 @@ func Offset(line string, column int) int {
 	return len(line)
 }
 
-// Printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
+// Printable replaces control and unprintable characters. A tab becomes one blank, which preserves columns.
 func Printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

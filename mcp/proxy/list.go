@@ -17,48 +17,49 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// listing is a list that is joined over upstreams.
-type listing struct {
-	field, key string // the member that holds the items, and the one by which they are known
-	offers     func(*sdk.ServerCapabilities) bool
-	renamed    bool // an item whose key is taken gets another; else it is left out
+// listKind is a list that is joined over upstreams.
+type listKind struct {
+	field, key string // the member with the items, and the one that identifies each
+	match      func(*sdk.ServerCapabilities) bool
+	rename     bool // an item with a duplicate key is renamed, not dropped
 }
 
 func hasResources(c *sdk.ServerCapabilities) bool   { return c.Resources != nil }
 func hasPrompts(c *sdk.ServerCapabilities) bool     { return c.Prompts != nil }
 func hasCompletions(c *sdk.ServerCapabilities) bool { return c.Completions != nil }
 
-var listings = map[string]*listing{
-	"resources/list":           {field: "resources", key: "uri", offers: hasResources},
-	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", offers: hasResources},
-	"prompts/list":             {field: "prompts", key: "name", offers: hasPrompts, renamed: true},
+var listKinds = map[string]*listKind{
+	"resources/list":           {field: "resources", key: "uri", match: hasResources},
+	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", match: hasResources},
+	"prompts/list":             {field: "prompts", key: "name", match: hasPrompts, rename: true},
 }
 
-// routes tell which upstream has what of a joined list. Of a list of one upstream they hold only what has another key there.
+// routes map the items of a joined list to upstreams. For a list of a single upstream they contain only keys that differ there.
 type routes struct {
-	holder map[string]Upstream // by the key that clients know
-	own    map[string]string   // the key that the upstream has, if it differs
-	keys   []string            // in the order of the list; of templates only
+	upstream    map[string]Upstream // by the client's key
+	upstreamKey map[string]string   // the upstream's key by the client's, if it differs
+	keys        []string            // in the order of the list; templates only
 }
 
-func newRoutes() *routes { return &routes{holder: map[string]Upstream{}, own: map[string]string{}} }
+func newRoutes() *routes {
+	return &routes{upstream: map[string]Upstream{}, upstreamKey: map[string]string{}}
+}
 
-// ownKey is the key that the upstream has.
-func (r *routes) ownKey(key string) string {
-	if own, other := r.own[key]; other {
-		return own
+// originalKey returns the upstream's key.
+func (r *routes) originalKey(key string) string {
+	if original, other := r.upstreamKey[key]; other {
+		return original
 	}
 	return key
 }
 
-// pages are a joined list that is kept while a client reads it page by page.
+// pages are a joined list that is kept while a client reads its pages.
 type pages struct {
-	items []json.RawMessage
-	gone  *time.Timer
+	items  []json.RawMessage
+	expiry *time.Timer
 }
 
-// Bounds of a joined list: what one page of it holds, how long its pages are kept, how long an upstream may take to list, and
-// what one may list.
+// Limits of a joined list: items per page, how long its pages are kept, and how long and how much an upstream may list.
 const (
 	listPage     = 1000
 	pagesTime    = 10 * time.Second
@@ -67,39 +68,39 @@ const (
 	maxListItems = 100_000
 )
 
-// list answers one page of a list: of the one upstream that has it, else of what all have.
-func (p *passing) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	given, l := params(req), p.links
-	l.settle(ctx)
-	own, err := p.own(ctx, req, next)
+// list answers one page of a list: of the only upstream that has it, else of the joined list.
+func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	given, l := params(req), p.sessions
+	l.awaitStart(ctx)
+	original, err := p.ownPrompts(ctx, req, next)
 	if err != nil {
 		return nil, err
 	}
-	if upstreams := l.upstreams(listings[p.method].offers); len(upstreams) == 1 {
-		return p.listOne(ctx, upstreams[0], given, own)
+	if upstreams := l.upstreams(listKinds[p.method].match); len(upstreams) == 1 {
+		return p.listOne(ctx, upstreams[0], given, original)
 	}
 	from, ok := offsetOf(gjson.GetBytes(given, "cursor").String(), p.method)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none that this server has given for " + p.method}
 	}
-	items := l.kept(p.method)
+	items := l.storedPages(p.method)
 	if from == 0 || items == nil {
-		if _, items, err = l.read(ctx, p.method, given); err != nil {
+		if _, items, err = l.readAll(ctx, p.method, given); err != nil {
 			return nil, err
 		}
-		items = append(own, items...)
+		items = append(original, items...)
 	}
 	end := min(from+listPage, len(items))
 	var cursor json.RawMessage
 	if end < len(items) {
 		cursor = quote(cursorOf(end, p.method))
-		l.keep(p.method, items)
+		l.storePages(p.method, items)
 	}
-	return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
+	return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
 }
 
-// own are the toolset's own prompts, which stand before all others.
-func (p *passing) own(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
+// ownPrompts returns the server's own prompts, which come first.
+func (p *clientRequest) ownPrompts(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
 	if asked, ok := req.GetParams().(*sdk.ListPromptsParams); p.method != "prompts/list" || ok && asked != nil && asked.Cursor != "" {
 		return nil, nil
 	}
@@ -119,22 +120,22 @@ func (p *passing) own(ctx context.Context, req sdk.Request, next sdk.MethodHandl
 	return items, nil
 }
 
-// listOne answers a page of the one upstream that has the list, under its own cursors, after items.
-func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
-	l, kind := p.links, listings[p.method]
+// listOne answers a page of the only upstream that has the list, under its own cursors, after items.
+func (p *clientRequest) listOne(ctx context.Context, u Upstream, given json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
+	l, kind := p.sessions, listKinds[p.method]
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	page, err := l.ofUpstream(ctx, u, p.method, given)
-	if missing(err) {
-		return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items, nil)
+	page, err := l.doRaw(ctx, u, p.method, given)
+	if methodNotFound(err) {
+		return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	gjson.GetBytes(page, kind.field).ForEach(func(_, entry gjson.Result) bool {
-		if own := entry.Get(kind.key); own.Type == gjson.String {
+		if original := entry.Get(kind.key); original.Type == gjson.String {
 			items = append(items, l.shownItem(entry))
-			l.learn(p.method, u, own.Str)
+			l.learn(p.method, u, original.Str)
 		}
 		return true
 	})
@@ -143,18 +144,18 @@ func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage
 	if cursor := gjson.GetBytes(page, "nextCursor"); cursor.Type == gjson.String && cursor.Str != "" {
 		next = json.RawMessage(cursor.Raw)
 	}
-	return raw.Page(p.version, listings[p.method].field, l.client.Scrubber().JSON(rest), items, next)
+	return raw.Page(p.version, listKinds[p.method].field, l.client.Scrubber().JSON(rest), items, next)
 }
 
-// shownItem is an entry of a list without secrets, and without what agents do not need.
-func (l *links) shownItem(entry gjson.Result) json.RawMessage {
+// shownItem returns an item without secrets, and without members that agents do not need.
+func (l *sessions) shownItem(entry gjson.Result) json.RawMessage {
 	return l.client.Scrubber().JSON(raw.With(raw.With(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
 }
 
-// learn takes note of an entry that clients know by another key than the one upstream that has the list.
-func (l *links) learn(method string, u Upstream, own string) {
-	key := l.client.Scrubber().Text(own)
-	if key == own {
+// learn records an item whose key differs for clients, in a list of a single upstream.
+func (l *sessions) learn(method string, u Upstream, original string) {
+	key := l.client.Scrubber().Text(original)
+	if key == original {
 		return
 	}
 	l.mu.Lock()
@@ -164,30 +165,30 @@ func (l *links) learn(method string, u Upstream, own string) {
 		r = newRoutes()
 		l.routes[method] = r
 	}
-	if len(r.own) < maxListItems {
-		r.holder[key], r.own[key] = u, strings.Clone(own)
+	if len(r.upstreamKey) < maxListItems {
+		r.upstream[key], r.upstreamKey[key] = u, strings.Clone(original)
 	}
 }
 
-// ownKey is the key that an upstream has for what clients know by key.
-func (l *links) ownKey(method string, u Upstream, key string) string {
+// upstreamKey returns the upstream's key for a client's key.
+func (l *sessions) upstreamKey(method string, u Upstream, key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.routes[method]; r != nil && r.holder[key] == u {
-		return r.ownKey(key)
+	if r := l.routes[method]; r != nil && r.upstream[key] == u {
+		return r.originalKey(key)
 	}
 	return key
 }
 
-// keep keeps a list for the pages to come.
-func (l *links) keep(method string, items []json.RawMessage) {
+// storePages keeps a list for its further pages.
+func (l *sessions) storePages(method string, items []json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.pages[method]; old != nil {
-		old.gone.Stop()
+		old.expiry.Stop()
 	}
 	now := &pages{items: items}
-	now.gone = time.AfterFunc(pagesTime, func() {
+	now.expiry = time.AfterFunc(pagesTime, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.pages[method] == now {
@@ -197,8 +198,8 @@ func (l *links) keep(method string, items []json.RawMessage) {
 	l.pages[method] = now
 }
 
-// kept is a list whose pages a client reads; nil: there is none.
-func (l *links) kept(method string) []json.RawMessage {
+// storedPages returns a list whose pages a client reads; nil: none.
+func (l *sessions) storedPages(method string) []json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.pages[method]; now != nil {
@@ -224,22 +225,23 @@ func offsetOf(cursor, method string) (int, bool) {
 	return offset, err == nil && offset > 0 && of == method
 }
 
-// read lists what all upstreams have, side by side. One that fails is left out while another answers.
-func (l *links) read(ctx context.Context, method string, given json.RawMessage) (*routes, []json.RawMessage, error) {
-	kind := listings[method]
-	upstreams := l.upstreams(kind.offers)
+// readAll lists the items of all upstreams, concurrently. Upstreams that fail are left out unless all fail.
+func (l *sessions) readAll(ctx context.Context, method string, given json.RawMessage) (*routes, []json.RawMessage, error) {
+	kind := listKinds[method]
+	upstreams := l.upstreams(kind.match)
 	lists, errs := make([][]gjson.Result, len(upstreams)), make([]error, len(upstreams))
 	var all sync.WaitGroup
 	for i, u := range upstreams {
-		all.Go(func() { lists[i], errs[i] = l.listOf(ctx, u, method, given) })
+		all.Go(func() { lists[i], errs[i] = l.listAll(ctx, u, method, given) })
 	}
 	all.Wait()
-	j := &joining{links: l, kind: kind, routes: newRoutes()}
+	j := &joiner{sessions: l, kind: kind, routes: newRoutes()}
 	failed := 0
 	for i, u := range upstreams {
 		if errs[i] != nil {
 			failed++
-			l.client.Log().Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.client.Told(errs[i]))
+			l.client.Log().Warn("an upstream could not list what it offers",
+				"source", u.Name(), "list", method, "error", l.client.ClientError(errs[i]))
 			continue
 		}
 		for _, entry := range lists[i] {
@@ -247,7 +249,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 		}
 	}
 	if failed > 0 && failed == len(upstreams) {
-		return nil, nil, l.failed(ctx, upstreams[0], errs[0])
+		return nil, nil, l.clientError(ctx, upstreams[0], errs[0])
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,40 +257,40 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 	return j.routes, j.items, nil
 }
 
-// joining is a list that is being joined.
-type joining struct {
-	links  *links
-	kind   *listing
-	routes *routes
-	items  []json.RawMessage
+// joiner joins the lists of upstreams.
+type joiner struct {
+	sessions *sessions
+	kind     *listKind
+	routes   *routes
+	items    []json.RawMessage
 }
 
-// add joins one entry of an upstream's list.
-func (j *joining) add(u Upstream, entry gjson.Result) {
-	own := entry.Get(j.kind.key)
-	if own.Type != gjson.String || len(j.items) >= maxListItems {
+// add adds one item of an upstream.
+func (j *joiner) add(u Upstream, entry gjson.Result) {
+	original := entry.Get(j.kind.key)
+	if original.Type != gjson.String || len(j.items) >= maxListItems {
 		return
 	}
-	r, item := j.routes, j.links.shownItem(entry)
-	plain := j.links.client.Scrubber().Text(own.Str)
-	key, first := plain, r.holder[plain]
+	r, item := j.routes, j.sessions.shownItem(entry)
+	plain := j.sessions.client.Scrubber().Text(original.Str)
+	key, first := plain, r.upstream[plain]
 	if first != nil && first.Name() == u.Name() {
-		return // it lists the same twice
+		return // the upstream lists it twice
 	}
-	if first != nil && j.kind.renamed {
+	if first != nil && j.kind.rename {
 		key = u.Name() + "_" + plain
 		item = raw.With(item, j.kind.key, quote(key))
 	}
 	if first != nil {
-		j.links.warnOnce(j.kind.field, plain, first.Name(), u.Name())
+		j.sessions.warnOnce(j.kind.field, plain, first.Name(), u.Name())
 	}
-	if r.holder[key] != nil {
+	if r.upstream[key] != nil {
 		return
 	}
-	key = strings.Clone(key) // not a part of the whole list
-	r.holder[key] = u
-	if key != own.Str {
-		r.own[key] = strings.Clone(own.Str)
+	key = strings.Clone(key) // do not retain the whole list
+	r.upstream[key] = u
+	if key != original.Str {
+		r.upstreamKey[key] = strings.Clone(original.Str)
 	}
 	if j.kind.field == "resourceTemplates" {
 		r.keys = append(r.keys, key)
@@ -296,14 +298,14 @@ func (j *joining) add(u Upstream, entry gjson.Result) {
 	j.items = append(j.items, item)
 }
 
-// warnOnce tells that two upstreams have the same thing.
-func (l *links) warnOnce(what, key, first, second string) {
-	note := what + "\x00" + key + "\x00" + second
+// warnOnce logs once that two upstreams have the same item.
+func (l *sessions) warnOnce(what, key, first, second string) {
+	duplicate := what + "\x00" + key + "\x00" + second
 	l.mu.Lock()
-	told := l.warned[note]
-	l.warned[note] = true
+	warned := l.warned[duplicate]
+	l.warned[duplicate] = true
 	l.mu.Unlock()
-	if !told {
+	if !warned {
 		l.client.Log().Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
 	}
 }
@@ -316,17 +318,17 @@ func quote(text string) json.RawMessage {
 	return quoted
 }
 
-// listOf is an upstream's whole list. One that does not know the method has nothing to list. The error is as it is.
-func (l *links) listOf(ctx context.Context, u Upstream, method string, given json.RawMessage) ([]gjson.Result, error) {
+// listAll returns an upstream's whole list, empty if it does not know the method. Errors are unchanged.
+func (l *sessions) listAll(ctx context.Context, u Upstream, method string, given json.RawMessage) ([]gjson.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	kind := listings[method]
+	kind := listKinds[method]
 	request := raw.With(given, "cursor", nil)
 	var entries []gjson.Result
 	seen := map[string]bool{}
 	for range maxListPages {
 		page, err := l.request(ctx, u, method, request)
-		if missing(err) {
+		if methodNotFound(err) {
 			return entries, nil
 		}
 		if err != nil {
@@ -343,25 +345,25 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 	return entries, nil
 }
 
-// missing tells of an error whether the upstream does not know the method.
-func missing(err error) bool {
-	var wire *jsonrpc.Error
-	return errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound
+// methodNotFound reports whether the upstream does not know the method.
+func methodNotFound(err error) bool {
+	var rpcErr *jsonrpc.Error
+	return errors.As(err, &rpcErr) && rpcErr.Code == jsonrpc.CodeMethodNotFound
 }
 
-// known is a joined list as it was read last; it is read if it was not.
-func (l *links) known(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
+// knownRoutes returns the routes of a joined list, which it reads if necessary.
+func (l *sessions) knownRoutes(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
 	l.mu.Lock()
 	r := l.routes[method]
 	l.mu.Unlock()
 	if r != nil {
 		return r, nil
 	}
-	r, _, err := l.read(ctx, method, onlyMeta(given))
+	r, _, err := l.readAll(ctx, method, onlyMeta(given))
 	return r, err
 }
 
-// onlyMeta are the params of a request of ours that is made on behalf of a client's: who the client is, and nothing else.
+// onlyMeta returns params for our own request on behalf of a client's: its _meta only.
 func onlyMeta(given json.RawMessage) json.RawMessage {
 	meta := gjson.GetBytes(given, "_meta")
 	if !meta.IsObject() {
@@ -370,8 +372,8 @@ func onlyMeta(given json.RawMessage) json.RawMessage {
 	return raw.With(nil, "_meta", raw.With(json.RawMessage(meta.Raw), "progressToken", nil))
 }
 
-// forget has lists read again at their next use.
-func (l *links) forget(methods ...string) {
+// forget makes lists be read again at their next use.
+func (l *sessions) forget(methods ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, method := range methods {

@@ -18,26 +18,26 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// alone is a client without a session.
-type alone struct {
+// sessionlessClient is a client without a session.
+type sessionlessClient struct {
 	proxy   *Proxy
 	catalog *steps.Catalog
 }
 
-func (*alone) Session() *sdk.ServerSession    { return nil }
-func (a *alone) Passthrough() mcp.Passthrough { return a.proxy }
-func (a *alone) View() *steps.View            { return steps.Narrow(a.catalog, a.Rights().Allows) }
-func (*alone) Rights() steps.Rights           { return steps.Rights{Tier: steps.TierAdmin} }
-func (*alone) Tools() *mcp.Tools              { return &mcp.Tools{} }
-func (*alone) Refresh()                       {}
-func (a *alone) Settle(ctx context.Context)   { steps.Await(ctx, a.catalog, nil) }
-func (a *alone) Changed() <-chan struct{}     { return a.catalog.Changed() }
-func (*alone) Told(error) *jsonrpc.Error      { return &jsonrpc.Error{Message: "failed"} }
-func (*alone) Scrubber() steps.Scrubber       { return secret.New(nil) }
-func (*alone) Log() *slog.Logger              { return slog.New(slog.DiscardHandler) }
-func (a *alone) open(upstreams ...Upstream) *links {
+func (*sessionlessClient) Session() *sdk.ServerSession        { return nil }
+func (a *sessionlessClient) Passthrough() mcp.Passthrough     { return a.proxy }
+func (a *sessionlessClient) View() *steps.View                { return steps.NewView(a.catalog, a.Rights().Allows) }
+func (*sessionlessClient) Rights() steps.Rights               { return steps.Rights{Tier: steps.TierAdmin} }
+func (*sessionlessClient) Tools() *mcp.Tools                  { return &mcp.Tools{} }
+func (*sessionlessClient) Refresh()                           {}
+func (a *sessionlessClient) AwaitSources(ctx context.Context) { steps.Await(ctx, a.catalog, nil) }
+func (a *sessionlessClient) Changed() <-chan struct{}         { return a.catalog.Changed() }
+func (*sessionlessClient) ClientError(error) *jsonrpc.Error   { return &jsonrpc.Error{Message: "failed"} }
+func (*sessionlessClient) Scrubber() steps.Scrubber           { return secret.New(nil) }
+func (*sessionlessClient) Log() *slog.Logger                  { return slog.New(slog.DiscardHandler) }
+func (a *sessionlessClient) open(upstreams ...Upstream) *sessions {
 	a.proxy = New(upstreams)
-	return a.proxy.Open(a).(*links)
+	return a.proxy.Open(a).(*sessions)
 }
 
 // upstream is an MCP server with three resources, which lists two of them on a page.
@@ -79,10 +79,10 @@ func TestListsAreNotKept(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			upstreams = append(upstreams, upstream(t, name, catalog))
 		}
-		l := (&alone{catalog: catalog}).open(upstreams...)
+		l := (&sessionlessClient{catalog: catalog}).open(upstreams...)
 		defer l.Close()
 		req := &sdk.ServerRequest[*sdk.ListResourcesParams]{Session: &sdk.ServerSession{}, Params: &sdk.ListResourcesParams{}}
-		p := &passing{links: l, method: "resources/list"}
+		p := &clientRequest{sessions: l, method: "resources/list"}
 		if _, err := p.list(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -15,79 +15,79 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// listener is a stream by which a client of MCP 2026-07-28 is told of changes (subscriptions/listen). What the server itself
-// tells of, its tools, is the SDK's part of it.
+// listener is a stream on which a client of MCP 2026-07-28 receives notifications (subscriptions/listen). The SDK sends those
+// about the server's own tools.
 type listener struct {
-	links   *links
-	session *sdk.ServerSession
-	ctx     context.Context // of the stream
-	queue   chan func()
+	sessions *sessions
+	session  *sdk.ServerSession
+	ctx      context.Context // of the stream
+	queue    chan func()
 
-	prompts, resources bool       // their lists
-	offered            *mcp.Tools // the tools that the client knows of, under links.mu; nil: it was told of a change that is not known yet
+	prompts, resources bool       // wants changes of the lists
+	known              *mcp.Tools // tools that the client knows (see toolLists.shown); guarded by sessions.mu
 	uris               []string
 
 	mu    sync.Mutex
-	id    any  // of the subscription; nil: the client has not been told yet that it has one
-	tools bool // it listens to the list of tools too
+	id    any  // of the subscription; nil: not acknowledged yet
+	tools bool // wants changes of the list of tools
 }
 
-// maxHeard is how many notifications wait for a client that listens.
-const maxHeard = 256
+// maxQueued bounds the queued notifications of a listener.
+const maxQueued = 256
 
 type listenerKey struct{}
 
-// listen adds what upstreams tell to what a client listens to.
-func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	own, ok := req.(*sdk.SubscriptionsListenRequest)
-	if !ok || own.Params == nil || own.Params.Notifications == nil {
+// listen adds the upstreams' notifications to a client's stream.
+func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	original, ok := req.(*sdk.SubscriptionsListenRequest)
+	if !ok || original.Params == nil || original.Params.Notifications == nil {
 		return next(ctx, p.method, req)
 	}
-	l := p.links
-	l.settle(ctx)
-	want := *own.Params.Notifications
-	heard := &listener{links: l, session: p.session, queue: make(chan func(), maxHeard), offered: l.client.Tools()}
+	l := p.sessions
+	l.awaitStart(ctx)
+	want := *original.Params.Notifications
+	stream := &listener{sessions: l, session: p.client, queue: make(chan func(), maxQueued), known: l.client.Tools()}
 	offered := l.joined(nil)
-	heard.prompts = want.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged
-	heard.resources = want.ResourcesListChanged && offered.Resources != nil && offered.Resources.ListChanged
+	stream.prompts = want.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged
+	stream.resources = want.ResourcesListChanged && offered.Resources != nil && offered.Resources.ListChanged
 	given := onlyMeta(params(req))
 	if offered.Resources != nil && offered.Resources.Subscribe {
 		for _, uri := range want.ResourceSubscriptions {
 			if p.follow(ctx, uri, given) {
-				heard.uris = append(heard.uris, uri)
+				stream.uris = append(stream.uris, uri)
 			}
 		}
 	}
 	defer func() {
-		for _, uri := range heard.uris {
-			_, _ = l.unwatch(context.WithoutCancel(ctx), uri, raw.With(given, "uri", quote(uri))) // an upstream that has gone follows nothing
+		for _, uri := range stream.uris {
+			_, _ = l.unsubscribe(context.WithoutCancel(ctx), uri, raw.With(given, "uri", quote(uri))) // an upstream that is gone has no subscription
 		}
 	}()
-	if heard.prompts || heard.resources {
-		p.wake(ctx, heard)
+	if stream.prompts || stream.resources {
+		p.openListening(ctx, stream)
 	}
-	ctx = context.WithValue(ctx, listenerKey{}, heard)
-	heard.ctx = ctx
+	ctx = context.WithValue(ctx, listenerKey{}, stream)
+	stream.ctx = ctx
 	l.mu.Lock()
-	l.listeners[heard] = true
+	l.listeners[stream] = true
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		delete(l.listeners, heard)
+		delete(l.listeners, stream)
 		last := len(l.listeners) == 0
 		l.mu.Unlock()
 		if last {
-			l.each(func(Upstream) bool { return true }, func(link *mcpsource.Link) { link.Listen(false) })
+			l.forEach(nil, func(session *mcpsource.UpstreamSession) { session.SetReconnect(false) })
 		}
 	}()
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
-	go heard.tell(telling)
-	asked := *own.Params
+	go stream.deliver(telling)
+	asked := *original.Params
 	want.ResourceSubscriptions = nil
 	asked.Notifications = &want
-	result, err := next(ctx, p.method, &sdk.SubscriptionsListenRequest{Session: own.Session, Params: &asked, Extra: own.Extra})
-	if err == nil && heard.any() {
+	result, err := next(ctx, p.method, &sdk.SubscriptionsListenRequest{Session: original.Session, Params: &asked, Extra: original.Extra})
+	if err == nil && stream.any() {
 		select {
 		case <-ctx.Done():
 		case <-l.ctx.Done():
@@ -98,16 +98,16 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 
 func (h *listener) any() bool { return h.prompts || h.resources || len(h.uris) > 0 }
 
-// follow subscribes to a resource; one subscription serves all who listen.
-func (p *passing) follow(ctx context.Context, uri string, given json.RawMessage) bool {
-	l := p.links
+// follow subscribes to a resource; all listeners share one subscription.
+func (p *clientRequest) follow(ctx context.Context, uri string, given json.RawMessage) bool {
+	l := p.sessions
 	l.mu.Lock()
-	if w := l.watched[uri]; w != nil {
+	if w := l.subscriptions[uri]; w != nil {
 		w.count++
 		l.mu.Unlock()
 		return true
 	}
-	full := len(l.watched) >= maxWatched
+	full := len(l.subscriptions) >= maxSubscriptions
 	l.mu.Unlock()
 	if full {
 		return false
@@ -120,23 +120,23 @@ func (p *passing) follow(ctx context.Context, uri string, given json.RawMessage)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.watched[uri]; w != nil { // somebody else was faster
+	if w := l.subscriptions[uri]; w != nil { // another request was faster
 		w.count++
 	} else {
-		l.watched[uri] = &watch{upstream: u, count: 1}
+		l.subscriptions[uri] = &subscription{upstream: u, count: 1}
 	}
 	return true
 }
 
-// wake opens the sessions in which upstreams tell of changes of their lists.
-func (p *passing) wake(ctx context.Context, h *listener) {
+// openListening opens the sessions in which upstreams notify of changed lists.
+func (p *clientRequest) openListening(ctx context.Context, h *listener) {
 	var all sync.WaitGroup
-	for _, u := range p.links.upstreams(nil) {
+	for _, u := range p.sessions.upstreams(nil) {
 		c := u.Capabilities()
 		if h.prompts && c.Prompts != nil && c.Prompts.ListChanged || h.resources && c.Resources != nil && c.Resources.ListChanged {
 			all.Go(func() {
-				if link, err := p.links.link(ctx, u); err == nil {
-					link.Listen(true)
+				if session, err := p.sessions.session(ctx, u); err == nil {
+					session.SetReconnect(true)
 				}
 			})
 		}
@@ -144,7 +144,7 @@ func (p *passing) wake(ctx context.Context, h *listener) {
 	all.Wait()
 }
 
-// acknowledge adds to what the SDK tells the client that it listens to. What it gives is called when that is sent.
+// acknowledge adds the upstreams' part to the SDK's acknowledgement. sent is called after it was sent.
 func (h *listener) acknowledge(req sdk.Request) (sent func()) {
 	said, ok := req.GetParams().(*sdk.SubscriptionsAcknowledgedParams)
 	if !ok {
@@ -160,8 +160,8 @@ func (h *listener) acknowledge(req sdk.Request) (sent func()) {
 	}
 }
 
-// tell sends what there is to tell, in its order, until the stream ends.
-func (h *listener) tell(ctx context.Context) {
+// deliver sends the queued notifications in order until the stream ends.
+func (h *listener) deliver(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,8 +172,8 @@ func (h *listener) tell(ctx context.Context) {
 	}
 }
 
-// tellsListeners reports whether a notification goes to those who listen, and to nobody else.
-func (l *links) tellsListeners(method string) bool {
+// goesToListeners reports whether a notification goes to listeners only.
+func (l *sessions) goesToListeners(method string) bool {
 	switch method {
 	case "notifications/resources/list_changed", "notifications/prompts/list_changed", "notifications/resources/updated",
 		"notifications/tools/list_changed":
@@ -187,8 +187,8 @@ func (l *links) tellsListeners(method string) bool {
 	return hello != nil && hello.ProtocolVersion >= protocol.Stateless
 }
 
-// tellListeners tells those who listen to it. One that is too slow misses what comes too fast.
-func (l *links) tellListeners(method string, params json.RawMessage) {
+// notifyListeners queues a notification for the listeners that want it. Slow listeners miss some.
+func (l *sessions) notifyListeners(method string, params json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for h := range l.listeners {
@@ -221,7 +221,7 @@ func (h *listener) wants(method, uri string) bool {
 	return false
 }
 
-// send tells the client, once it knows that it listens.
+// send sends a notification, once the stream is acknowledged.
 func (h *listener) send(method string, params json.RawMessage) {
 	h.mu.Lock()
 	id := h.id
@@ -234,5 +234,5 @@ func (h *listener) send(method string, params json.RawMessage) {
 		return
 	}
 	meta := raw.With(json.RawMessage(gjson.GetBytes(params, "_meta").Raw), sdk.MetaKeySubscriptionID, text)
-	_ = send(h.ctx, h.session, method, raw.With(params, "_meta", meta)) // a client that has gone is told nothing
+	_ = send(h.ctx, h.session, method, raw.With(params, "_meta", meta)) // an error means that the client has left
 }

@@ -9,17 +9,17 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// Within implements mcp.Links: the functions of upstreams are called in the client's own sessions with them, whatever tool calls
-// them, so that a server that keeps something between calls finds it again in a chain. They are opened at their first call.
-func (l *links) Within(ctx context.Context, params json.RawMessage) context.Context {
-	for _, u := range l.served() {
-		ctx = u.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) { return l.link(ctx, u) })
+// Within implements mcp.UpstreamSessions: calls of upstreams' functions use the client's own sessions, whichever tool makes them,
+// so that a chain finds the state that a server keeps between calls.
+func (l *sessions) Within(ctx context.Context, params json.RawMessage) context.Context {
+	for _, u := range l.configured() {
+		ctx = u.Within(ctx, params, func(ctx context.Context) (*mcpsource.UpstreamSession, error) { return l.session(ctx, u) })
 	}
 	return ctx
 }
 
-// link gives the session with an upstream. The one who asks first has it opened, but does not decide how long that goes on.
-func (l *links) link(ctx context.Context, u Upstream) (*mcpsource.Link, error) {
+// session returns the session with an upstream. The first caller opens it, but the end of its ctx does not stop that.
+func (l *sessions) session(ctx context.Context, u Upstream) (*mcpsource.UpstreamSession, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -27,23 +27,23 @@ func (l *links) link(ctx context.Context, u Upstream) (*mcpsource.Link, error) {
 	}
 	o := l.opened[u.Name()]
 	if o == nil {
-		o = &opening{of: u, done: make(chan struct{})}
+		o = &pendingSession{upstream: u, done: make(chan struct{})}
 		l.opened[u.Name()] = o
-		peer := l.peer(u)
-		go l.open(u, peer, o)
+		client := l.downstreamClient(u)
+		go l.open(u, client, o)
 	}
 	l.mu.Unlock()
 	select {
 	case <-o.done:
-		return o.link, o.err
+		return o.session, o.err
 	case <-ctx.Done():
 		return nil, fault.New(fault.Cancelled, "%s had not been ready when the request was cancelled", u.Name())
 	}
 }
 
-func (l *links) open(u Upstream, peer *mcpsource.Peer, o *opening) {
+func (l *sessions) open(u Upstream, client *mcpsource.DownstreamClient, o *pendingSession) {
 	defer close(o.done)
-	o.link, o.err = u.Link(l.ctx, peer)
+	o.session, o.err = u.OpenSession(l.ctx, client)
 	l.mu.Lock()
 	level, closed := l.level, l.closed
 	if o.err != nil {
@@ -55,18 +55,18 @@ func (l *links) open(u Upstream, peer *mcpsource.Peer, o *opening) {
 	switch {
 	case o.err != nil:
 	case closed:
-		_ = o.link.Close()
-		o.link, o.err = nil, fault.New(fault.Unavailable, "the session has ended")
+		_ = o.session.Close()
+		o.session, o.err = nil, fault.New(fault.Unavailable, "the session has ended")
 	case level != nil && logs(u):
-		_, _ = o.link.Do(l.ctx, "logging/setLevel", level) // an upstream that refuses it logs as it likes
+		_, _ = o.session.Do(l.ctx, "logging/setLevel", level) // a refusal does not matter
 	}
 }
 
-// Close implements mcp.Links.
-func (l *links) Close() {
+// Close implements mcp.UpstreamSessions.
+func (l *sessions) Close() {
 	l.mu.Lock()
 	l.closed = true
-	var all []*opening
+	var all []*pendingSession
 	for _, o := range l.opened {
 		all = append(all, o)
 	}
@@ -76,8 +76,8 @@ func (l *links) Close() {
 	for _, o := range all {
 		closing.Go(func() {
 			<-o.done
-			if o.link != nil {
-				_ = o.link.Close()
+			if o.session != nil {
+				_ = o.session.Close()
 			}
 		})
 	}

@@ -14,30 +14,30 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// codeNotFound is that of a resource that is not there, up to MCP 2025-11-25. Later versions have invalid params.
+// codeNotFound is the code for a missing resource up to MCP 2025-11-25; later versions use invalid params.
 const codeNotFound = -32002
 
-// read hands on the reading of a resource.
-func (p *passing) read(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
+// read passes on resources/read.
+func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
 	given := params(req)
-	body, _, err := p.first(ctx, given, p.links.upstreams(hasResources))
+	body, _, err := p.first(ctx, given, p.sessions.upstreams(hasResources))
 	if err != nil {
 		return nil, err
 	}
 	return raw.Result(p.version, p.method, body)
 }
 
-// first asks the upstreams that may have a resource, in turn, until one does not say that it has not.
-func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
+// first tries the upstreams that may have a resource until one does not report it as missing.
+func (p *clientRequest) first(ctx context.Context, given json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
 	uri := gjson.GetBytes(given, "uri").String()
-	holders := p.links.holders(ctx, uri, given, upstreams)
-	var failed error // that of an upstream which may have it, and could not say
+	holders := p.sessions.candidates(ctx, uri, given, upstreams)
+	var failed error // of an upstream that may have it
 	for _, u := range holders {
 		asked := given
-		if own := p.links.ownKey("resources/list", u, uri); own != uri {
-			asked = raw.With(given, "uri", quote(own))
+		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {
+			asked = raw.With(given, "uri", quote(original))
 		}
-		body, err := p.links.do(ctx, u, p.method, asked)
+		body, err := p.sessions.do(ctx, u, p.method, asked)
 		if err == nil || len(holders) == 1 || ctx.Err() != nil {
 			return body, u, err
 		}
@@ -52,17 +52,22 @@ func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []
 	if p.version >= protocol.Stateless {
 		code = jsonrpc.CodeInvalidParams
 	}
-	return nil, nil, &jsonrpc.Error{Code: code, Message: "no such resource: list the resources and their templates to see which there are", Data: raw.With(nil, "uri", quote(uri))}
+	return nil, nil, &jsonrpc.Error{
+		Code: code, Data: raw.With(nil, "uri", quote(uri)),
+		Message: "no such resource: list the resources and their templates to see which there are",
+	}
 }
 
+// notFound reports whether an error means that the upstream does not have the resource.
 func notFound(err error) bool {
-	var wire *jsonrpc.Error
-	return errors.As(err, &wire) && (wire.Code == codeNotFound || wire.Code == jsonrpc.CodeInvalidParams || wire.Code == jsonrpc.CodeMethodNotFound)
+	var rpcErr *jsonrpc.Error
+	return errors.As(err, &rpcErr) &&
+		(rpcErr.Code == codeNotFound || rpcErr.Code == jsonrpc.CodeInvalidParams || rpcErr.Code == jsonrpc.CodeMethodNotFound)
 }
 
-// holders are the upstreams that may have a resource: the one that lists it, else those that have a template for it, else
-// all. What cannot be listed decides nothing.
-func (l *links) holders(ctx context.Context, uri string, given json.RawMessage, upstreams []Upstream) []Upstream {
+// candidates returns the upstreams that may have a resource: the one that lists it, else those with a matching template, else
+// all. Lists that cannot be read are ignored.
+func (l *sessions) candidates(ctx context.Context, uri string, given json.RawMessage, upstreams []Upstream) []Upstream {
 	if len(upstreams) < 2 {
 		return upstreams
 	}
@@ -70,16 +75,16 @@ func (l *links) holders(ctx context.Context, uri string, given json.RawMessage, 
 	for _, u := range upstreams {
 		among[u.Name()] = true
 	}
-	if r, err := l.known(ctx, "resources/list", given); err == nil {
-		if u := r.holder[uri]; u != nil && among[u.Name()] {
+	if r, err := l.knownRoutes(ctx, "resources/list", given); err == nil {
+		if u := r.upstream[uri]; u != nil && among[u.Name()] {
 			return []Upstream{u}
 		}
 	}
 	var holders []Upstream
-	if r, err := l.known(ctx, "resources/templates/list", given); err == nil {
+	if r, err := l.knownRoutes(ctx, "resources/templates/list", given); err == nil {
 		found := map[string]bool{}
 		for _, key := range r.keys {
-			if u := r.holder[key]; among[u.Name()] && !found[u.Name()] && fits(r.ownKey(key), uri) {
+			if u := r.upstream[key]; among[u.Name()] && !found[u.Name()] && matchesTemplate(r.originalKey(key), uri) {
 				found[u.Name()] = true
 				holders = append(holders, u)
 			}
@@ -91,11 +96,11 @@ func (l *links) holders(ctx context.Context, uri string, given json.RawMessage, 
 	return holders
 }
 
-// maxTemplate bounds the templates (RFC 6570) that are looked at, in bytes.
+// maxTemplate bounds the length in bytes of URI templates (RFC 6570) that are matched.
 const maxTemplate = 4 << 10
 
-// fits reports whether a URI may be one of a template's.
-func fits(template, uri string) bool {
+// matchesTemplate reports whether a URI may belong to a template.
+func matchesTemplate(template, uri string) bool {
 	if template == uri {
 		return true
 	}
@@ -106,76 +111,76 @@ func fits(template, uri string) bool {
 	return err == nil && t.Regexp().MatchString(uri)
 }
 
-// watch is a resource that is subscribed to.
-type watch struct {
+// subscription is a resource with subscribers.
+type subscription struct {
 	upstream Upstream
-	count    int // of clients; one that has sessions counts once
+	count    int // clients; those with sessions count once
 }
 
-// subscribe hands a subscription on, and its end. Only a client with a session has one in this form.
-func (p *passing) subscribe(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if p.links.owner == nil || p.version >= protocol.Stateless {
-		return next(ctx, p.method, req) // which refuses it
+// subscribe passes on a subscription or its end. Only clients with a session have subscriptions in this form.
+func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	if p.sessions.owner == nil || p.version >= protocol.Stateless {
+		return next(ctx, p.method, req) // the SDK refuses it
 	}
 	given := params(req)
 	uri := gjson.GetBytes(given, "uri").String()
 	if p.method == "resources/unsubscribe" {
-		body, err := p.links.unwatch(ctx, uri, given)
+		body, err := p.sessions.unsubscribe(ctx, uri, given)
 		if err != nil {
 			return nil, err
 		}
 		return raw.Result(p.version, p.method, body)
 	}
-	if p.links.watching() >= maxWatched {
+	if p.sessions.subscribed() >= maxSubscriptions {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many resources are subscribed to: end some subscriptions"}
 	}
-	body, u, err := p.first(ctx, given, p.links.upstreams(subscribes))
+	body, u, err := p.first(ctx, given, p.sessions.upstreams(subscribes))
 	if err != nil {
 		return nil, err
 	}
-	p.links.mu.Lock()
-	p.links.watched[uri] = &watch{upstream: u, count: 1}
-	p.links.mu.Unlock()
+	p.sessions.mu.Lock()
+	p.sessions.subscriptions[uri] = &subscription{upstream: u, count: 1}
+	p.sessions.mu.Unlock()
 	return raw.Result(p.version, p.method, body)
 }
 
-// maxWatched bounds the resources that a client, or all without sessions together, can be subscribed to.
-const maxWatched = 10_000
+// maxSubscriptions bounds the subscribed resources of a client, or of all clients without sessions.
+const maxSubscriptions = 10_000
 
-func (l *links) watching() int {
+func (l *sessions) subscribed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.watched)
+	return len(l.subscriptions)
 }
 
 func subscribes(c *sdk.ServerCapabilities) bool { return c.Resources != nil && c.Resources.Subscribe }
 
-// unwatch ends one client's subscription, and the upstream's with that of the last.
-func (l *links) unwatch(ctx context.Context, uri string, given json.RawMessage) (json.RawMessage, error) {
+// unsubscribe ends one client's subscription, and the upstream's when no client is left.
+func (l *sessions) unsubscribe(ctx context.Context, uri string, given json.RawMessage) (json.RawMessage, error) {
 	l.mu.Lock()
-	w := l.watched[uri]
+	w := l.subscriptions[uri]
 	last := false
 	if w != nil {
 		w.count--
 		if last = w.count <= 0; last {
-			delete(l.watched, uri)
+			delete(l.subscriptions, uri)
 		}
 	}
 	l.mu.Unlock()
 	if !last {
 		return json.RawMessage("{}"), nil
 	}
-	if own := l.ownKey("resources/list", w.upstream, uri); own != uri {
-		given = raw.With(given, "uri", quote(own))
+	if original := l.upstreamKey("resources/list", w.upstream, uri); original != uri {
+		given = raw.With(given, "uri", quote(original))
 	}
 	return l.do(ctx, w.upstream, "resources/unsubscribe", given)
 }
 
-// follows reports whether anybody has subscribed to something of an upstream: it may tell of a part of that.
-func (l *links) follows(u Upstream) bool {
+// isSubscribed reports whether a client subscribed to any resource of an upstream: its notifications may be about parts of it.
+func (l *sessions) isSubscribed(u Upstream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.watched {
+	for _, w := range l.subscriptions {
 		if w.upstream.Name() == u.Name() {
 			return true
 		}
@@ -183,66 +188,66 @@ func (l *links) follows(u Upstream) bool {
 	return false
 }
 
-// prompt hands on the request for a prompt, under the name that its upstream has for it.
-func (p *passing) prompt(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
+// prompt passes on prompts/get under the upstream's name of the prompt.
+func (p *clientRequest) prompt(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
 	given := params(req)
 	name := gjson.GetBytes(given, "name").String()
-	u, own := p.links.promptOf(ctx, name, given)
+	u, original := p.sessions.promptOf(ctx, name, given)
 	if u == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such prompt: list the prompts to see which there are"}
 	}
-	if own != name {
-		given = raw.With(given, "name", quote(own))
+	if original != name {
+		given = raw.With(given, "name", quote(original))
 	}
-	body, err := p.links.do(ctx, u, p.method, given)
+	body, err := p.sessions.do(ctx, u, p.method, given)
 	if err != nil {
 		return nil, err
 	}
 	return raw.Result(p.version, p.method, body)
 }
 
-// promptOf is the upstream that has a prompt, and its name there; nil: none has it.
-func (l *links) promptOf(ctx context.Context, name string, given json.RawMessage) (Upstream, string) {
+// promptOf returns the upstream that has a prompt, and its name there; nil: none.
+func (l *sessions) promptOf(ctx context.Context, name string, given json.RawMessage) (Upstream, string) {
 	upstreams := l.upstreams(hasPrompts)
 	if len(upstreams) == 1 {
-		return upstreams[0], l.ownKey("prompts/list", upstreams[0], name)
+		return upstreams[0], l.upstreamKey("prompts/list", upstreams[0], name)
 	}
 	for again := false; len(upstreams) > 0; again = true {
-		r, err := l.known(ctx, "prompts/list", given)
+		r, err := l.knownRoutes(ctx, "prompts/list", given)
 		if err != nil {
 			return nil, ""
 		}
-		if u := r.holder[name]; u != nil {
-			return u, r.ownKey(name)
+		if u := r.upstream[name]; u != nil {
+			return u, r.originalKey(name)
 		}
 		if again {
 			break
 		}
-		l.forget("prompts/list") // it may be new
+		l.forget("prompts/list") // the prompt may be new
 	}
 	return nil, ""
 }
 
-// complete hands on the request for completions to the upstream of the prompt or the template.
-func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
+// complete passes on completion/complete to the upstream of the prompt or template.
+func (p *clientRequest) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
 	given := params(req)
 	ref := gjson.GetBytes(given, "ref")
-	upstreams := p.links.upstreams(hasCompletions)
+	upstreams := p.sessions.upstreams(hasCompletions)
 	var u Upstream
 	switch ref.Get("type").String() {
 	case "ref/prompt":
-		found, own := p.links.promptOf(ctx, ref.Get("name").String(), given)
-		if found != nil && own != ref.Get("name").String() {
-			given = raw.With(given, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(own)))
+		found, original := p.sessions.promptOf(ctx, ref.Get("name").String(), given)
+		if found != nil && original != ref.Get("name").String() {
+			given = raw.With(given, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(original)))
 		}
 		u = found
 	case "ref/resource":
 		uri := ref.Get("uri").String()
-		if some := p.links.upstreams(hasResources); len(some) == 1 {
+		if some := p.sessions.upstreams(hasResources); len(some) == 1 {
 			u = some[0]
-		} else if r, err := p.links.known(ctx, "resources/templates/list", given); err == nil && r.holder[uri] != nil {
-			u = r.holder[uri]
-		} else if holders := p.links.holders(ctx, uri, given, upstreams); len(holders) > 0 {
+		} else if r, err := p.sessions.knownRoutes(ctx, "resources/templates/list", given); err == nil && r.upstream[uri] != nil {
+			u = r.upstream[uri]
+		} else if holders := p.sessions.candidates(ctx, uri, given, upstreams); len(holders) > 0 {
 			u = holders[0]
 		}
 	}
@@ -255,7 +260,7 @@ func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHan
 		}
 		u = upstreams[0]
 	}
-	body, err := p.links.do(ctx, u, p.method, given)
+	body, err := p.sessions.do(ctx, u, p.method, given)
 	if err != nil {
 		return nil, err
 	}

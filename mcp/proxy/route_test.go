@@ -14,7 +14,7 @@ func TestFits(t *testing.T) {
 		{"a://{id}/x", "a://7/x", true}, {"a://{id}/x", "a://7/y", false}, {"a://{+path}", "a://b/c/d", true}, {"a://{id}", "a://b/c", false},
 		{"a://{", "a://b", false}, {"a://x{?q,r}", "a://x?q=1&r=2", true}, {strings.Repeat("{a}", maxTemplate), "a", false},
 	} {
-		if got := fits(one.template, one.uri); got != one.want {
+		if got := matchesTemplate(one.template, one.uri); got != one.want {
 			t.Errorf("%.40s, %s: %v", one.template, one.uri, got)
 		}
 	}

@@ -11,64 +11,64 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// toolLists are the tools that upstreams list in a client's own sessions with them. links.mu guards all of it.
+// toolLists are the tools that upstreams list in the client's own sessions. sessions.mu guards them.
 type toolLists struct {
-	of     map[string]*toolList // by upstream
-	own    map[string][]steps.Function
-	change uint64     // another number for each own
-	given  *mcp.Tools // what the client knows of; nil: it has not asked, or was told of a change that is not known yet
+	byUpstream map[string]*toolList // by upstream
+	functions  map[string][]steps.Function
+	change     uint64     // differs for each functions
+	shown      *mcp.Tools // what the client knows; nil: it has not asked, or was notified of a change that is not known yet
 }
 
-// toolList is what one upstream lists.
+// toolList is the list of one upstream.
 type toolList struct {
-	of      Upstream
-	read    bool          // it was listed
-	reading chan struct{} // closed when the list that is being read is there, or is not; nil: none is read
-	again   bool          // it has changed while it was read
+	upstream Upstream
+	listed   bool          // it was listed
+	reading  chan struct{} // closed when the running read ends; nil: none is running
+	changed  bool          // the list changed during the read
 }
 
-// relistPause is how long a list is left alone that has changed while it was read.
+// relistPause is the pause before reading a list again that changed during the read.
 const relistPause = 250 * time.Millisecond
 
-// keep forgets the lists of upstreams that are not served any more.
-func (t *toolLists) keep(stays map[string]Upstream) {
-	for name, list := range t.of {
-		if list.of != stays[name] {
-			delete(t.of, name)
+// retain drops the lists of upstreams that are no longer configured.
+func (t *toolLists) retain(current map[string]Upstream) {
+	for name, list := range t.byUpstream {
+		if list.upstream != current[name] {
+			delete(t.byUpstream, name)
 			t.set(name, nil)
 		}
 	}
 }
 
-// set changes what an upstream lists; nil: nothing is known of it.
+// set replaces an upstream's functions; nil: not known.
 func (t *toolLists) set(name string, functions []steps.Function) {
-	own := map[string][]steps.Function{}
-	for of, list := range t.own {
-		own[of] = list
+	original := map[string][]steps.Function{}
+	for of, list := range t.functions {
+		original[of] = list
 	}
-	if own[name] = functions; functions == nil {
-		delete(own, name)
+	if original[name] = functions; functions == nil {
+		delete(original, name)
 	}
-	t.own = own
+	t.functions = original
 	t.change++
 }
 
-// Functions implements mcp.Links.
-func (l *links) Functions() (own map[string][]steps.Function, change uint64) {
+// Functions implements mcp.UpstreamSessions.
+func (l *sessions) Functions() (original map[string][]steps.Function, change uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tools.own, l.tools.change
+	return l.tools.functions, l.tools.change
 }
 
-// listWait is how long a list of tools waits for upstreams that list theirs.
+// listWait bounds how long a list of tools waits for upstreams.
 const listWait = 5 * time.Second
 
-// Give implements mcp.Links.
-func (l *links) Give() *mcp.Tools {
+// CurrentTools implements mcp.UpstreamSessions.
+func (l *sessions) CurrentTools() *mcp.Tools {
 	offered := l.client.Tools()
 	for {
 		l.mu.Lock()
-		l.tools.given = offered
+		l.tools.shown = offered
 		l.mu.Unlock()
 		now := l.client.Tools()
 		if now == offered {
@@ -78,9 +78,9 @@ func (l *links) Give() *mcp.Tools {
 	}
 }
 
-// Await implements mcp.Links: upstreams that run list their tools in the client's own sessions, if they have not. One that comes
-// later is told of, and one that is idle is not started for it.
-func (l *links) Await(ctx context.Context) {
+// Await implements mcp.UpstreamSessions: running upstreams list their tools in the client's own sessions, unless they have. Later
+// ones are announced; idle ones are not started.
+func (l *sessions) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	ready := map[string]bool{}
@@ -105,20 +105,20 @@ func (l *links) Await(ctx context.Context) {
 	}
 }
 
-// readTools reads what an upstream lists, if that is not known, or has changed. done is closed when it is known; nil: it is.
-func (l *links) readTools(u Upstream, changed bool) (done <-chan struct{}) {
+// readTools starts reading an upstream's list, if it is not known or has changed. done is closed at the end; nil: it is known.
+func (l *sessions) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := l.tools.of[u.Name()]
-	if list == nil || list.of != u {
-		list = &toolList{of: u}
-		l.tools.of[u.Name()] = list
+	list := l.tools.byUpstream[u.Name()]
+	if list == nil || list.upstream != u {
+		list = &toolList{upstream: u}
+		l.tools.byUpstream[u.Name()] = list
 	}
 	switch {
-	case l.closed || list.read && !changed && list.reading == nil:
+	case l.closed || list.listed && !changed && list.reading == nil:
 		return nil
 	case list.reading != nil:
-		list.again = list.again || changed
+		list.changed = list.changed || changed
 	default:
 		list.reading = make(chan struct{})
 		go l.readList(list)
@@ -126,18 +126,18 @@ func (l *links) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	return list.reading
 }
 
-// readList reads a list until it has not changed meanwhile, and tells the client if its own has changed.
-func (l *links) readList(list *toolList) {
+// readList reads a list until it did not change meanwhile, and notifies the client if its own view has changed.
+func (l *sessions) readList(list *toolList) {
 	for again := true; again && l.ctx.Err() == nil; {
-		functions, err := l.listedBy(list.of)
+		functions, err := l.functionsOf(list.upstream)
 		l.mu.Lock()
-		served := l.tools.of[list.of.Name()] == list
+		served := l.tools.byUpstream[list.upstream.Name()] == list
 		if err == nil && served {
-			list.read = true
-			l.tools.set(list.of.Name(), functions)
+			list.listed = true
+			l.tools.set(list.upstream.Name(), functions)
 		}
-		if again = list.again && served; again {
-			list.again = false
+		if again = list.changed && served; again {
+			list.changed = false
 		} else {
 			close(list.reading)
 			list.reading = nil
@@ -145,7 +145,7 @@ func (l *links) readList(list *toolList) {
 		l.mu.Unlock()
 		if err != nil {
 			l.client.Log().Warn("an upstream could not list its tools for a client: those that it has listed before are shown",
-				"source", list.of.Name(), "error", l.client.Told(err))
+				"source", list.upstream.Name(), "error", l.client.ClientError(err))
 		}
 		if again {
 			select {
@@ -154,25 +154,25 @@ func (l *links) readList(list *toolList) {
 			}
 		}
 	}
-	l.tellTools()
+	l.notifyTools()
 }
 
-// listedBy are the tools that an upstream lists in the client's session.
-func (l *links) listedBy(u Upstream) ([]steps.Function, error) {
+// functionsOf returns the tools that an upstream lists in the client's session.
+func (l *sessions) functionsOf(u Upstream) ([]steps.Function, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, listTime)
 	defer cancel()
-	link, err := l.link(ctx, u)
+	session, err := l.session(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	return link.Functions(ctx)
+	return session.Functions(ctx)
 }
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// changeKnown takes note that clients are told of what they see now, and reports whether any of them was not: the client whose
-// session ss is, nil: all of these links. now nil: they are told of what is not known yet.
-func (l *links) changeKnown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
+// markShown records that clients are notified of now (nil: of a change that is not known yet), and reports whether any did not
+// know it: the client with session ss; nil: all clients.
+func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
 	change := func(told **mcp.Tools) bool {
 		changed := *told == nil || now == nil || !(*told).Same(now)
 		if *told != nil || ss != nil {
@@ -180,26 +180,26 @@ func (l *links) changeKnown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool
 		}
 		return changed
 	}
-	listen := l.tellsListeners(toolsChanged)
+	listen := l.goesToListeners(toolsChanged)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !listen {
-		return change(&l.tools.given)
+		return change(&l.tools.shown)
 	}
 	known := false
 	for h := range l.listeners {
 		if ss == nil || h.session == ss {
-			known, changed = true, change(&h.offered) || changed
+			known, changed = true, change(&h.known) || changed
 		}
 	}
 	return changed || !known
 }
 
-// tellTools tells the clients that their list has changed, if it has.
-func (l *links) tellTools() {
+// notifyTools notifies the clients whose list of tools has changed.
+func (l *sessions) notifyTools() {
 	now := l.client.Tools()
 	var told []func()
-	listen := l.tellsListeners(toolsChanged)
+	listen := l.goesToListeners(toolsChanged)
 	l.mu.Lock()
 	stale := func(known **mcp.Tools) bool {
 		changed := *known != nil && !(*known).Same(now)
@@ -208,11 +208,11 @@ func (l *links) tellTools() {
 		}
 		return changed
 	}
-	if !listen && stale(&l.tools.given) {
+	if !listen && stale(&l.tools.shown) {
 		told = append(told, func() { l.deliver(l.ctx, toolsChanged, json.RawMessage("{}")) })
 	}
 	for h := range l.listeners {
-		if listen && stale(&h.offered) && h.wants(toolsChanged, "") {
+		if listen && stale(&h.known) && h.wants(toolsChanged, "") {
 			told = append(told, func() { h.send(toolsChanged, json.RawMessage("{}")) })
 		}
 	}

@@ -9,18 +9,18 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// Upstream is an MCP server of which a flat surface passes through all that it offers. *mcpsource.Source implements it. Upstreams
-// that are equal (==) are one: sessions with it outlive a reload.
+// Upstream is an MCP server that flat surfaces pass through. *mcpsource.Source implements it. Equal upstreams (==) are the same
+// one: sessions with it survive a reload.
 type Upstream interface {
-	// Name is that of the source whose functions are the server's tools.
+	// Name returns the name of the source with the server's tools.
 	Name() string
-	// Capabilities is what the running server offers; nil while that is not known.
+	// Capabilities returns the server's capabilities; nil: not known yet.
 	Capabilities() *sdk.ServerCapabilities
-	// Link opens a session with the server for one client. What the server asks and tells in it goes to the peer. The
+	// OpenSession opens a session with the server for one client, which receives the server's requests and notifications. The
 	// caller closes it. Errors: unavailable, limit_exceeded.
-	Link(ctx context.Context, peer *mcpsource.Peer) (*mcpsource.Link, error)
-	// Within gives a context with which calls of the upstream's functions are made in the session that link gives, which is
-	// asked at each call. params are those of the client's own tools/call: what they hold beside name and arguments (_meta,
-	// inputResponses, requestState) is handed on; nil: there is none.
-	Within(ctx context.Context, params json.RawMessage, link func(ctx context.Context) (*mcpsource.Link, error)) context.Context
+	OpenSession(ctx context.Context, peer *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error)
+	// Within returns a context in which calls of the upstream's functions use the session that open returns; it is called for
+	// each call. params are those of the client's tools/call; members other than name and arguments (_meta, inputResponses,
+	// requestState) are passed on. nil: none.
+	Within(ctx context.Context, params json.RawMessage, open func(ctx context.Context) (*mcpsource.UpstreamSession, error)) context.Context
 }

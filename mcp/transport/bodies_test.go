@@ -13,7 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestOneCallersBodies: who announces much and does not send it has its own messages refused, and those of nobody else.
+// TestOneCallersBodies: a caller that announces large messages and does not send them is refused further ones; other callers are
+// not.
 func TestOneCallersBodies(t *testing.T) {
 	t.Parallel()
 	const sockets, long = 64, 4 << 20
@@ -22,7 +23,7 @@ func TestOneCallersBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, access)
+			url := s.serveAs(t, access)
 			headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25"}
 			var conns []net.Conn
 			for range sockets {
@@ -56,19 +57,19 @@ func TestOneCallersBodies(t *testing.T) {
 	}
 }
 
-// TestLongBodies: two callers may send messages of the largest size at the same time, whatever that is.
+// TestLongBodies: two callers may send messages of the maximum size at the same time.
 func TestLongBodies(t *testing.T) {
 	t.Parallel()
 	const long = 500 << 20
 	s := serve(t, func(o *Options) { o.MaxRequestBytes = long })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	for i, token := range []string{"ann", "eve"} {
 		dial(t, url, "POST", Path, mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer " + token}, long)
 		mcptest.Until(func() bool { return s.reading.Held() == int64(i+1)*long })
 	}
 }
 
-// dial begins a request of which rest is not sent, and gives the connection.
+// dial starts a request without its body and returns the connection.
 func dial(t *testing.T, url, method, path string, headers mcptest.Header, rest int) net.Conn {
 	t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), Path)
@@ -87,12 +88,12 @@ func dial(t *testing.T, url, method, path string, headers mcptest.Header, rest i
 	return conn
 }
 
-// TestSlowBody: who does not send what it has announced is let go, whoever it is and wherever it goes.
+// TestSlowBody: a client that does not send the announced body is disconnected, on every path and with or without a token.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.readTime = 300 * time.Millisecond
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	s.readTimeout = 300 * time.Millisecond
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	json := mcptest.Header{"Content-Type": "application/json"}
 	ann := mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}
 	var conns []net.Conn
@@ -113,11 +114,11 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileSending: what was not sent whole is not begun with rights that are gone by then.
+// TestRevokedWhileSending: a request whose caller loses its rights while the body is being sent is not handled.
 func TestRevokedWhileSending(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	for version, body := range map[string]string{
 		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`,
 		"":           mcptest.Hello,
@@ -127,9 +128,7 @@ func TestRevokedWhileSending(t *testing.T) {
 			headers["Mcp-Protocol-Version"] = version
 		}
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		for s.requests.of("token:bob") == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		mcptest.Until(func() bool { return s.requests.of("token:bob") > 0 })
 		s.SetAccess(&Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 		status, text := answerTo(t, conn, body)
 		if status != 401 || s.shop.calls.Load() != 0 {
@@ -139,11 +138,11 @@ func TestRevokedWhileSending(t *testing.T) {
 	}
 }
 
-// of is how many a caller has.
-func (c *counts) of(caller string) int {
+// of returns a caller's count.
+func (c *callerCounts) of(caller string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.by[caller]
+	return c.byCaller[caller]
 }
 
 // answerTo sends the rest of a request, and reads what it is answered.

@@ -14,25 +14,25 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Of messages that are being read or decoded: up to small bytes none is counted, and all others together have at most maxReading, or four
-// times the longest that may be sent if that is more. Of that a caller has at most as much as it leaves to others: a caller that
-// sends slowly has its own messages refused, and nobody else's.
+// Bounds on the memory for messages that are being read or decoded. Messages of at most uncountedSize are not counted. All others
+// together may take maxReading, or four times the longest allowed message if that is more. One caller may never take more than it
+// leaves to the others, so a slow sender only delays itself.
 const (
-	small      = 64 << 10
-	maxReading = 256 << 20
+	uncountedSize = 64 << 10
+	maxReading    = 256 << 20
 )
 
-// envelopeSize is what a request may have beside the arguments of a tool.
+// envelopeSize is the allowance for what a request has beside the tool's arguments.
 const envelopeSize = 64 << 10
 
-// readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
-// depend on who reads it.
+// readMessage reads the message of a request into m. It answers a malformed message itself and returns false, so that both
+// transports of the SDK report bad messages alike.
 func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message) (good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
-		return true // which is refused in its turn
+		return true // refused later
 	}
-	most := s.o().MaxRequestBytes + envelopeSize
-	if r.ContentLength > small || r.ContentLength < 0 {
+	most := s.opts().MaxRequestBytes + envelopeSize
+	if r.ContentLength > uncountedSize || r.ContentLength < 0 {
 		size := most
 		if r.ContentLength > 0 {
 			size = min(r.ContentLength, most)
@@ -55,8 +55,8 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 		http.Error(w, "the message could not be read", http.StatusBadRequest)
 		return false
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the answer may take longer
-	read, wrong := examine(body)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // writing the answer may take longer
+	read, wrong := parseEnvelope(body)
 	switch wrong {
 	case nil:
 	case nullIDError:
@@ -65,7 +65,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write(wrong.answer()) // a client that does not take it is gone
+		_, _ = w.Write(wrong.answer()) // an error means that the client has left
 		return false
 	}
 	m.body, m.envelope, r.Body = body, read, io.NopCloser(bytes.NewReader(body))
@@ -76,18 +76,18 @@ func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true
 	}
-	kind, _, _ := mime.ParseMediaType(contentType) // what is malformed is no JSON
+	kind, _, _ := mime.ParseMediaType(contentType) // a malformed type is not JSON
 	return kind == "application/json"
 }
 
-// tooBusy refuses a request of a caller that has too much under way.
+// tooBusy refuses a request of a caller that has too much in progress.
 func (s *Server) tooBusy(w http.ResponseWriter, from *identity, why string) {
 	s.logRefused(from, reasonBusy)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusTooManyRequests)
 }
 
-// reject refuses a request before it is known who has sent it.
+// reject refuses a request whose sender is not identified yet.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, f *fault.Error) {
 	reason := reasonRequest
 	if f.Code == fault.Denied {

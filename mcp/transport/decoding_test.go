@@ -26,16 +26,14 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 					return nil, ctx.Err()
 				}
 			}
-			s.decodeTime = time.Hour
-			url := s.behind(t, &Access{Callers: mcptest.Staff})
+			s.maxDecodeTime = time.Hour
+			url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 			send := func(token, fn, text string) <-chan string {
 				return mcptest.BeginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
 			}
 			slot <- struct{}{}
 			large := send("ann", "shop.slow", strings.Repeat("a", heavyMessage))
-			for s.reading.Held() < heavyMessage { // what waits is counted
-				time.Sleep(time.Millisecond)
-			}
+			mcptest.Until(func() bool { return s.reading.Held() >= heavyMessage }) // a waiting message is counted
 			if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "said") {
 				t.Error(body)
 			}

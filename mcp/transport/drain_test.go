@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// statelessCall is a request of a client without sessions, with its headers.
+// statelessCall returns a call of a client without sessions, with its headers.
 func statelessCall(id, method, params string) (body string, headers mcptest.Header) {
 	name := gjson.Get("{"+params+"}", "name").Str
 	if params != "" {
@@ -30,8 +30,8 @@ func statelessCall(id, method, params string) (body string, headers mcptest.Head
 		mcptest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
 }
 
-// TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before anything of it is done,
-// and counts for nothing. What belongs to calls that run is let in, and a session that only this server has is told by its tools.
+// TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before any work is done, and is
+// not counted. Messages for running calls are admitted, and in a session of this server the tools answer.
 func TestSentAway(t *testing.T) {
 	t.Parallel()
 	const chain = `"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`
@@ -68,9 +68,7 @@ func TestSentAway(t *testing.T) {
 			<-s.shop.started
 			drained := make(chan bool)
 			go func() { s.calls.drain(time.Hour); close(drained) }()
-			for !s.calls.ending() {
-				time.Sleep(time.Millisecond)
-			}
+			mcptest.Until(s.calls.isClosing)
 			before := s.shop.calls.Load()
 			r, text := send("7", "tools/call", chain)
 			if one.away {
@@ -128,24 +126,24 @@ func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := newTracker()
-		leave, ok := calls.begin(&calls.requests, false)
+		leave, ok := calls.track(&calls.requests, false)
 		if !ok {
 			t.Fatal("nothing is let in")
 		}
 		drained := make(chan bool)
 		go func() { calls.drain(time.Minute); close(drained) }()
 		synctest.Wait()
-		if _, ok := calls.begin(&calls.requests, false); ok || !calls.ending() {
+		if _, ok := calls.track(&calls.requests, false); ok || !calls.isClosing() {
 			t.Error("a request is let in while the server closes")
 		}
-		if _, ok := calls.begin(&calls.calls, false); ok {
+		if _, ok := calls.track(&calls.calls, false); ok {
 			t.Error("a call of nobody who was let in begins")
 		}
-		end, ok := calls.begin(&calls.calls, true)
+		end, ok := calls.track(&calls.calls, true)
 		if !ok {
 			t.Fatal("a call of one who was let in does not begin")
 		}
-		ctx, stop := within(t.Context(), calls.life)
+		ctx, stop := endWith(t.Context(), calls.ctx)
 		defer stop()
 		leave() // its client has gone
 		synctest.Wait()
@@ -163,7 +161,7 @@ func TestAdmitted(t *testing.T) {
 	})
 }
 
-// TestAdmittedAtTheEnd: drain misses nothing that is let in while it begins.
+// TestAdmittedAtTheEnd: drain misses no request that is admitted while it begins.
 func TestAdmittedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -173,13 +171,13 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for {
-					leave, ok := calls.begin(&calls.requests, false)
+					leave, ok := calls.track(&calls.requests, false)
 					if !ok {
 						refused.Add(1)
 						return
 					}
 					inside.Add(1)
-					if end, ok := calls.begin(&calls.calls, true); ok {
+					if end, ok := calls.track(&calls.calls, true); ok {
 						end()
 					} else {
 						t.Error("a call of one who was let in does not begin")
@@ -200,11 +198,11 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestNewConnection: a client that has connected before the server closes, and asks then, is answered.
+// TestNewConnection: a request on a connection that was made before the shutdown is answered.
 func TestNewConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.awaitTime = time.Hour
+	s.firstRequestWait = time.Hour
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -231,9 +229,7 @@ func TestNewConnection(t *testing.T) {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	cancel()
-	for !s.calls.ending() {
-		time.Sleep(time.Millisecond)
-	}
+	mcptest.Until(s.calls.isClosing)
 	for _, text := range []string{body, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		if _, err := io.WriteString(conn, text); err != nil {
 			t.Fatal(err)

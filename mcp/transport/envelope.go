@@ -11,32 +11,32 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Codes of JSON-RPC 2.0, section 5.1, for messages that are none.
+// Error codes of JSON-RPC 2.0, section 5.1, for malformed messages.
 const (
 	codeParse   = jsonrpc.CodeParseError
 	codeRequest = jsonrpc.CodeInvalidRequest
 )
 
-// maxDepth bounds how deep a message is nested: what no schema needs can only exhaust whoever reads it.
+// maxDepth bounds the nesting of a message. No schema needs more, and deeper values only exhaust the reader's stack.
 const maxDepth = 1_100
 
-// envelope is what a message says beside its params.
+// envelope is a message without its params.
 type envelope struct {
-	id     string // as it is written; "": it has none
-	method string // "": it is a response
+	id     string // raw JSON; "": none
+	method string // "": the message is a response
 }
 
-// badMessage says what is wrong with a message that is not handed on, with the message's id if it has one.
+// badMessage describes a malformed message, with its id if it has one.
 type badMessage struct {
-	id      string // as it is written; "": null
+	id      string // raw JSON; "": null
 	code    int
 	message string
 }
 
-// nullIDError stands for a client's error response to a message that it could not read: it answers no request, and is dropped.
+// nullIDError stands for an error response with a null id. It answers no request, and is dropped.
 var nullIDError = &badMessage{}
 
-// answer is the response to such a message.
+// answer returns the error response to the message.
 func (m *badMessage) answer() []byte {
 	id := m.id
 	if id == "" {
@@ -45,12 +45,12 @@ func (m *badMessage) answer() []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + strconv.Itoa(m.code) + `,"message":` + quoted(m.message) + "}}")
 }
 
-// quoted is a text as JSON, without the escapes that HTML would need.
+// quoted returns text as a JSON string, without HTML escapes.
 func quoted(text string) string { return string(gjson.AppendJSONString(nil, text)) }
 
-// examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
-// that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
-func examine(message []byte) (envelope, *badMessage) {
+// parseEnvelope checks that message is exactly one JSON-RPC 2.0 message, and rejects what other readers could take for a
+// different one: trailing text, duplicate keys, ids beyond the precision of a float64.
+func parseEnvelope(message []byte) (envelope, *badMessage) {
 	_, deep := rawjson.Outline(message, maxDepth)
 	switch {
 	case deep >= 0:
@@ -93,11 +93,11 @@ func examine(message []byte) (envelope, *badMessage) {
 		return true
 	})
 	hasID, isRequest, isResult, isError := id.Exists(), method.Exists(), result.Exists(), failure.Exists()
-	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || goodID(id)) {
+	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || validID(id)) {
 		return envelope{id.Raw, method.Str}, nil // a request, or a notification
 	}
 	m := &badMessage{code: codeRequest}
-	if hasID && goodID(id) {
+	if hasID && validID(id) {
 		m.id = id.Raw
 	}
 	switch {
@@ -121,8 +121,8 @@ func examine(message []byte) (envelope, *badMessage) {
 	return envelope{}, m
 }
 
-// goodID reports whether an id is one that comes back as it was sent.
-func goodID(id gjson.Result) bool {
+// validID reports whether an id survives a round trip through a float64.
+func validID(id gjson.Result) bool {
 	if id.Type == gjson.String {
 		return true
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// FuzzExamine: what is handed on is read by the protocol's library as it was sent, and what is not is answered with JSON.
+// FuzzExamine: an accepted message is read by the SDK as it was sent, and a refused one is answered with JSON.
 func FuzzExamine(f *testing.F) {
 	for _, message := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`,
@@ -21,7 +21,7 @@ func FuzzExamine(f *testing.F) {
 		f.Add(message)
 	}
 	f.Fuzz(func(t *testing.T, message string) {
-		_, wrong := examine([]byte(message))
+		_, wrong := parseEnvelope([]byte(message))
 		switch wrong {
 		case nullIDError:
 		case nil:
@@ -46,13 +46,13 @@ func FuzzExamine(f *testing.F) {
 	})
 }
 
-// TestLines: bad lines are answered one by one, and good ones go on.
+// TestLines: bad lines are answered one by one, and good ones are passed on.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
 	var out bytes.Buffer
-	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: closing{&out}}, 70_000))
+	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: nopCloser{&out}}, 70_000))
 	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {
 		t.Errorf("handed on %q, %v", read, err)
 	}
@@ -65,6 +65,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-type closing struct{ io.Writer }
+type nopCloser struct{ io.Writer }
 
-func (closing) Close() error { return nil }
+func (nopCloser) Close() error { return nil }

@@ -8,21 +8,21 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// written keeps what is written to a client.
-type written struct {
+// messageLog records what is written to a client.
+type messageLog struct {
 	sdk.Connection
 	messages []jsonrpc.Message
 }
 
-func (w *written) Write(_ context.Context, m jsonrpc.Message) error {
+func (w *messageLog) Write(_ context.Context, m jsonrpc.Message) error {
 	w.messages = append(w.messages, m)
 	return nil
 }
 
-// TestGreetedFirst: a client is told of changes once something of it was answered, and of nothing else before less.
+// TestGreetedFirst: a client receives list changes only after its first response.
 func TestGreetedFirst(t *testing.T) {
 	t.Parallel()
-	to := &written{}
+	to := &messageLog{}
 	c := &drainingConn{Connection: to, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	changed := &jsonrpc.Request{Method: "notifications/tools/list_changed"}
 	log := &jsonrpc.Request{Method: "notifications/message"}

@@ -18,16 +18,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// shop answers the calls of the tools chain and info: one whose arguments name shop.slow waits until it is cancelled, and any
-// other says so.
+// shop answers calls of chain and info. A call whose arguments name shop.slow waits until it is canceled.
 type shop struct {
 	calls   atomic.Int64
 	started chan struct{} // gets a token when a slow call begins
 	enough  chan struct{} // lets one slow call end by itself
 }
 
-// served is a transport with a handler that has two tools.
-type served struct {
+// testServer is a transport with a handler that has two tools.
+type testServer struct {
 	*Server
 	shop     *shop
 	acquire  func(ctx context.Context, caller string) (done func(), err error)
@@ -36,25 +35,25 @@ type served struct {
 	alone    *sdk.Server
 }
 
-// serve makes a transport; change may alter its options.
-func serve(t testing.TB, change func(*Options)) *served {
+// serve returns a server; change may alter its options.
+func serve(t testing.TB, change func(*Options)) *testServer {
 	t.Helper()
 	o := &Options{Grace: 200 * time.Millisecond, MaxRequestBytes: 4 << 20}
 	if change != nil {
 		change(o)
 	}
-	if err := o.Settle(); err != nil {
+	if err := o.ApplyDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	s := &served{shop: &shop{started: make(chan struct{}, 100), enough: make(chan struct{}, 1)}}
+	s := &testServer{shop: &shop{started: make(chan struct{}, 100), enough: make(chan struct{}, 1)}}
 	s.Server = New(o, s.handler())
 	s.stateful, s.alone = s.tools(true), s.tools(false)
 	t.Cleanup(s.Close)
 	return s
 }
 
-// tools makes the SDK's server for clients with sessions, or the others.
-func (s *served) tools(sessions bool) *sdk.Server {
+// tools returns the SDK's server for clients with or without sessions.
+func (s *testServer) tools(sessions bool) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}})
 	server.AddReceivingMiddleware(s.Receive(sessions))
 	for _, name := range []string{"chain", "info"} {
@@ -63,7 +62,7 @@ func (s *served) tools(sessions bool) *sdk.Server {
 	return server
 }
 
-func (s *served) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+func (s *testServer) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	text := func(text string, failed bool) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: failed}, nil
 	}
@@ -92,65 +91,81 @@ func (s *served) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToo
 	}
 }
 
-func (s *served) handler() Handler { return tested{s} }
+func (s *testServer) handler() Handler { return testHandler{s} }
 
-// tested is the handler of a served.
-type tested struct{ s *served }
+// testHandler is the handler of a testServer.
+type testHandler struct{ s *testServer }
 
-func (tested) Target(query url.Values) (any, *fault.Error) {
+func (testHandler) Target(query url.Values) (any, *fault.Error) {
 	if query.Get("surface") == "x" {
 		return nil, fault.New(fault.BadRequest, "there is no such surface")
 	}
 	return nil, nil
 }
 
-func (h tested) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
+func (h testHandler) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
 	if sessions {
 		return h.s.stateful
 	}
 	return h.s.alone
 }
 
-func (tested) Opened(*Session) func() { return func() {} }
+func (h testHandler) Direct(_ *steps.Caller, _ any, n *Session, tool string) DirectCall {
+	if tool != "chain" {
+		return nil
+	}
+	answer := h.s.Receive(n != nil)(func(ctx context.Context, _ string, r sdk.Request) (sdk.Result, error) {
+		return h.s.call(ctx, r.(*sdk.CallToolRequest))
+	})
+	return func(ctx context.Context, r *sdk.CallToolRequest) (json.RawMessage, error) {
+		result, err := answer(ctx, methodCall, r)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(result)
+	}
+}
 
-func (h tested) Begin(ctx context.Context) (context.Context, func()) {
+func (testHandler) SessionOpened(*Session) func() { return func() {} }
+
+func (h testHandler) BeginMessage(ctx context.Context) (context.Context, func()) {
 	if h.s.begin != nil {
 		h.s.begin()
 	}
 	return ctx, func() {}
 }
 
-func (tested) CallID(context.Context) string { return "" }
+func (testHandler) CallID(context.Context) string { return "" }
 
-func (h tested) Acquire(ctx context.Context, caller string) (func(), error) {
+func (h testHandler) Acquire(ctx context.Context, caller string) (func(), error) {
 	if h.s.acquire == nil {
 		return func() {}, nil
 	}
 	return h.s.acquire(ctx, caller)
 }
 
-// reader and anyone are callers that have no tokens.
+// reader and anyone are callers without tokens.
 var (
 	reader = &steps.Caller{ID: "reader", Rights: steps.Rights{Tier: steps.TierRead}}
 	anyone = mcptest.Caller("anyone", steps.TierReadWrite)
 )
 
 // stdio connects a client over stdio.
-func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
+func (s *testServer) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	return mcptest.Stdio(t, o, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 		return s.ServeStdio(ctx, in, out, a)
 	})
 }
 
-// http serves all who come over a loopback socket as one caller, and gives the URL.
-func (s *served) http(t testing.TB, a *steps.Caller) string {
+// http serves a loopback socket without tokens, and returns the URL.
+func (s *testServer) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
-	return s.behind(t, &Access{Anyone: *a})
+	return s.serveAs(t, &Access{Anyone: *a})
 }
 
-// behind serves those who have access, and gives the URL.
-func (s *served) behind(t testing.TB, a *Access) string {
+// serveAs serves a loopback socket with the access, and returns the URL.
+func (s *testServer) serveAs(t testing.TB, a *Access) string {
 	t.Helper()
 	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + Path
 }

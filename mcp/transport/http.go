@@ -21,14 +21,13 @@ import (
 // Path is where MCP is served over HTTP.
 const Path = "/mcp"
 
-// ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
-// Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. Beside it
-// /healthz reports that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
-// how a client gets a token.
+// ServeHTTP serves MCP's Streamable HTTP transport on l until ctx is done; then running calls have Grace to end. It closes l.
+// Clients with and without sessions use the same URL. It also serves /healthz (the process is alive), /readyz (it is ready for
+// calls) and the protected resource metadata (RFC 9728), which tells clients where to get a token.
 //
-// A Server serves one listener: a second call replaces the first's.
+// A Server serves one listener: a second call replaces the access of the first.
 //
-// If callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
+// Without tokens all callers have the same rights, so only a loopback listener is served then (denied).
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
 	if host, _, err := net.SplitHostPort(l.Addr().String()); a.Callers == nil && (err != nil || !loopback.Is(host)) {
 		l.Close()
@@ -37,13 +36,13 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	s.SetAccess(a)
 	var fresh newConnections
 	server := &http.Server{
-		Handler:           fresh.served(s.httpHandler()),
-		ConnContext:       fresh.accepted,
-		ConnState:         fresh.closed,
+		Handler:           fresh.handler(s.httpHandler()),
+		ConnContext:       fresh.add,
+		ConnState:         fresh.remove,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o().Log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.opts().Log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -52,16 +51,16 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 		return fmt.Errorf("serving MCP over HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	s.calls.drain(s.o().Grace)
+	s.calls.drain(s.opts().Grace)
 	s.endSessions()
 	s.endRequests(func(*openRequest) bool { return true })
 	_ = l.Close()
 	err := <-failed
-	fresh.await(s.awaitTime)
+	fresh.await(s.firstRequestWait)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
-		_ = server.Close() // a client that does not take the end of its answer is left
+		_ = server.Close() // a client does not read the end of its answer
 	}
 	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serving MCP over HTTP: %w", err)
@@ -69,15 +68,14 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	return nil
 }
 
-// httpHandler answers all requests. Each has its time to come in, and to be answered.
+// httpHandler returns the handler of all requests, with time limits for reading and writing each.
 func (s *Server) httpHandler() http.Handler {
-	o := s.o()
+	o := s.opts()
 	options := sdk.StreamableHTTPOptions{
 		Logger:                       SDKLog(o.Log),
-		SessionTimeout:               o.SessionTimeout,
-		MaxRequestBodyBytes:          -1, // messages are read before the protocol's library sees them
+		MaxRequestBodyBytes:          -1, // readMessage has bounded it
 		PropagateRequestCancellation: true,
-		DisableLocalhostProtection:   true, // Access knows the hosts
+		DisableLocalhostProtection:   true, // Access checks the hosts
 	}
 	serverOf := func(sessions bool) func(*http.Request) *sdk.Server {
 		return func(r *http.Request) *sdk.Server {
@@ -96,17 +94,17 @@ func (s *Server) httpHandler() http.Handler {
 		if m.isStream {
 			next = s.stream(next, m.from)
 		}
-		serve(next, w, r, m)
+		serve(s.direct(next, m), w, r, m)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", s.ready)
-	mux.HandleFunc(metadataPath, s.metadata)
-	mux.HandleFunc(metadataPath+"/", s.metadata)
+	mux.HandleFunc("/readyz", s.handleReady)
+	mux.HandleFunc(metadataPath, s.handleMetadata)
+	mux.HandleFunc(metadataPath+"/", s.handleMetadata)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // also if nobody reads it: net/http waits for its end
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // net/http's own connections have one
+		if r.ContentLength != 0 { // set even if no handler reads the body: net/http waits for its end
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTimeout)) // supported by net/http's connections
 		}
 		patient := &writer{w}
 		defer patient.extend() // for what net/http writes at the end
@@ -114,23 +112,23 @@ func (s *Server) httpHandler() http.Handler {
 	})
 }
 
-// message is what a request asks for.
+// message is a request with its JSON-RPC message.
 type message struct {
-	envelope           // of the message in the body of a POST
-	from     *identity // who has sent it
-	body     []byte    // nil: there is none
-	release  func()    // gives back what is counted of it (see small), until it is decoded
-	isStream bool      // the answer is a stream that stays open
+	envelope           // of the message in a POST body
+	from     *identity // the sender
+	body     []byte    // nil: no message
+	release  func()    // returns the memory counted for body (see uncountedSize)
+	isStream bool      // the response is a stream that stays open
 }
 
-// admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
+// admit identifies the sender of a request, reads its message, and passes it to answer if the sender may send it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
 	access := s.access.Load()
 	var query url.Values
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	if f := access.refuses(r, query); f != nil {
+	if f := access.check(r, query); f != nil {
 		s.reject(w, r, f)
 		return
 	}
@@ -143,7 +141,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	if from == nil {
 		return
 	}
-	leave, ok := s.requests.begin(from.ID, s.o().Limits(access.Callers != nil).Requests)
+	leave, ok := s.requests.acquire(from.ID, s.opts().Limits(access.Callers != nil).Requests)
 	if !ok {
 		s.tooBusy(w, from, "too many of your requests are under way: wait until one is answered")
 		return
@@ -155,24 +153,24 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		return
 	}
 	m.isStream = m.isStream || m.method == "subscriptions/listen"
-	if !s.unchanged(from) { // it may have taken its time to send all of it
+	if !s.unchanged(from) { // reading may have taken long
 		if from = s.identify(s.access.Load(), target, w, r); from == nil {
 			return
 		}
 		m.from = from
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
-	r.Header.Del(callHeader) // no client chooses it
-	if m.method == "tools/call" {
+	r.Header.Del(callHeader) // clients cannot choose it
+	if m.method == methodCall {
 		if id := s.handler.CallID(r.Context()); id != "" {
 			r.Header.Set(callHeader, id)
 			w.Header().Set(callHeader, id)
 		}
 	}
-	if len(m.body) < heavyMessage || from.token == "" { // without tokens there is one caller, who needs no slot
+	if len(m.body) < heavyMessage || from.token == "" { // without tokens there is one caller, which needs no slot
 		m.release()
 	} else {
-		done, ok := s.decode(r.Context(), m)
+		done, ok := s.acquireDecoding(r.Context(), m)
 		if !ok {
 			return
 		}
@@ -181,24 +179,24 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	from.withTokenInfo(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
 }
 
-// callHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
-// has the same id when it comes to the SDK, which hands its headers to the call, but not its context if there is a session.
+// callHeader is the response header that carries the run id of a tool call, for logs; models do not see it. The request gets the
+// same header, because in a session the SDK passes on headers but not the request's context.
 const callHeader = "Onecall-Chain"
 
-// withoutSession serves a request of a client without sessions. Once the server closes it is answered 503 before anything of it
-// is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers
-// to what a running call has asked, and the end of a session are always let in.
+// withoutSession serves a request of a client without sessions. A closing server answers 503 before it starts any work, so a
+// balancer may safely repeat the request on another replica. Notifications, responses to a running call's questions and requests
+// that end a session are always admitted.
 func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
 	switch {
-	case m.isStream: // which ends with the server, and is not waited for
-		if s.calls.ending() {
-			refuseEnding(w, m)
+	case m.isStream: // a stream ends with the server; shutdown does not wait for it
+		if s.calls.isClosing() {
+			refuseClosing(w, m)
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
-		leave, ok := s.calls.begin(&s.calls.requests, false)
+		leave, ok := s.calls.track(&s.calls.requests, false)
 		if !ok {
-			refuseEnding(w, m)
+			refuseClosing(w, m)
 			return
 		}
 		defer leave()
@@ -213,23 +211,26 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 	n := s.byID(id)
 	switch {
 	case id != "" && (n == nil || n.Caller.ID != from.ID || n.Caller.Rights != from.Rights):
-		s.noSession(w, from) // of another caller, or of the caller with other rights: answered like one that does not exist
+		s.noSession(w, from) // other callers' sessions look like missing ones
 	case id != "" || r.Method != http.MethodPost:
 		if r.Method == http.MethodDelete && n != nil {
-			n.cancelCalls(sessionEnded()) // the end of a session waits for its calls
+			n.cancelCalls(sessionEnded()) // ending a session waits for its calls
 		}
 		if r.Method == http.MethodPost && n != nil {
-			n.note(1) // before the look: who ends the session waits for this request, or the look finds that it has ended
-			defer n.note(-1)
+			n.addCalls(1) // counted before the check: either the end of the session waits for this request, or the check sees it
+			defer n.addCalls(-1)
 			if n.ctx.Err() != nil {
 				s.noSession(w, from)
 				return
 			}
+			if m.method == "notifications/cancelled" {
+				n.cancelDirectCall(m)
+			}
 		}
 		next.ServeHTTP(w, r)
-	case s.calls.ending():
-		refuseEnding(w, m)
-	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
+	case s.calls.isClosing():
+		refuseClosing(w, m)
+	case m.body != nil && m.method != "initialize" && knowsSessions(r): // the SDK refuses bodies that are not JSON and unknown versions
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:
 		reserved, ok := s.reserve(from.Caller)
@@ -245,7 +246,7 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 	}
 }
 
-// stream answers a request by a stream that stays open. It does not outlive the rights of its caller.
+// stream serves a response that stays open, and ends it when the caller loses its rights.
 func (s *Server) stream(next http.Handler, from *identity) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end, refused := s.endWithRights(r.Context(), from)
@@ -263,16 +264,16 @@ func (s *Server) stream(next http.Handler, from *identity) http.Handler {
 	})
 }
 
-// noSession answers that there is no such session.
+// noSession answers that the session does not exist.
 func (s *Server) noSession(w http.ResponseWriter, from *identity) {
 	s.logRefused(from, reasonSession)
 	http.Error(w, "session not found", http.StatusNotFound)
 }
 
-// sessionHeader names a client's session.
+// sessionHeader carries the id of a client's session.
 const sessionHeader = "Mcp-Session-Id"
 
-// knowsSessions reports whether a client names a version of MCP that has sessions, or none.
+// knowsSessions reports whether the request's protocol version has sessions; a missing version does.
 func knowsSessions(r *http.Request) bool {
 	version := r.Header.Get("Mcp-Protocol-Version")
 	return version == "" || slices.Contains(protocol.Versions, version)

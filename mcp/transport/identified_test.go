@@ -13,11 +13,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestIdentifiedOnce: a sender is identified once, and again if its rights may have changed while it sent.
+// TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Access{Callers: k})
+	url := s.serveAs(t, &Access{Callers: k})
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
 	headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
 	const requests = 10
@@ -28,13 +28,13 @@ func TestIdentifiedOnce(t *testing.T) {
 			t.Fatal(text)
 		}
 	}
-	// A machine that stands still for a second has one of them identified again.
+	// If the machine stalls for a second, one of them is identified again.
 	if after, _, _ := k.count(); after-before > requests+requests/2 {
 		t.Errorf("%d requests, and %d tokens verified", requests, after-before)
 	}
 	calls := s.shop.calls.Load()
 	for who, meanwhile := range map[string]func(){
-		"ann": func() { k.without("ann"); s.LookAgain() },
+		"ann": func() { k.without("ann"); s.RecheckCallers() },
 		"bob": func() { // as by a file that nobody has looked at since
 			k.mu.Lock()
 			k.known = maps.Clone(k.known)
@@ -54,13 +54,13 @@ func TestIdentifiedOnce(t *testing.T) {
 	}
 }
 
-// TestUnchanged: what may have happened to a sender while it sent.
+// TestUnchanged lists what can happen to a sender while it sends.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := &Server{}, newKeyring()
 		let := func() *Access {
-			d := &Access{Callers: k, keyed: k}
+			d := &Access{Callers: k, revocable: k}
 			s.access.Store(d)
 			return d
 		}
@@ -77,8 +77,8 @@ func TestUnchanged(t *testing.T) {
 			"another access": {func(*identity) { d = let() }, false},
 		} {
 			one := *k.known["ann"]
-			v := &identity{Caller: &one, access: d, at: time.Now(), token: "ann"}
-			v.keys.Store(k.keys)
+			v := &identity{Caller: &one, access: d, identifiedAt: time.Now(), token: "ann"}
+			v.keysVersion.Store(k.keys)
 			one.Expires = time.Now().Add(time.Hour)
 			if test.meanwhile(v); s.unchanged(v) != test.soon {
 				t.Errorf("%s: %v", name, !test.soon)
@@ -110,11 +110,11 @@ func (p *slowCallers) Verify(ctx context.Context, token string) (*steps.Caller, 
 	}
 }
 
-// TestSlowCallers: new access does not wait for slow Callers; a call ends once its caller's token turns out to be invalid.
+// TestSlowCallers: SetAccess does not wait for slow Callers; a call ends once its caller's token turns out to be invalid.
 func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
 	p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
 	s.SetAccess(&Access{Callers: p}) // nobody answers yet
@@ -129,11 +129,11 @@ func TestSlowCallers(t *testing.T) {
 	}
 }
 
-// TestSettledRights: a call also ends if its caller has different rights by the new keys.
+// TestSettledRights: a call ends if the new keys give its caller different rights.
 func TestSettledRights(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Access{Callers: k})
+	url := s.serveAs(t, &Access{Callers: k})
 	ann := slowCall(t, s, url, "ann", true)
 	k.mu.Lock()
 	k.next = maps.Clone(k.known)
@@ -141,7 +141,7 @@ func TestSettledRights(t *testing.T) {
 	more.Tier = steps.TierAdmin
 	k.next["ann"] = &more
 	k.mu.Unlock()
-	s.LookAgain()
+	s.RecheckCallers()
 	if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
 		t.Error(body)
 	}

@@ -18,28 +18,28 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// identity is who has sent a request over HTTP, and by what it was identified.
+// identity is the sender of an HTTP request, and how it was identified.
 type identity struct {
 	*steps.Caller
 	remote
-	access *Access
-	keys   atomic.Uint64 // of the access, by which its token was verified
-	at     time.Time     // when it was identified
-	token  string        // "": none is asked for
-	target any           // what the request's URL asks for
+	access       *Access
+	keysVersion  atomic.Uint64 // version of the keys that verified the token
+	identifiedAt time.Time     // time of identification
+	token        string        // "": none is required
+	target       any           // parsed from the request's URL
 
-	admitted    bool         // its calls may begin although the server closes: it is waited for
-	reservation *reservation // for the session that the request begins; nil: it begins none
-	decoded     func()       // releases the slot that its message is decoded with; nil: there is none
+	admitted    bool         // its calls may begin although the server is closing
+	reservation *reservation // for the session that the request begins; nil: none
+	decoded     func()       // releases the message's decoding slot; nil: none
 }
 
 type identityKey struct{}
 
-// identityField is where the protocol's library keeps the identity of a request.
+// identityField is the key under which the SDK carries a request's identity.
 const identityField = "identity"
 
-// identityOf is who has sent a message; nil: it did not come over HTTP. The context of a message in a session is that of the
-// request that has begun the session: of callers with tokens the library keeps each request's own. extra nil: ctx is the request's.
+// identityOf returns the sender of a message; nil: it did not come over HTTP. In a session ctx belongs to the request that began
+// the session, so the identity in extra wins. extra nil: ctx is the request's own.
 func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 	if extra != nil && extra.TokenInfo != nil {
 		if from, ok := extra.TokenInfo.Extra[identityField].(*identity); ok {
@@ -50,17 +50,20 @@ func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 	return from
 }
 
-// identify finds out who has sent a request. It answers one of somebody who is not known; the identity is nil then.
+// identify returns the sender of a request. It answers the request itself and returns nil if the sender is not accepted.
 func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.Request) *identity {
-	from := &identity{Caller: &a.Anyone, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), target: target}
+	from := &identity{
+		Caller: &a.Anyone, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]},
+		access: a, identifiedAt: time.Now(), target: target,
+	}
 	if a.Callers == nil {
 		return from
 	}
 	from.token = bearer(r)
-	from.keys.Store(a.keys()) // before: what changes meanwhile is noticed
+	from.keysVersion.Store(a.keysVersion()) // read before Verify, so a change meanwhile is noticed
 	if from.token == "" {
-		s.o().Refused(reasonToken)
-		a.challenge(w, "") // RFC 6750 section 3.1: a client that sent no token is told no error
+		s.opts().Refused(reasonToken)
+		a.challenge(w, "") // RFC 6750, section 3.1: no error code if no token was sent
 		http.Error(w, "no bearer token", http.StatusUnauthorized)
 		return nil
 	}
@@ -68,12 +71,12 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 	switch {
 	case err == nil:
 		known := *caller
-		known.Rights = known.Rights.Settled()
+		known.Rights = known.Rights.WithDefaultTier()
 		from.Caller = &known
 		return from
 	case fault.CodeOf(err) != fault.Denied:
-		s.o().Log.Debug("a token could not be checked", "error", err) // the holder of the keys logs once that they are missing
-		s.o().Refused(reasonKeys)
+		s.opts().Log.Debug("a token could not be checked", "error", err) // logged once, by the owner of the keys
+		s.opts().Refused(reasonKeys)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
 	case errors.Is(err, steps.ErrScope):
@@ -88,47 +91,48 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 	return nil
 }
 
-// maxIdentityAge is how long a message may take to be read without its sender being identified again.
+// maxIdentityAge is how old an identity may be, once the message is read, before the sender is identified again.
 const maxIdentityAge = time.Second
 
-// unchanged reports whether nothing can have happened to the rights of a caller since it was identified.
+// unchanged reports whether the caller's rights cannot have changed since it was identified.
 func (s *Server) unchanged(from *identity) bool {
-	return s.access.Load() == from.access && from.access.keys() == from.keys.Load() && time.Since(from.at) < maxIdentityAge && !from.expired()
+	return s.access.Load() == from.access && from.access.keysVersion() == from.keysVersion.Load() &&
+		time.Since(from.identifiedAt) < maxIdentityAge && !from.expired()
 }
 
-// expired reports whether the caller's token is not accepted any more.
+// expired reports whether the caller's token has expired.
 func (i *identity) expired() bool { return !i.Expires.IsZero() && !time.Now().Before(i.Expires) }
 
-// permitted reports whether a caller that was identified has the same rights now, also if its token has expired since. sure: that
-// is known. If it is not, the caller keeps them.
+// permitted reports whether an identified caller still has the same rights, even if its token has expired since. sure is false if
+// that could not be checked; ok is true then.
 func (s *Server) permitted(ctx context.Context, from *identity) (ok, sure bool) {
 	a := s.access.Load()
-	keys := a.keys()
+	keys := a.keysVersion()
 	switch {
-	case a == from.access && keys == from.keys.Load():
+	case a == from.access && keys == from.keysVersion.Load():
 		return true, true
 	case a.Callers == nil || from.token == "":
 		return a.Callers == nil && from.token == "" && a.Anyone.ID == from.ID && a.Anyone.Rights == from.Rights, true
 	}
 	verify := a.Callers.Verify
-	if a.keyed != nil {
-		verify = a.keyed.Hold
+	if a.revocable != nil {
+		verify = a.revocable.Reverify
 	}
 	now, err := verify(ctx, from.token)
 	if err != nil {
 		denied := fault.CodeOf(err) == fault.Denied
 		return !denied, denied
 	}
-	if now.ID != from.ID || now.Rights.Settled() != from.Rights {
+	if now.ID != from.ID || now.Rights.WithDefaultTier() != from.Rights {
 		return false, true
 	}
 	if a == from.access {
-		from.keys.Store(keys)
+		from.keysVersion.Store(keys)
 	}
 	return true, true
 }
 
-// withTokenInfo tells the protocol's library who has sent a request.
+// withTokenInfo passes the identity on through the SDK.
 func (i *identity) withTokenInfo(next http.HandlerFunc) http.Handler {
 	if i.token == "" {
 		return next
@@ -138,7 +142,7 @@ func (i *identity) withTokenInfo(next http.HandlerFunc) http.Handler {
 	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
 }
 
-// bearer is the token that a request carries; "": it carries none, or more than one.
+// bearer returns the bearer token of a request; "": none, or more than one.
 func bearer(r *http.Request) string {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -152,7 +156,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// challenge says how a caller is authenticated (RFC 6750 section 3, RFC 9728 section 5.1); problem "": it has not tried yet.
+// challenge sets the WWW-Authenticate header (RFC 6750, section 3; RFC 9728, section 5.1); problem "": no token was sent.
 func (a *Access) challenge(w http.ResponseWriter, problem string) {
 	params := []string{`realm="onecall"`}
 	if problem != "" {
@@ -167,25 +171,25 @@ func (a *Access) challenge(w http.ResponseWriter, problem string) {
 	w.Header().Set("WWW-Authenticate", "Bearer "+strings.Join(params, ", "))
 }
 
-// metadataPath is where clients look for the metadata of a protected resource; that of a resource with a path stands under
-// it with the path (RFC 9728 section 3.1).
+// metadataPath is the well-known path of protected resource metadata; a resource's own path is appended to it (RFC 9728, section
+// 3.1).
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// metadataURL is where a client finds how to get a token; nil: nowhere.
+// metadataURL returns where clients find the metadata; nil: none is published.
 func (a *Access) metadataURL() *url.URL {
-	if a.own == nil || len(a.Issuers) == 0 {
+	if a.publicURL == nil || len(a.Issuers) == 0 {
 		return nil
 	}
-	at := *a.own
+	at := *a.publicURL
 	at.Path, at.RawPath, at.RawQuery = metadataPath+strings.TrimSuffix(at.Path, "/"), "", ""
 	return &at
 }
 
-// metadata answers where a client gets a token.
-func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
+// handleMetadata serves the metadata that tells clients where to get a token.
+func (s *Server) handleMetadata(w http.ResponseWriter, r *http.Request) {
 	a := s.access.Load()
 	at := a.metadataURL()
-	if at == nil || !a.serves(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
+	if at == nil || !a.servesHost(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
 		http.NotFound(w, r)
 		return
 	}

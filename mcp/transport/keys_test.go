@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// keyring knows callers by tokens that end, signed with keys that may be taken back: that is seen at the next look.
-type keyring struct {
+// testKeys are Callers with tokens that expire and keys that can be revoked, which the next refresh notices.
+type testKeys struct {
 	mu        sync.Mutex
 	known     mcptest.Callers
 	next      mcptest.Callers // what there is to be seen; nil: nothing else
@@ -26,8 +26,8 @@ type keyring struct {
 	lookedNow int
 }
 
-func newKeyring() *keyring {
-	k := &keyring{known: mcptest.Callers{}, keys: 1}
+func newKeyring() *testKeys {
+	k := &testKeys{known: mcptest.Callers{}, keys: 1}
 	for name, caller := range mcptest.Staff {
 		one := *caller
 		one.Expires = time.Now().Add(time.Hour)
@@ -36,7 +36,7 @@ func newKeyring() *keyring {
 	return k
 }
 
-func (k *keyring) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+func (k *testKeys) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	caller, err := k.ask(ctx, token)
 	if err == nil && !time.Now().Before(caller.Expires) {
 		return nil, fault.New(fault.Denied, "it has expired")
@@ -44,24 +44,24 @@ func (k *keyring) Verify(ctx context.Context, token string) (*steps.Caller, erro
 	return caller, err
 }
 
-func (k *keyring) Hold(ctx context.Context, token string) (*steps.Caller, error) {
+func (k *testKeys) Reverify(ctx context.Context, token string) (*steps.Caller, error) {
 	return k.ask(ctx, token)
 }
 
-func (k *keyring) ask(ctx context.Context, token string) (*steps.Caller, error) {
+func (k *testKeys) ask(ctx context.Context, token string) (*steps.Caller, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.verified++
 	return k.known.Verify(ctx, token)
 }
 
-func (k *keyring) Keys() uint64 {
+func (k *testKeys) KeysVersion() uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.keys
 }
 
-func (k *keyring) Look(now bool) {
+func (k *testKeys) RefreshKeys(now bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.looked++
@@ -74,29 +74,29 @@ func (k *keyring) Look(now bool) {
 	}
 }
 
-// without has somebody's key taken back.
-func (k *keyring) without(name string) {
+// without revokes somebody's key.
+func (k *testKeys) without(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.next = maps.Clone(k.known)
 	delete(k.next, name)
 }
 
-func (k *keyring) count() (verified, looked, now int) {
+func (k *testKeys) count() (verified, looked, now int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.verified, k.looked, k.lookedNow
 }
 
-// slowCall begins a call that runs until it is cancelled, and gives what it is answered.
-func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan string {
+// slowCall starts a call that runs until it is canceled, and returns the channel of its answer.
+func slowCall(t *testing.T, s *testServer, url, token string, stateless bool) <-chan string {
 	t.Helper()
 	answered := mcptest.BeginCall(t, url, token, `{"steps":[{"fn":"shop.slow"}]}`, stateless)
 	<-s.shop.started
 	return answered
 }
 
-// streamOf begins a stream that stays open; it is closed when the server ends it.
+// streamOf opens a stream; the channel is closed when the server ends it.
 func streamOf(t *testing.T, url, token string) <-chan struct{} {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
@@ -121,7 +121,7 @@ func streamOf(t *testing.T, url, token string) <-chan struct{} {
 	return ended
 }
 
-// soon waits for what a channel gives or for its end, in many short times: a machine that stands still for long has had one.
+// soon waits for a value or the end of a channel, in many short steps, so that a machine that stalls does not fail the test.
 func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
 	t.Helper()
 	const short = 10 * time.Millisecond
@@ -136,16 +136,16 @@ func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
 	return got
 }
 
-// TestKeysTakenBackWhileItRuns: what runs for a caller ends when its key is taken back, though nobody comes, and though nobody
-// looked but the server itself; what runs for others goes on.
+// TestKeysTakenBackWhileItRuns: what runs for a caller ends when its key is revoked, even if there are no other requests; what
+// runs for others goes on.
 func TestKeysTakenBackWhileItRuns(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]func(*served){"by itself": func(*served) {}, "when it is told to": func(s *served) { s.LookAgain() }} {
+	for name, how := range map[string]func(*testServer){"by itself": func(*testServer) {}, "when it is told to": func(s *testServer) { s.RecheckCallers() }} {
 		for version, stateless := range map[string]bool{"2025-11-25": false, "2026-07-28": true} {
 			t.Run(name+", "+version, func(t *testing.T) {
 				t.Parallel()
 				s, k := serve(t, nil), newKeyring()
-				url := s.behind(t, &Access{Callers: k})
+				url := s.serveAs(t, &Access{Callers: k})
 				ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
 				stream, other := streamOf(t, url, "ann"), streamOf(t, url, "eve")
 				k.without("ann")
@@ -165,22 +165,22 @@ func TestKeysTakenBackWhileItRuns(t *testing.T) {
 					t.Errorf("it was to be looked at now %d times", now)
 				}
 				k.without("bob")
-				s.LookAgain()
+				s.RecheckCallers()
 				<-bob
 			})
 		}
 	}
 }
 
-// TestNobodyLooks: the keys are looked at by who comes, and while something is open.
+// TestNobodyLooks: keys are refreshed only by requests and while something is open.
 func TestNobodyLooks(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Access{Callers: k})
+	url := s.serveAs(t, &Access{Callers: k})
 	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 200 {
 		t.Fatal(body)
 	}
-	time.Sleep(watchEvery + watchEvery/2)
+	time.Sleep(watchInterval + watchInterval/2)
 	if _, looked, _ := k.count(); looked != 0 {
 		t.Errorf("with nothing open it was looked %d times", looked)
 	}
@@ -190,16 +190,16 @@ func TestNobodyLooks(t *testing.T) {
 	<-running
 }
 
-// TestOtherKeys: keys that are others, with which the caller has its rights still, end nothing, and are not asked about again.
+// TestOtherKeys: new keys under which a caller keeps its rights end nothing, and are checked only once.
 func TestOtherKeys(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Access{Callers: k})
+	url := s.serveAs(t, &Access{Callers: k})
 	ann := slowCall(t, s, url, "ann", true)
 	k.without("nobody")
-	s.LookAgain()
+	s.RecheckCallers()
 	before, _, _ := k.count()
-	s.LookAgain()
+	s.RecheckCallers()
 	if after, _, _ := k.count(); after != before {
 		t.Errorf("nothing has changed since, and %d tokens were verified", after-before)
 	}
@@ -209,8 +209,8 @@ func TestOtherKeys(t *testing.T) {
 	}
 }
 
-// ending gives somebody a token that ends after a while.
-func (k *keyring) ending(name string, after time.Duration) {
+// expiring gives somebody a token that expires after a while.
+func (k *testKeys) expiring(name string, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	one := *mcptest.Staff[name]
@@ -219,16 +219,16 @@ func (k *keyring) ending(name string, after time.Duration) {
 	k.known[name] = &one
 }
 
-// TestExpiredWhileItRuns: a call outlasts its token, through a change of access too, and is cancelled when its key is taken back; nothing
-// begins with it.
+// TestExpiredWhileItRuns: a call outlasts its token, even through a change of access, and is canceled when its key is revoked. No
+// call begins with the expired token.
 func TestExpiredWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Access{Callers: k})
+	url := s.serveAs(t, &Access{Callers: k})
 	headers := mcptest.Header{"Authorization": "Bearer ann", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
 	answered := make(chan string, 1)
 	for life := time.Second; ; life *= 2 { // a machine may take long to begin
-		k.ending("ann", life)
+		k.expiring("ann", life)
 		go func() {
 			_, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`+mcptest.StatelessMeta+"}}", headers)
 			answered <- body
@@ -246,14 +246,14 @@ func TestExpiredWhileItRuns(t *testing.T) {
 	})
 	s.SetAccess(&Access{Callers: k})
 	k.without("nobody")
-	s.LookAgain()
+	s.RecheckCallers()
 	select {
 	case body := <-answered:
 		t.Errorf("it has ended with its token: %s", body)
 	case <-time.After(50 * time.Millisecond):
 	}
 	k.without("ann")
-	s.LookAgain()
+	s.RecheckCallers()
 	if body := soon(t, "an expired token's call, whose key is gone, ends", answered); !strings.Contains(body, "cancelled") {
 		t.Error(body)
 	}

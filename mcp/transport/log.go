@@ -5,11 +5,10 @@ import (
 	"log/slog"
 )
 
-// debugHandler is the log of the protocol's library, whose news of each session is nothing that an operator asks for: what it says
-// at info is said at debug.
+// debugHandler lowers the SDK's log to debug: operators do not need its lines about each session.
 type debugHandler struct{ slog.Handler }
 
-// SDKLog is a log for the protocol's library: it says at debug what that says at info or above.
+// SDKLog returns a logger for the SDK that logs at debug at most.
 func SDKLog(log *slog.Logger) *slog.Logger { return slog.New(debugHandler{log.Handler()}) }
 
 // Enabled implements slog.Handler.
@@ -19,7 +18,7 @@ func (q debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (q debugHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = min(r.Level, slog.LevelDebug) // also what it calls errors, which are those of clients
+	r.Level = min(r.Level, slog.LevelDebug) // what the SDK logs as errors are clients' mistakes
 	return q.Handler.Handle(ctx, r)
 }
 

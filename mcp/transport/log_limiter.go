@@ -5,52 +5,52 @@ import (
 	"time"
 )
 
-// logKey identifies an event that is logged now and then, not each time.
+// logKey identifies an event whose log lines are rate limited.
 type logKey struct {
-	kind      logKind
-	what, who string // such as a reason, and a caller; "": there is only one
+	kind      logKind // such as a reason and a caller; "": not told apart
+	what, who string  // such as a reason, and a caller; "": there is only one
 }
 
-// logKind is a kind of events.
+// logKind is a kind of event.
 type logKind uint8
 
 const (
-	logToken        logKind = iota // why tokens are refused
-	logRefusal                     // why requests of known callers are refused
-	logUnidentified                // why requests are refused before their sender is identified
+	logToken        logKind = iota // refused tokens
+	logRefusal                     // refused requests of known callers
+	logUnidentified                // refused requests of unidentified senders
 	logKinds
 )
 
-// logLimiter remembers when events were logged last. The zero value is ready for use.
+// logLimiter limits the log lines of repeated events. The zero value is ready to use.
 type logLimiter struct {
-	mu     sync.Mutex
-	logged [logKinds]map[logKey]*lastLogged
-	pruned [logKinds]time.Time // when a kind had too many, and the old were forgotten
+	mu         sync.Mutex
+	lastByKind [logKinds]map[logKey]*lastLogged
+	pruned     [logKinds]time.Time // last time that old events of a kind were dropped
 }
 
 // lastLogged is when an event was logged last.
 type lastLogged struct {
-	at   time.Time
-	left int // how often it happened since
+	at         time.Time
+	suppressed int // events since then that were not logged
 }
 
 const (
-	// logEvery is the shortest time between two lines for the same event.
+	// logEvery is the minimum interval between two lines for one event.
 	logEvery = 10 * time.Second
-	// maxLogKeys bounds the events of a kind that are remembered, however many names clients make up. Those beyond share one
-	// key for each reason.
+	// maxLogKeys bounds the remembered events of a kind, however many names clients invent. Further events share one key per
+	// reason.
 	maxLogKeys = 256
 )
 
-// due reports whether an event should be logged, and how often it was left out since the last line.
+// due reports whether to log an event, and how many were suppressed since the last line.
 func (l *logLimiter) due(key logKey) (left int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	known := l.logged[key.kind]
+	known := l.lastByKind[key.kind]
 	if known == nil {
 		known = map[logKey]*lastLogged{}
-		l.logged[key.kind] = known
+		l.lastByKind[key.kind] = known
 	}
 	if known[key] == nil && len(known) >= maxLogKeys {
 		l.prune(key.kind, now)
@@ -64,22 +64,22 @@ func (l *logLimiter) due(key logKey) (left int, due bool) {
 		known[key] = &lastLogged{at: now}
 		return 0, true
 	case now.Sub(last.at) < logEvery:
-		last.left++
+		last.suppressed++
 		return 0, false
 	}
-	left, last.at, last.left = last.left, now, 0
+	left, last.at, last.suppressed = last.suppressed, now, 0
 	return left, true
 }
 
-// prune forgets old events of a kind, at most once a second. The caller holds l.mu.
+// prune drops old events of a kind, at most once a second. The caller holds l.mu.
 func (l *logLimiter) prune(kind logKind, now time.Time) {
 	if now.Sub(l.pruned[kind]) < time.Second {
 		return
 	}
 	l.pruned[kind] = now
-	for key, last := range l.logged[kind] {
+	for key, last := range l.lastByKind[kind] {
 		if key.who != "" && now.Sub(last.at) >= logEvery {
-			delete(l.logged[kind], key)
+			delete(l.lastByKind[kind], key)
 		}
 	}
 }

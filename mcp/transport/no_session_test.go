@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestNoSession: a client of a version with sessions that sends no id is told what is missing.
+// TestNoSession: a client of a version with sessions that sends no id learns what is missing.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -12,25 +12,24 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// openRequest is a request that ends when its caller's rights change: a stream, or a request that is being answered.
+// openRequest is a stream or a running request, which ends when its caller's rights change.
 type openRequest struct {
 	*identity
 	cancel context.CancelCauseFunc
 }
 
-// errRevoked marks the cause of requests that end because their caller's rights have changed.
+// errRevoked marks the cause of requests that were ended by a change of rights.
 var errRevoked = errors.New("revoked")
 
-// revoked is the cause with which such a request ends.
+// revoked returns the cause for ending a request whose caller's rights have changed.
 func revoked() *fault.Error {
 	f := fault.New(fault.Cancelled, "your rights are not what they were")
 	f.Err = errRevoked
 	return f
 }
 
-// endWithRights registers a request, until end is called, as one that ends when its caller's rights change. Then it checks once that
-// they have not changed since the caller was identified. A request may outlast its token: a caller may finish what it has begun,
-// and how long that takes is bounded elsewhere.
+// endWithRights registers a request, until end is called, as one that ends when its caller's rights change, and checks them once.
+// A request may outlast its token: a caller may finish what it has begun, and other limits bound how long that takes.
 func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &openRequest{from, cancel}
@@ -53,11 +52,12 @@ func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.C
 	return ctx, end, refused
 }
 
-// errRightsChanged answers a message whose sender's rights have changed before anything of it was done.
-var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: nothing of this was done",
+// errRightsChanged answers a message whose sender's rights changed before it was handled.
+var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: " +
+	"nothing of this was done",
 	Data: []byte(`{"code":"` + string(fault.Denied) + `"}`)}
 
-// endRequests ends the open requests for which match reports true.
+// endRequests ends the open requests that match selects.
 func (s *Server) endRequests(match func(*openRequest) bool) {
 	s.mu.Lock()
 	var open []*openRequest
@@ -76,16 +76,15 @@ func (s *Server) endRequests(match func(*openRequest) bool) {
 	all.Wait()
 }
 
-// endRevoked ends the requests of callers whose rights have changed: at once if that is known, in the background if it takes
-// time to find out.
+// endRevoked ends the requests of callers whose rights have changed: at once if that is known, else in the background.
 func (s *Server) endRevoked() {
 	now, cancel := context.WithCancel(context.Background())
-	cancel() // nobody is waited for
+	cancel() // check only what is known without waiting
 	if s.endUnlessPermitted(now) {
 		return
 	}
-	s.watching.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), recheckTimeout)
 		defer cancel()
 		go func() {
 			select {
@@ -98,7 +97,7 @@ func (s *Server) endRevoked() {
 	})
 }
 
-// endUnlessPermitted ends the requests of callers whose rights have changed, and reports whether that is known of all.
+// endUnlessPermitted ends the requests of callers whose rights have changed, and reports whether it could check all of them.
 func (s *Server) endUnlessPermitted(ctx context.Context) bool {
 	var unsure atomic.Bool
 	s.endRequests(func(open *openRequest) bool {
@@ -111,16 +110,16 @@ func (s *Server) endUnlessPermitted(ctx context.Context) bool {
 	return !unsure.Load()
 }
 
-// watchEvery is how often the keys are read again by which the callers of running calls were identified.
-const watchEvery = time.Second
+// watchInterval is how often the keys are refreshed while requests are open.
+const watchInterval = time.Second
 
-// watchKeys ends the requests of callers whose keys are taken back. Each request that comes looks at the keys by itself: they are
-// watched only while something is open.
+// watchKeys ends the requests of callers whose keys are revoked. It polls the keys only while requests are open: every new
+// request checks them anyway.
 func (s *Server) watchKeys() {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	var access *Access
-	var keys uint64 // when they were read last
+	var keys uint64 // at the last check
 	for {
 		select {
 		case <-s.done:
@@ -128,18 +127,18 @@ func (s *Server) watchKeys() {
 		case <-tick.C:
 		}
 		a := s.access.Load()
-		if a.keyed == nil || !s.anyOpen() {
+		if a.revocable == nil || !s.anyOpen() {
 			continue
 		}
-		a.keyed.Look(false)
-		if now := a.keys(); a != access || now != keys {
+		a.revocable.RefreshKeys(false)
+		if now := a.keysVersion(); a != access || now != keys {
 			access, keys = a, now
 			s.endRevoked()
 		}
 	}
 }
 
-// anyOpen reports whether there is something that ends with its caller's rights.
+// anyOpen reports whether any request is open.
 func (s *Server) anyOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

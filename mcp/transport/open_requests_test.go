@@ -8,14 +8,14 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
+// TestRevokedWhileItRuns: running calls are canceled when their caller's token is revoked, and others go on.
 func TestRevokedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, &Access{Callers: mcptest.Staff})
+			url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
 			s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
 			if body := <-ann; !strings.Contains(body, "cancelled") {
@@ -32,15 +32,14 @@ func TestRevokedWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestRevokedAtTheLastMoment: rights that change just before a message begins are noticed, since they are checked after that;
-// those that change just after end it.
+// TestRevokedAtTheLastMoment: a change of rights just before a message is handled refuses it, and one just after ends it.
 func TestRevokedAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, &Access{Callers: mcptest.Staff})
+			url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 			begun := 0
 			s.begin = func() {
 				if begun++; begun > 1 || stateless {

@@ -14,79 +14,80 @@ const (
 	DefaultGrace          = 10 * time.Second
 	defaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
-	defaultCallerCalls    = 64   // at once, if callers have tokens
-	defaultCalls          = 1024 // at once, of all together, if nobody knows one from another
+	defaultCallerCalls    = 64   // at a time, if callers have tokens
+	defaultCalls          = 1024 // at a time for all callers together, without tokens
 )
 
-// Options bound what comes in.
+// Options bound what the server accepts.
 type Options struct {
-	Log *slog.Logger // nil: nothing is logged
+	Log *slog.Logger // nil: no logging
 
-	// Grace is how long running chains may go on when the server is shut down; 0: 10 s.
+	// Grace is how long running chains may take to end at shutdown; 0: 10 s.
 	Grace time.Duration
 	// MaxRequestBytes bounds one message of a client; 0: chain.DefaultMaxRequestBytes.
 	MaxRequestBytes int64
-	// Replica begins the id of every session over HTTP, so that a balancer in front of several servers can send a client to the one
-	// that has its session: letters, digits and - only; "": ids are random.
+	// Replica prefixes the id of every HTTP session, so that a load balancer can route a client to the replica that has its
+	// session. Letters, digits and hyphens only; "": ids are random.
 	Replica string
-	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000. If callers have tokens, one of them has a quarter at most.
+	// MaxSessions bounds the open HTTP sessions; 0: 1,000. If callers have tokens, one caller may have a quarter of them.
 	MaxSessions int
-	// CallerCalls bounds the calls of tools that one caller runs at a time, or all together if callers have no tokens; 0:
-	// 64, or 1,024; -1: no bound.
+	// CallerCalls bounds the tool calls that one caller runs at a time, or that all run together if callers have no tokens; 0:
+	// 64, or 1,024; -1: unlimited.
 	CallerCalls int
-	// SessionTimeout ends a session over HTTP that was not used for so long; 0: 30 minutes.
+	// SessionTimeout ends an HTTP session that was idle for so long; 0: 30 minutes; negative: never.
 	SessionTimeout time.Duration
-	// Stateless serves all clients over HTTP without sessions, those of older versions too.
+	// Stateless serves all HTTP clients without sessions, including those of older protocol versions.
 	Stateless bool
-	// Refused is told why a request was refused before it was looked at: host, request, token, scope, keys, session, busy or
-	// size; nil: nobody is.
+	// Refused is called with the reason why a request was refused before it was handled: host, request, token, scope, keys,
+	// session, busy or size. nil: not called.
 	Refused func(reason string)
-	// KeepAlive is how often clients with a session are pinged; one that does not answer three in a row is gone. 0: never.
+	// KeepAlive is the interval at which clients with a session are pinged; three missing answers end the session. 0: never.
 	KeepAlive time.Duration
 }
 
-// Limits are what one caller may have at a time.
+// Limits bound what one caller may have at a time.
 type Limits struct {
-	Calls    int // of tools that run; -1: any number
+	Calls    int // running tool calls; -1: unlimited
 	Sessions int // over HTTP
-	Requests int // over HTTP, under way; -1: any number
+	Requests int // HTTP requests in progress; -1: unlimited
 }
 
-// Limits are those of one caller. Without tokens nobody knows one caller from another: they hold for all together.
+// Limits returns the limits of one caller. Without tokens callers cannot be told apart, so the limits apply to all of them
+// together.
 func (o *Options) Limits(tokens bool) Limits {
 	l := Limits{Calls: cmp.Or(o.CallerCalls, defaultCalls), Sessions: o.MaxSessions, Requests: -1}
 	if tokens {
 		l.Calls, l.Sessions = cmp.Or(o.CallerCalls, defaultCallerCalls), max(1, o.MaxSessions/4)
 	}
-	if l.Calls >= 0 { // a stream for each session, and some to ask what there is
+	if l.Calls >= 0 { // a stream for each session, and some for lists and queries
 		l.Requests = l.Calls + l.Sessions + 100
 	}
 	return l
 }
 
-// Why requests are refused before they are looked at.
+// Reasons for refusing a request before it is handled.
 const (
-	reasonHost    = "host"    // sent to a host that is not served, or by a page of another site
-	reasonRequest = "request" // asks for what there is not, or has a token in its URL
-	reasonToken   = "token"   // without a token that is known
-	reasonScope   = "scope"   // with a token that gives no rights
+	reasonHost    = "host"    // host that is not served, or a page of another site
+	reasonRequest = "request" // unknown query, or a token in the URL
+	reasonToken   = "token"   // no valid token
+	reasonScope   = "scope"   // token without rights
 	reasonKeys    = "keys"    // tokens cannot be checked now
-	reasonSession = "session" // for a session that is not the caller's, or too many
+	reasonSession = "session" // another caller's session, or too many sessions
 	reasonBusy    = "busy"    // too many requests or calls at once
-	reasonSize    = "size"    // a message that is too long
+	reasonSize    = "size"    // message too long
 )
 
-// notInReplica are the characters that the name of a replica cannot have.
+// notInReplica matches the characters that a replica name cannot have.
 var notInReplica = regexp.MustCompile(`[^A-Za-z0-9-]`)
 
-// ReplicaName is a name as one of a replica, which has at most 63 letters, digits and -: the same if it is one.
+// ReplicaName makes a valid replica name of name: at most 63 letters, digits and hyphens. A valid name is unchanged.
 func ReplicaName(name string) string {
 	name = notInReplica.ReplaceAllString(name, "-")
 	return name[:min(len(name), 63)]
 }
 
-// Settle checks the options (bad_request), and fills gaps with defaults.
-func (o *Options) Settle() error {
+// ApplyDefaults checks the options (bad_request) and fills in defaults.
+func (o *Options) ApplyDefaults() error {
 	switch {
 	case ReplicaName(o.Replica) != o.Replica:
 		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)

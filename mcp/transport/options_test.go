@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReplicaName: what cannot stand in the name of a replica is replaced, and refused where it is given.
+// TestReplicaName: invalid characters of a replica name are replaced, and refused in Options.
 func TestReplicaName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -15,13 +15,13 @@ func TestReplicaName(t *testing.T) {
 		if got := ReplicaName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
-		if err := (&Options{Replica: name}).Settle(); (err == nil) != (name == want) {
+		if err := (&Options{Replica: name}).ApplyDefaults(); (err == nil) != (name == want) {
 			t.Errorf("Options.Replica %q: %v", name, err)
 		}
 	}
 }
 
-// TestLimits: one caller has a quarter of the sessions where tokens tell callers apart, and all of them where nobody does.
+// TestLimits: one caller has a quarter of the sessions if there are tokens, and all of them otherwise.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 		{Options{MaxSessions: 2, CallerCalls: 5}, true, Limits{Calls: 5, Sessions: 1, Requests: 106}},
 		{Options{CallerCalls: -1}, true, Limits{Calls: -1, Sessions: 250, Requests: -1}},
 	} {
-		if err := test.o.Settle(); err != nil {
+		if err := test.o.ApplyDefaults(); err != nil {
 			t.Fatal(err)
 		}
 		if got := test.o.Limits(test.tokens); got != test.want {

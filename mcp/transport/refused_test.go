@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// logLines is a log that a test reads.
+// logLines collects the lines of a log.
 type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -25,7 +25,7 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// of are the lines of a message.
+// of returns the lines with a message.
 func (l *logLines) of(message string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,13 +42,13 @@ func (l *logLines) log(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
-// counting counts refusals by their reasons.
-type counting struct {
+// refusalCounts counts refusals by reason.
+type refusalCounts struct {
 	mu sync.Mutex
 	by map[string]int
 }
 
-func (c *counting) refused(reason string) {
+func (c *refusalCounts) refused(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
@@ -57,20 +57,20 @@ func (c *counting) refused(reason string) {
 	c.by[reason]++
 }
 
-func (c *counting) of(reason string) int {
+func (c *refusalCounts) of(reason string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[reason]
 }
 
-// TestAFloodOfRefusals: who is refused again and again is told of now and then, and counted each time; one caller's lines leave
-// another's in.
+// TestAFloodOfRefusals: repeated refusals are logged now and then and counted each time; one caller's lines do not suppress
+// another's.
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
 	var told logLines
-	var counted counting
+	var counted refusalCounts
 	s := serve(t, func(o *Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	const each = 200
 	for range each {
 		for _, token := range []string{"ann", "bob"} {
@@ -93,13 +93,13 @@ func TestAFloodOfRefusals(t *testing.T) {
 	}
 }
 
-// TestLeftOut: the next line tells how many were left out since the last.
+// TestLeftOut: the next line says how many were left out.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told logLines
 		o := &Options{Log: told.log(slog.LevelInfo)}
-		if err := o.Settle(); err != nil {
+		if err := o.ApplyDefaults(); err != nil {
 			t.Fatal(err)
 		}
 		s := New(o, nil)
@@ -120,8 +120,7 @@ func TestLeftOut(t *testing.T) {
 	})
 }
 
-// TestOccasionsAreBounded: whatever names there are, little is remembered of them and few lines are logged; and one kind's names
-// take no room from another's.
+// TestOccasionsAreBounded: however many names there are, few keys are remembered and few lines logged, separately for each kind.
 func TestOccasionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,8 +134,8 @@ func TestOccasionsAreBounded(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if len(c.logged[logRefusal]) > maxLogKeys+3 || told > maxLogKeys+3 {
-			t.Errorf("%d are remembered, %d were told of", len(c.logged[logRefusal]), told)
+		if len(c.lastByKind[logRefusal]) > maxLogKeys+3 || told > maxLogKeys+3 {
+			t.Errorf("%d are remembered, %d were told of", len(c.lastByKind[logRefusal]), told)
 		}
 		if _, due := c.due(logKey{kind: logToken, what: "reason0", who: "caller: 99999"}); !due {
 			t.Error("another kind is left out")
@@ -157,12 +156,12 @@ func TestOccasionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestWhoWasRefused: the log tells from where a refused request came, by whose word for whom, and never anything of a token.
+// TestWhoWasRefused: the log shows where a refused request came from, and nothing of its token.
 func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
 	var told logLines
 	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	const secret = "oc_s3cr3t-of-a-client"
 	for i, headers := range []mcptest.Header{
 		{"Authorization": "Bearer " + secret},
@@ -193,12 +192,12 @@ func TestWhoWasRefused(t *testing.T) {
 	}
 }
 
-// TestWhoWasRefusedInASession: it is the request that is refused whose sender is told of, not the one that has begun the session.
+// TestWhoWasRefusedInASession: the log shows the sender of the refused request, not that of the request that began the session.
 func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
 	var told logLines
 	s := serve(t, func(o *Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
@@ -213,7 +212,7 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	<-slow
 }
 
-// TestPlainAddress tells addresses only.
+// TestPlainAddress: only addresses are logged.
 func TestPlainAddress(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -246,12 +245,12 @@ func (l *lockedBuffer) String() string {
 	return l.text.String()
 }
 
-// TestUncheckedTokensInTheLog: who comes with what token does not fill the log.
+// TestUncheckedTokensInTheLog: refused tokens do not fill the log.
 func TestUncheckedTokensInTheLog(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	for range 5 {
 		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
 			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token}); r.StatusCode != status {

@@ -10,30 +10,30 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Request is a message that was admitted.
+// Request is an admitted message.
 type Request struct {
-	Caller  *steps.Caller // who has sent it
-	Token   bool          // the caller is known by a token, and so apart from others
-	Session *Session      // nil: the client has none
-	Run     string        // the id by which logs know a call of a tool over HTTP; "": it has none
+	Caller  *steps.Caller // the sender
+	Token   bool          // the caller is identified by a token
+	Session *Session      // nil: none
+	Run     string        // the run id of a tool call over HTTP; "": none
 
 	server *Server
-	from   *identity // nil: it did not come over HTTP
+	from   *identity // nil: not over HTTP
 }
 
 type requestKey struct{}
 
-// Shared reports whether the caller's identity is that of other callers too: over HTTP without tokens, all have one.
+// Shared reports whether other callers have the same identity, as all do over HTTP without tokens.
 func (r *Request) Shared() bool { return r.from != nil && !r.Token }
 
-// RequestIn is the message whose context ctx is; nil: it did not come through Server.Receive.
+// RequestIn returns the request of a context; nil: it did not come through Server.Receive.
 func RequestIn(ctx context.Context) *Request {
 	r, _ := ctx.Value(requestKey{}).(*Request)
 	return r
 }
 
-// Receive is the first middleware of the SDK's servers, those for clients with sessions or the others. It finds the message's
-// Request, and refuses it if its caller has lost its rights: from then on the message ends with them.
+// Receive is the first middleware of the SDK's servers. It attaches the message's Request to the context, refuses the message if
+// its caller has lost its rights, and ends it if they are lost later. sessions is set for the server of clients with sessions.
 func (s *Server) Receive(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -42,10 +42,10 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 				r.from.decoded()
 			}
 			ctx = context.WithValue(ctx, requestKey{}, r)
-			if method == "subscriptions/listen" { // which is held as the stream that it is, and goes on with what is served next
+			if method == "subscriptions/listen" { // a stream, which must not keep an old configuration alive
 				return next(ctx, method, req)
 			}
-			ctx, end := s.handler.Begin(ctx)
+			ctx, end := s.handler.BeginMessage(ctx)
 			defer end()
 			if r.from == nil {
 				return next(ctx, method, req)
@@ -60,8 +60,7 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 	}
 }
 
-// Revoked is the answer to a message whose caller's rights have changed while it waited, before anything of it was done; nil: they
-// have not.
+// Revoked returns the answer to a message whose caller's rights changed before the message was handled; nil: they have not.
 func Revoked(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errRevoked) {
 		return errRightsChanged
@@ -69,7 +68,7 @@ func Revoked(ctx context.Context) error {
 	return nil
 }
 
-// request is the message that an SDK server has received.
+// request returns the Request of a message that an SDK server has received.
 func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *Request {
 	extra := req.GetExtra()
 	r := &Request{server: s, from: identityOf(ctx, extra)}
@@ -95,38 +94,39 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	return r
 }
 
-// Start gives the context that a call of a tool runs in, which ends with the server's patience and with the client's session.
-// It is refused if the caller runs as many as it may.
+// Start returns the context of a tool call, which also ends with the server and with the client's session. It refuses the call if
+// the caller runs as many as it may.
 func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
-	most := s.o().Limits(r.Token).Calls
-	allowed, ok := s.running.begin(r.Caller.ID, most)
+	most := s.opts().Limits(r.Token).Calls
+	allowed, ok := s.running.acquire(r.Caller.ID, most)
 	if !ok {
 		var from *remote
 		if r.from != nil {
 			from = &r.from.remote
 		}
 		s.logRefusedCaller(ctx, r.Caller.ID, from, reasonBusy)
-		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
+		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, "+
+			"and send this one again", most)
 	}
-	ended, ok := s.calls.begin(&s.calls.calls, r.from != nil && r.from.admitted)
+	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
 		allowed()
-		return nil, nil, fault.New(fault.Unavailable, endingMessage+"nothing of this call was run")
+		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
 	}
-	ctx, stop := within(ctx, s.calls.life)
+	ctx, stop := endWith(ctx, s.calls.ctx)
 	if r.Session == nil {
 		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
-	r.Session.note(1)
-	ctx, leave := within(ctx, r.Session.ctx)
-	return ctx, func() { leave(); r.Session.note(-1); stop(); ended(); allowed() }, nil
+	r.Session.addCalls(1)
+	ctx, leave := endWith(ctx, r.Session.ctx)
+	return ctx, func() { leave(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
 }
 
-// within gives a context that ends when another ends too, and for the same cause.
-func within(ctx, life context.Context) (_ context.Context, end func()) {
+// endWith returns a context that also ends when other ends, with the same cause.
+func endWith(ctx, other context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -12,29 +12,33 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Session is that of a client, from its first message on. A client without sessions has none.
+// Session is a client's session, from its first message on. A client of a protocol version without sessions has none.
 type Session struct {
-	SDK    *sdk.ServerSession
-	Caller steps.Caller // whose it is
-	Target any          // what its URL asked for
-	Kept   any          // by the handler
+	SDK          *sdk.ServerSession
+	Caller       steps.Caller // the client
+	Target       any          // what its URL asked for (see Handler.Target)
+	HandlerState any          // set and used by the handler
 
-	id     string          // over HTTP; "": it has none
+	id     string          // over HTTP; "": none
 	ctx    context.Context // of its calls; ends with the session
 	cancel context.CancelCauseFunc
 
-	mu    sync.Mutex
-	calls int           // that run
-	used  time.Time     // when the last one began or ended
-	rests chan struct{} // closed when no call runs any more; nil: nobody waits for that
+	mu      sync.Mutex
+	calls   int           // running
+	used    time.Time     // when the last call began or ended
+	idle    chan struct{} // closed when no call runs; nil: nobody waits
+	timeout time.Duration // of timer
+	timer   *time.Timer   // ends the session when it was idle for timeout; nil: never
 
-	open   sync.Once
-	opened atomic.Bool // Kept is there
+	directCalls map[string]context.CancelFunc // cancels the running direct calls, by request id
 
-	leaving bool // it gives way to another; guarded by Server.mu
+	openOnce sync.Once
+	opened   atomic.Bool // HandlerState is set
+
+	evicted bool // evicted for another session; guarded by Server.mu
 }
 
-// session gives the session of a client, which begins with its first message. from has sent that; nil: it did not come over HTTP.
+// session returns the session of a client, and creates it for the first message. from is the sender; nil: not over HTTP.
 func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *identity) *Session {
 	s.mu.Lock()
 	n := s.sessions[ss]
@@ -50,13 +54,17 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 		s.sessions[ss] = n
 		if n.id != "" {
 			s.ids[n.id] = n
+			if n.timeout = s.opts().SessionTimeout; n.timeout > 0 {
+				n.timer = time.AfterFunc(n.timeout, func() { _ = ss.Close() })
+			}
 		}
 	}
 	s.mu.Unlock()
-	n.open.Do(func() {
-		ended := s.handler.Opened(n)
-		s.watching.Go(func() {
+	n.openOnce.Do(func() {
+		ended := s.handler.SessionOpened(n)
+		s.background.Go(func() {
 			_ = ss.Wait()
+			n.stopTimer()
 			s.mu.Lock()
 			delete(s.sessions, ss)
 			if n.id != "" {
@@ -71,46 +79,61 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 	return n
 }
 
-// cancelCalls cancels the calls of the session that run, and those to come.
+// cancelCalls cancels the session's running calls and all later ones.
 func (n *Session) cancelCalls(why *fault.Error) { n.cancel(why) }
 
-// sessionEnded is why calls of a session are cancelled that its client has ended.
+// sessionEnded returns the cause for canceling calls of a session that the client has ended.
 func sessionEnded() *fault.Error {
 	return fault.New(fault.Cancelled, "the client has ended its session")
 }
 
-// note takes note that a call begins (1) or has ended (-1).
-func (n *Session) note(more int) {
+// addCalls adds n to the number of running calls.
+func (n *Session) addCalls(delta int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calls += more
+	n.calls += delta
 	n.used = time.Now()
-	if n.calls == 0 && n.rests != nil {
-		close(n.rests)
-		n.rests = nil
+	if n.timer != nil && n.calls > 0 {
+		n.timer.Stop()
+	} else if n.timer != nil {
+		n.timer.Reset(n.timeout)
+	}
+	if n.calls == 0 && n.idle != nil {
+		close(n.idle)
+		n.idle = nil
 	}
 }
 
-// idle gives since when the session was not used; false: it is used.
-func (n *Session) idle() (since time.Time, ok bool) {
+// stopTimer stops the idle timer for good.
+func (n *Session) stopTimer() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.timer != nil {
+		n.timer.Stop()
+		n.timer = nil
+	}
+}
+
+// idleSince returns when the session was used last; false: it is in use.
+func (n *Session) idleSince() (since time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.used, n.calls == 0
 }
 
-// rest waits until the session is idle, for a moment: what its cancelled calls answer is still to be sent.
-func (n *Session) rest() {
+// awaitIdle waits a moment until no call runs: canceled calls still have answers to send.
+func (n *Session) awaitIdle() {
 	n.mu.Lock()
 	if n.calls == 0 {
 		n.mu.Unlock()
 		return
 	}
-	if n.rests == nil {
-		n.rests = make(chan struct{})
+	if n.idle == nil {
+		n.idle = make(chan struct{})
 	}
-	rests := n.rests
+	rests := n.idle
 	n.mu.Unlock()
-	timer := time.NewTimer(closeTime)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-rests:
@@ -118,7 +141,7 @@ func (n *Session) rest() {
 	}
 }
 
-// byID is the session over HTTP with this id; nil: there is none.
+// byID returns the HTTP session with this id; nil: none.
 func (s *Server) byID(id string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +154,7 @@ func (s *Server) endSessions() {
 	for _, n := range s.allSessions() {
 		n.cancelCalls(sessionEnded())
 		closing.Go(func() {
-			n.rest()
+			n.awaitIdle()
 			_ = n.SDK.Close()
 		})
 	}
@@ -140,5 +163,5 @@ func (s *Server) endSessions() {
 		closing.Wait()
 		done <- nil
 	}()
-	_ = waitForEnd(done) // a client that reads nothing is left
+	_ = waitForEnd(done) // clients that do not read are left behind
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestListenEnds: a client that listens by a message, whatever its headers say, hears nothing more once it may not.
+// TestListenEnds: a stream that was opened by a message ends with its caller's rights, whatever the headers say.
 func TestListenEnds(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
 		s := serve(t, func(o *Options) { o.Stateless = stateless })
-		url := s.behind(t, &Access{Callers: mcptest.Staff})
+		url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
 		r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 		if err != nil {
@@ -45,19 +45,15 @@ func TestListenEnds(t *testing.T) {
 		s.SetAccess(&Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 		<-ended
 		response.Body.Close()
-		for open := 1; open > 0; time.Sleep(time.Millisecond) { // the test's own time is the bound
-			s.mu.Lock()
-			open = len(s.open)
-			s.mu.Unlock()
-		}
+		mcptest.Until(func() bool { return !s.anyOpen() })
 	}
 }
 
-// TestSessionsAtOnce: one caller's sessions are a quarter of all, however many are begun at the same time.
+// TestSessionsAtOnce: one caller gets a quarter of the sessions, even if it begins many at the same time.
 func TestSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.MaxSessions = 20 })
-	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	began := map[int]int{}
@@ -75,7 +71,7 @@ func TestSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestShutdown lets what runs end, and cancels what does not.
+// TestShutdown: running calls may end, and those that do not are canceled.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"stdio", "http"} {

@@ -18,18 +18,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ServeStdio serves one client that writes its messages to in, a line each, and reads from out, until in ends or ctx is
-// done; then running calls have Grace to end and to be answered. Nothing but the protocol may be written to out.
+// ServeStdio serves one client that writes one message a line to in and reads from out, until in ends or ctx is done; then
+// running calls have Grace to end and to be answered. Nothing else may write to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	known := *caller
-	known.Rights = known.Rights.Settled()
-	longest := int(s.o().MaxRequestBytes + envelopeSize)
+	known.Rights = known.Rights.WithDefaultTier()
+	longest := int(s.opts().MaxRequestBytes + envelopeSize)
 	shared := &sharedWriter{out: out}
 	transport := &drainingTransport{
-		Transport: &sdk.IOTransport{Reader: newLineReader(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
-		grace:     s.o().Grace,
-		closing:   make(chan struct{}),
-		left:      make(chan struct{}),
+		Transport:  &sdk.IOTransport{Reader: newLineReader(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
+		grace:      s.opts().Grace,
+		closing:    make(chan struct{}),
+		clientLeft: make(chan struct{}),
 	}
 	target, _ := s.handler.Target(nil)
 	ss, err := s.handler.Server(&known, target, true).Connect(context.WithoutCancel(ctx), transport, nil)
@@ -41,29 +41,29 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	go func() { ended <- ss.Wait() }()
 	select {
 	case err = <-ended:
-	case <-transport.left:
+	case <-transport.clientLeft:
 		err = waitForEnd(ended)
 	case <-ctx.Done():
-		s.calls.drain(s.o().Grace)
-		transport.flush() // a call has ended before its answer is written
+		s.calls.drain(s.opts().Grace)
+		transport.flush() // answers of ended calls may not be written yet
 		_ = in.Close()
 		_ = out.Close()
-		go func() { _ = ss.Close() }() // it waits for a client that reads nothing
+		go func() { _ = ss.Close() }() // blocks on a client that does not read
 		_ = waitForEnd(ended)
 		return nil
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !isDisconnect(err) {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
 	return nil
 }
 
-// closeTime bounds how long closing a session waits for its client.
-const closeTime = 2 * time.Second
+// closeTimeout bounds how long closing a session waits for its client.
+const closeTimeout = 2 * time.Second
 
-// waitForEnd waits for the end of a session, for closeTime at most; nil: it has not come.
+// waitForEnd waits for the end of a session, for closeTimeout at most; then it returns nil.
 func waitForEnd(ended <-chan error) error {
-	timer := time.NewTimer(closeTime)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-ended:
@@ -73,8 +73,8 @@ func waitForEnd(ended <-chan error) error {
 	}
 }
 
-// gone reports whether an error only says that the client has left.
-func gone(err error) bool {
+// isDisconnect reports whether an error only means that the client has left.
+func isDisconnect(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrClosedPipe, syscall.EPIPE, os.ErrClosed} {
 		if errors.Is(err, end) {
 			return true
@@ -83,18 +83,18 @@ func gone(err error) bool {
 	return false
 }
 
-// drainingTransport is a transport that reports its end only when all earlier requests are answered, or after grace: a client
-// that closes its side after its last request gets all answers.
+// drainingTransport reports the end of its input only after all earlier requests are answered, or after grace: a client that
+// closes its side after its last request gets all answers.
 type drainingTransport struct {
 	sdk.Transport
-	grace   time.Duration
-	closing chan struct{}           // closed when the server itself ends the session
-	left    chan struct{}           // closed when the client has left, and nothing is waited for any more
-	session atomic.Pointer[Session] // whose calls are cancelled when grace is over
-	conn    *drainingConn           // once it is connected
+	grace      time.Duration
+	closing    chan struct{}           // closed when the server ends the session
+	clientLeft chan struct{}           // closed when the client has left and the answers are written
+	session    atomic.Pointer[Session] // its calls are canceled after grace
+	conn       *drainingConn           // set by Connect
 }
 
-// flush waits a moment for the answers of calls that have ended to be written. Then nothing is waited for any more.
+// flush waits a moment for the answers of ended calls, and ends all other waiting.
 func (a *drainingTransport) flush() {
 	a.conn.await(time.Second)
 	close(a.closing)
@@ -110,15 +110,15 @@ func (a *drainingTransport) Connect(ctx context.Context) (sdk.Connection, error)
 	return a.conn, nil
 }
 
-// drainingConn knows the requests that are not answered yet.
+// drainingConn tracks the requests that are not answered yet.
 type drainingConn struct {
 	sdk.Connection
 	transport *drainingTransport
 
-	mu    sync.Mutex
-	open  map[jsonrpc.ID]bool
-	spoke bool          // something was answered
-	idle  chan struct{} // gets a token when open becomes empty
+	mu        sync.Mutex
+	open      map[jsonrpc.ID]bool
+	responded bool          // a response was written
+	idle      chan struct{} // gets a token when open becomes empty
 }
 
 // Read implements sdk.Connection.
@@ -131,37 +131,37 @@ func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		c.mu.Unlock()
 	}
 	if errors.Is(err, io.EOF) {
-		c.leave()
+		c.finish()
 	}
 	return m, err
 }
 
-// leave waits for what is not answered yet. After grace the calls are cancelled, and answered as such.
-func (c *drainingConn) leave() {
+// finish waits for the open requests. After grace it cancels their calls, which are answered as canceled.
+func (c *drainingConn) finish() {
 	c.await(c.transport.grace)
-	if n := c.transport.session.Load(); n != nil && !c.answered() {
+	if n := c.transport.session.Load(); n != nil && !c.allAnswered() {
 		n.cancelCalls(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.transport.grace))
-		c.await(closeTime)
+		c.await(closeTimeout)
 	}
-	close(c.transport.left)
+	close(c.transport.clientLeft)
 }
 
-func (c *drainingConn) answered() bool {
+func (c *drainingConn) allAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open) == 0
 }
 
-// Write implements sdk.Connection. A client that has not been greeted yet is not told that a list has changed.
+// Write implements sdk.Connection. It drops list changes until the client has its first response.
 func (c *drainingConn) Write(ctx context.Context, m jsonrpc.Message) error {
-	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == "notifications/tools/list_changed" && !c.greeted() {
+	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == "notifications/tools/list_changed" && !c.isGreeted() {
 		return nil
 	}
 	err := c.Connection.Write(ctx, m)
 	if r, ok := m.(*jsonrpc.Response); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.spoke = true
+		c.responded = true
 		delete(c.open, r.ID)
 		if len(c.open) == 0 {
 			select {
@@ -173,17 +173,17 @@ func (c *drainingConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-func (c *drainingConn) greeted() bool {
+func (c *drainingConn) isGreeted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.spoke
+	return c.responded
 }
 
-// await waits until all is answered, for at most patience.
-func (c *drainingConn) await(patience time.Duration) {
-	timer := time.NewTimer(patience)
+// await waits until all requests are answered, for at most limit.
+func (c *drainingConn) await(limit time.Duration) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for !c.answered() {
+	for !c.allAnswered() {
 		select {
 		case <-c.idle:
 		case <-timer.C:

@@ -1,6 +1,6 @@
-// Package transport is how messages of MCP come in, over HTTP and stdio. It finds out who sends them, refuses what is no message
-// or too much, ends requests whose caller's rights have changed, and lets running calls end when the server closes. What a
-// message asks for is answered by a Handler.
+// Package transport receives MCP messages over HTTP and stdio. It identifies the sender, refuses malformed and excessive
+// requests, ends requests whose caller has lost its rights, and lets running calls end at shutdown. A Handler answers the
+// messages.
 package transport
 
 import (
@@ -19,71 +19,82 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Handler answers what clients ask for.
+// Handler answers admitted messages.
 type Handler interface {
-	// Target is what the query of a request's URL asks for, which Server and Session are given; nil: there is no URL. It says
-	// what is wrong with a query.
+	// Target parses the query of a request's URL; nil: there is no URL. The result is passed to Server and kept in the Session.
 	Target(query url.Values) (target any, refused *fault.Error)
-	// Server is the SDK's server for a caller; sessions: for clients with sessions. It has the middleware of
-	// Server.Receive first.
+	// Server returns the SDK's server for a caller, with or without sessions. Its first middleware is Server.Receive.
 	Server(caller *steps.Caller, target any, sessions bool) *sdk.Server
-	// Opened is called for each session before its first message is handled, and may set what is Kept of it; ended, once the
-	// session has ended.
-	Opened(n *Session) (ended func())
-	// Begin is called for each message that uses what is served at the moment, before its caller's rights are checked
-	// again: the message is answered with what is served then. end is called after its answer.
-	Begin(ctx context.Context) (begun context.Context, end func())
-	// CallID is the id by which logs know a call of a tool; "": nobody gives ids.
+	// Direct returns a function that answers calls of a tool without the SDK, with the same middleware; session nil: the client
+	// has none. nil: the SDK answers them.
+	Direct(caller *steps.Caller, target any, session *Session, tool string) DirectCall
+	// SessionOpened is called for each session before its first message is handled, and may set HandlerState. ended is called
+	// once the session has ended.
+	SessionOpened(n *Session) (ended func())
+	// BeginMessage pins the current configuration for one message, before the caller's rights are checked again. end is called
+	// after the answer.
+	BeginMessage(ctx context.Context) (begun context.Context, end func())
+	// CallID returns the run id of a tool call, for logs; "": none.
 	CallID(ctx context.Context) string
 	// Acquire waits until a caller's large message may be decoded. It fails if ctx ends first.
 	Acquire(ctx context.Context, caller string) (release func(), err error)
 }
 
-// Server admits messages, and hands them to its handler. It serves at most one HTTP listener, and any number of clients over
+// Server admits messages and passes them to its handler. It serves at most one HTTP listener and any number of clients over
 // stdio.
 type Server struct {
 	handler Handler
 	options atomic.Pointer[Options]
-	access  atomic.Pointer[Access] // over HTTP; nil: it is not served
+	access  atomic.Pointer[Access] // nil: HTTP is not served
 
 	mu           sync.Mutex
 	sessions     map[*sdk.ServerSession]*Session
-	ids          map[string]*Session // those of sessions with an id
+	ids          map[string]*Session // of sessions with an id, by id
 	open         map[*openRequest]bool
 	reservations map[*reservation]bool
 	reading      admit.Bytes   // of messages that are being read
-	readTime     time.Duration // for a client to send a message
+	readTimeout  time.Duration // readTimeout, shorter in tests
 
-	awaitTime  time.Duration // for a new connection to say something, when the server closes
-	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
+	firstRequestWait time.Duration // firstRequestWait, shorter in tests
+	maxDecodeTime    time.Duration // maxDecodeTime, shorter in tests
 
 	calls    *tracker
-	running  counts // calls of tools, of each caller
-	requests counts // over HTTP, of each caller
+	running  callerCounts // running tool calls
+	requests callerCounts // open HTTP requests
 	logs     logLimiter
 
 	keysWatched sync.Once
 
-	done     chan struct{} // closed by Close
-	closed   sync.Once
-	watching sync.WaitGroup
+	done       chan struct{} // closed by Close
+	closed     sync.Once
+	background sync.WaitGroup
 }
 
-// New makes a server. Its options are as Options.Settle leaves them. The caller closes it.
+// New returns a server with options that Options.ApplyDefaults has completed. The caller closes it.
 func New(o *Options, h Handler) *Server {
-	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, open: map[*openRequest]bool{},
-		reservations: map[*reservation]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
+	s := &Server{
+		handler:          h,
+		sessions:         map[*sdk.ServerSession]*Session{},
+		ids:              map[string]*Session{},
+		open:             map[*openRequest]bool{},
+		reservations:     map[*reservation]bool{},
+		readTimeout:      readTimeout,
+		maxDecodeTime:    maxDecodeTime,
+		firstRequestWait: firstRequestWait,
+		calls:            newTracker(),
+		done:             make(chan struct{}),
+	}
 	s.Configure(o)
 	return s
 }
 
-// Configure replaces the options. Stateless and SessionTimeout stay what they were when ServeHTTP was called.
+// Configure replaces the options. Stateless and SessionTimeout keep the values they had when ServeHTTP was called.
 func (s *Server) Configure(o *Options) {
-	own := *o // which keeps nothing of what it was part of
+	own := *o // copied alone, so that the struct that embeds it can be freed
 	s.options.Store(&own)
 }
 
-func (s *Server) o() *Options { return s.options.Load() }
+func (s *Server) opts() *Options { return s.options.Load() }
 
 // Close ends all sessions at once. It may be called more than once.
 func (s *Server) Close() {
@@ -92,7 +103,7 @@ func (s *Server) Close() {
 	s.endSessions()
 	done := make(chan error, 1)
 	go func() {
-		s.watching.Wait()
+		s.background.Wait()
 		done <- nil
 	}()
 	_ = waitForEnd(done)
@@ -101,21 +112,21 @@ func (s *Server) Close() {
 // Done is closed when the server closes.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stats is what a server does at the moment.
-type Stats struct {
-	Sessions int  // of clients
-	Calls    int  // of tools, that run
-	Ending   bool // the server is shutting down: no call begins any more
+// Stats are a server's current numbers.
+type Stats struct { // open client sessions
+	Sessions int  // running tool calls
+	Calls    int  // the server is shutting down, and begins no more calls
+	Closing  bool // the server is shutting down: no call begins any more
 }
 
-// Stats gives what the server does at the moment.
+// Stats returns the server's current numbers.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Sessions: len(s.sessions), Calls: s.calls.running(), Ending: s.calls.ending()}
+	return Stats{Sessions: len(s.sessions), Calls: s.calls.running(), Closing: s.calls.isClosing()}
 }
 
-// Sessions are those that there are.
+// Sessions returns the open sessions.
 func (s *Server) Sessions() []*Session {
 	var all []*Session
 	for _, n := range s.allSessions() {
@@ -132,7 +143,7 @@ func (s *Server) allSessions() []*Session {
 	return slices.Collect(maps.Values(s.sessions))
 }
 
-// Session is that of the SDK's session; nil: there is none.
+// Session returns the session that belongs to the SDK's session; nil: none.
 func (s *Server) Session(ss *sdk.ServerSession) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

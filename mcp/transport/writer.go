@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// How long a client may take nothing of an answer, and to send a message.
+// Time limits for a client: to read one chunk of an answer, and to send a message.
 const (
-	writeTime = 30 * time.Second
-	readTime  = time.Minute
+	writeTimeout = 30 * time.Second
+	readTimeout  = time.Minute
 )
 
-// writer gives each piece of an answer its own time: a client that takes nothing is let go, one that is slow is not.
+// writer gives each chunk of an answer its own deadline, so that a slow client is served and one that has stopped reading is not.
 type writer struct{ http.ResponseWriter }
 
-// piece is how many bytes a client has writeTime for: 2 KiB a second are the least.
-const piece = 64 << 10
+// writeChunk is how many bytes a client must read within writeTimeout, which makes at least 2 KiB a second.
+const writeChunk = 64 << 10
 
 func (w *writer) extend() {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime)) // net/http's own writers have one
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)) // supported by net/http's writers
 }
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (n int, err error) {
 	for {
 		w.extend()
-		m, err := w.ResponseWriter.Write(p[n:min(n+piece, len(p))])
+		m, err := w.ResponseWriter.Write(p[n:min(n+writeChunk, len(p))])
 		if n += m; err != nil || n >= len(p) {
 			return n, err
 		}

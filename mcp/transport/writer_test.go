@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// pipes is a listener of connections within a bubble of fake time, where sockets cannot be. Nothing of what is written to one of
-// them waits in between: it is written when it has been read.
-type pipes struct {
+// pipeListener is a listener for fake time, where sockets cannot be used. Its connections have no buffers: a write returns when
+// it has been read.
+type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
 }
 
-func (p *pipes) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
 		return c, nil
@@ -28,14 +28,14 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipeListener) Close() error   { close(p.done); return nil }
+func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// slowly serves a handler as ServeHTTP does, in fake time; get asks it, and gives what a client may read of the answer.
+// slowly serves a handler as ServeHTTP does, in fake time; get requests it and returns what a client can read of the answer.
 func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get func() (net.Conn, *bufio.Reader))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			patient := &writer{ResponseWriter: w}
 			defer patient.extend()
@@ -58,7 +58,7 @@ func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get 
 	})
 }
 
-// TestSlowReader: who takes a large answer slowly gets all of it, however long that takes, in one write or in many.
+// TestSlowReader: a slow client gets all of a large answer, in one write or in many.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
@@ -104,12 +104,12 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestNoReader: who takes nothing is let go.
+// TestNoReader: a client that does not read is disconnected.
 func TestNoReader(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)
 	slowly(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, err := w.Write(make([]byte, 10*piece))
+		_, err := w.Write(make([]byte, 10*writeChunk))
 		failed <- err
 	}, func(t *testing.T, get func() (net.Conn, *bufio.Reader)) {
 		began := time.Now()
@@ -118,11 +118,11 @@ func TestNoReader(t *testing.T) {
 		if _, err := reader.ReadByte(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(writeTime + time.Second) // net/http takes note of the error later than it comes
+		time.Sleep(writeTimeout + time.Second) // net/http takes note of the error later than it comes
 		synctest.Wait()
 		select {
 		case err := <-failed:
-			if took := time.Since(began); err == nil || took > 2*writeTime {
+			if took := time.Since(began); err == nil || took > 2*writeTimeout {
 				t.Errorf("%v after %v", err, took)
 			}
 		default:

@@ -24,9 +24,9 @@ func answering(ttl time.Duration) (read, write steps.Function) {
 func raw(c *Cache, fn steps.Function) steps.Call {
 	f := c.newFunction(&fn.Spec)
 	if fn.Effect == steps.Read {
-		return c.reading(f, fn.Call)
+		return c.readCall(f, fn.Call)
 	}
-	return c.writing(f, fn.Call)
+	return c.writeCall(f, fn.Call)
 }
 
 func BenchmarkHit(b *testing.B) {
@@ -78,8 +78,8 @@ func BenchmarkMiss(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if want := min(i, 100); c.kept.Len() != want {
-		b.Fatalf("%d answers are kept after %d calls", c.kept.Len(), i)
+	if want := min(i, 100); c.stored.Len() != want {
+		b.Fatalf("%d answers are kept after %d calls", c.stored.Len(), i)
 	}
 }
 
@@ -100,8 +100,8 @@ func BenchmarkWrite(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if c.kept.Len() != 10_000 {
-		b.Fatalf("%d answers are kept", c.kept.Len())
+	if c.stored.Len() != 10_000 {
+		b.Fatalf("%d answers are kept", c.stored.Len())
 	}
 }
 

@@ -75,11 +75,11 @@ func holds(t testing.TB, c *Cache) {
 			}
 		}
 	}
-	if reads != len(c.flights)+c.kept.Len() {
-		t.Errorf("%d reads, %d run and %d are kept", reads, len(c.flights), c.kept.Len())
+	if reads != len(c.flights)+c.stored.Len() {
+		t.Errorf("%d reads, %d run and %d are kept", reads, len(c.flights), c.stored.Len())
 	}
-	if bytes != c.bytes || bytes > c.options.MaxBytes || c.kept.Len() > c.options.MaxEntries {
-		t.Errorf("%d bytes are kept, counted as %d, in %d answers", bytes, c.bytes, c.kept.Len())
+	if bytes != c.bytes || bytes > c.options.MaxBytes || c.stored.Len() > c.options.MaxEntries {
+		t.Errorf("%d bytes are kept, counted as %d, in %d answers", bytes, c.bytes, c.stored.Len())
 	}
 }
 
@@ -216,8 +216,8 @@ func TestTimeToLive(t *testing.T) {
 		time.Sleep(3 * sweepEvery)
 		synctest.Wait()
 		holds(t, c)
-		if c.kept.Len() != 0 || c.sweeper != nil || len(c.sources["s"].reads) != 0 {
-			t.Errorf("%d answers are left after they expired", c.kept.Len())
+		if c.stored.Len() != 0 || c.sweeper != nil || len(c.sources["s"].reads) != 0 {
+			t.Errorf("%d answers are left after they expired", c.stored.Len())
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestFreshByBothClocks(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	wall := begun.Round(0) // without the monotonic reading, as after a computer slept
-	r := &read{begun: begun, ttl: minute}
+	r := &cachedRead{begun: begun, ttl: minute}
 	for _, test := range []struct {
 		now  time.Time
 		want bool

@@ -14,32 +14,32 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// flight is a read that runs, and those who wait for it.
+// flight is a running read with its waiters.
 type flight struct {
-	read    *read
+	read    *cachedRead
 	waiters int  // guarded by Cache.mu
-	landed  bool // likewise: outcome is there
-	// deadline is the latest that a waiter ever had; nil: one had none. It is what the function is told, so that it does
-	// not give up for one who is impatient; those who wait keep their own. Written under Cache.mu.
+	ended   bool // likewise; result is set
+	// deadline is the latest deadline of all waiters; nil: one had none. The function sees this deadline, so that it does
+	// not give up for an impatient waiter; each waiter keeps its own. Written under Cache.mu.
 	deadline atomic.Pointer[time.Time]
 	cancel   context.CancelCauseFunc
-	escort   *escort
+	guard    *callbackGuard
 
-	done    chan struct{} // closed soon after it has landed
-	outcome outcome
+	done   chan struct{} // closed soon after ended is set
+	result readResult
 }
 
-// outcome is what a read came to. personal: a value was put into the store of the first caller, and the answer is nobody
-// else's.
-type outcome struct {
-	answer   []byte
-	err      error
-	personal bool
+// readResult is the result of a read. private: a value was stored in the store of the first caller, and the answer is for
+// that caller only.
+type readResult struct {
+	answer  []byte
+	err     error
+	private bool
 }
 
-func newFlight(r *read) *flight { return &flight{read: r, done: make(chan struct{})} }
+func newFlight(r *cachedRead) *flight { return &flight{read: r, done: make(chan struct{})} }
 
-// join counts one more who waits. Cache.mu is held.
+// join adds a waiter. Cache.mu is held.
 func (f *flight) join(ctx context.Context) {
 	deadline, limited := ctx.Deadline()
 	latest := f.deadline.Load()
@@ -65,13 +65,13 @@ func (c *flightContext) Deadline() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lead makes the call for all who join, and waits for it as they do.
-func (c *Cache) lead(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
-	escort, callbacks := newEscort(ctx)
+// start makes the call for all that join, and waits for it as they do.
+func (c *Cache) start(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
+	escort, callbacks := newCallbackGuard(ctx)
 	detached, cancel := context.WithCancelCause(steps.WithCallbacks(context.WithoutCancel(ctx), callbacks))
-	f.cancel, f.escort = cancel, escort // read by the flight, and by the last who leaves: not before this one
-	args = slices.Clone(args)           // the first caller may leave, and change its own
-	go c.fly(&flightContext{detached, f}, f, next, args)
+	f.cancel, f.guard = cancel, escort // read by the flight, and by the last waiter to leave: not before this one
+	args = slices.Clone(args)          // the first caller may leave, and change its arguments
+	go c.run(&flightContext{detached, f}, f, next, args)
 	o, err := c.wait(ctx, f)
 	escort.leave()
 	if err != nil {
@@ -80,38 +80,38 @@ func (c *Cache) lead(ctx context.Context, f *flight, next steps.Call, args []byt
 	return o.answer, o.err
 }
 
-// fly calls the function. It lands in any case, as others wait.
-func (c *Cache) fly(ctx context.Context, f *flight, next steps.Call, args []byte) {
-	o := outcome{err: fault.New(fault.Internal, "the call ended without an answer")}
+// run calls the function. It always calls finish, as others wait.
+func (c *Cache) run(ctx context.Context, f *flight, next steps.Call, args []byte) {
+	o := readResult{err: fault.New(fault.Internal, "the call ended without an answer")}
 	returned := false
 	defer func() {
 		if !returned {
 			if v := recover(); v != nil {
 				panicked := fault.New(fault.Internal, "the call failed with a panic: this is a defect of the function")
 				panicked.Err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-				o = outcome{err: panicked}
+				o = readResult{err: panicked}
 			}
 		}
-		c.land(f, o)
+		c.finish(f, o)
 	}()
 	o.answer, o.err = next(ctx, args)
 	returned = true
 }
 
-// land gives the outcome to all who wait, and keeps it if it may be.
-func (c *Cache) land(f *flight, o outcome) {
+// finish gives the result to all waiters, and stores it if it may.
+func (c *Cache) finish(f *flight, o readResult) {
 	r := f.read
-	o.personal = f.escort.personal.Load()
-	keep := o.err == nil && !o.personal && len(o.answer) > 0 && c.fits(len(o.answer))
+	o.private = f.guard.private.Load()
+	keep := o.err == nil && !o.private && len(o.answer) > 0 && c.canStore(len(o.answer))
 	if keep {
-		o.answer = slices.Clone(o.answer) // the function may have given a piece of something larger
+		o.answer = slices.Clone(o.answer) // the function may have returned a slice of something larger
 	}
 	c.mu.Lock()
-	f.outcome, f.landed = o, true
-	if r.source != nil { // no write has come meanwhile
+	f.result, f.ended = o, true
+	if r.source != nil { // no write has happened meanwhile
 		delete(c.flights, r.key)
 		if keep && r.fresh(time.Now(), r.ttl) {
-			c.keep(r, o.answer)
+			c.store(r, o.answer)
 		} else {
 			r.forget()
 		}
@@ -121,36 +121,36 @@ func (c *Cache) land(f *flight, o outcome) {
 	f.cancel(nil)
 }
 
-// wait waits for the outcome, but not longer than ctx lasts: then it is cancelled or timeout.
-func (c *Cache) wait(ctx context.Context, f *flight) (outcome, error) {
+// wait waits for the result, at most as long as ctx lasts; then it fails with cancelled or timeout.
+func (c *Cache) wait(ctx context.Context, f *flight) (readResult, error) {
 	select {
 	case <-f.done:
-		return f.outcome, nil
+		return f.result, nil
 	case <-ctx.Done():
 	}
 	if !c.leave(ctx, f) {
 		<-f.done
-		return f.outcome, nil
+		return f.result, nil
 	}
 	stopped := fault.New(fault.Cancelled, "the call was cancelled")
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		stopped = fault.New(fault.Timeout, "the call was not answered in time")
 	}
 	stopped.Err = ctx.Err()
-	return outcome{}, stopped
+	return readResult{}, stopped
 }
 
-// leave counts one less who waits; the last cancels the flight. It is false where the flight has landed already.
+// leave removes a waiter; the last one cancels the flight. It returns false if the flight has ended.
 func (c *Cache) leave(ctx context.Context, f *flight) bool {
 	c.mu.Lock()
-	if f.landed {
+	if f.ended {
 		c.mu.Unlock()
 		return false
 	}
 	f.waiters--
 	last := f.waiters == 0
 	if last && f.read.source != nil {
-		c.drop(f.read) // nobody joins what is cancelled
+		c.drop(f.read) // nobody joins a cancelled read
 	}
 	c.mu.Unlock()
 	if last {
@@ -159,22 +159,22 @@ func (c *Cache) leave(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// escort stands between a flight and its first caller's callbacks, which must not be used once that caller has left.
-type escort struct {
-	ctx      context.Context // the first caller's
-	personal atomic.Bool
+// callbackGuard is between a flight and its first caller's callbacks, which must not be used once that caller has left.
+type callbackGuard struct {
+	ctx     context.Context // the first caller's
+	private atomic.Bool
 
-	mu   sync.RWMutex // held for reading while the callbacks are used
-	left bool
+	mu         sync.RWMutex // held for reading while callbacks are used
+	callerLeft bool
 }
 
-// newEscort gives the callbacks for a flight that ctx leads.
-func newEscort(ctx context.Context) (*escort, *steps.Callbacks) {
-	e, own := &escort{ctx: ctx}, steps.CallbacksOf(ctx)
+// newCallbackGuard returns the callbacks for a flight that ctx started.
+func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
+	e, own := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
 	guarded := &steps.Callbacks{}
 	if own.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
-			e.personal.Store(true)
+			e.private.Store(true)
 			err = fault.New(fault.Cancelled, "the caller whose result store it is has left")
 			e.with(func() { token, err = own.Keep(e.ctx, value) })
 			return token, err
@@ -193,17 +193,18 @@ func newEscort(ctx context.Context) (*escort, *steps.Callbacks) {
 	return e, guarded
 }
 
-// with runs use while the first caller is there. Its context is used and not the flight's, so that use ends with it.
-func (e *escort) with(use func()) {
+// with runs use while the first caller waits. It runs with that caller's context, not the flight's, so that it ends with
+// it.
+func (e *callbackGuard) with(use func()) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if !e.left {
+	if !e.callerLeft {
 		use()
 	}
 }
 
-func (e *escort) leave() {
+func (e *callbackGuard) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.left = true
+	e.callerLeft = true
 }

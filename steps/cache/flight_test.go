@@ -69,7 +69,8 @@ func TestSideBySide(t *testing.T) {
 		ended   error // of the last call's context
 	}{
 		"joined": {callers: []caller{
-			{want: `{"n":1}`, at: 10 * s}, {after: 4 * s, want: `{"n":1}`, at: 10 * s, cached: true}, {after: 9 * s, want: `{"n":1}`, at: 10 * s, cached: true},
+			{want: `{"n":1}`, at: 10 * s}, {after: 4 * s, want: `{"n":1}`, at: 10 * s, cached: true},
+			{after: 9 * s, want: `{"n":1}`, at: 10 * s, cached: true},
 			{after: 11 * s, want: `{"n":1}`, at: 11 * s, cached: true},
 		}, calls: 1},
 		"the first leaves": {callers: []caller{
@@ -195,7 +196,7 @@ func TestErrorIsGivenToAll(t *testing.T) {
 	})
 }
 
-// What lies between the registry's guard and the cache may break, too, and must not take the others with it.
+// A wrapper between the registry's guard and the cache may panic, too, and must not affect other callers.
 func TestBrokenCall(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(){"panic": func() { panic("broken") }, "exit": runtime.Goexit} {
@@ -282,7 +283,7 @@ func TestAttendantIsTheFirstCallers(t *testing.T) {
 	})
 }
 
-// An answer that names a value in the store of one caller is of no use to others.
+// An answer that refers to the store of one caller is not shared.
 func TestStoredValueIsPersonal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -370,9 +371,9 @@ func TestArgumentsOutliveTheCaller(t *testing.T) {
 func TestAnswerBeatsTheEnd(t *testing.T) {
 	t.Parallel()
 	c := New(nil)
-	f := newFlight(&read{})
+	f := newFlight(&cachedRead{})
 	f.join(t.Context())
-	f.outcome, f.landed = outcome{answer: []byte("1")}, true
+	f.result, f.ended = readResult{answer: []byte("1")}, true
 	close(f.done)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

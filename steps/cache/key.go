@@ -10,14 +10,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// A key stands for a function and its arguments. It is a hash, so that arguments are not kept in memory.
+// A key identifies a function and its arguments. It is a hash, so that arguments are not kept in memory.
 type key [sha256.Size]byte
 
-// identity stands for a function as it is now.
+// identity identifies a function in its current form.
 type identity [sha256.Size]byte
 
-// identify hashes what, if it changes, makes another function of it: an old answer may not be one of the new function.
-// Defaults and aliases are not among it, as arguments come with them applied.
+// identify hashes what makes a function another one when it changes: an old answer may not fit the new function. Defaults
+// and aliases are not included, as arguments arrive with them applied.
 func identify(spec *steps.Spec) identity {
 	h := sha256.New()
 	for _, part := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String()} {
@@ -29,13 +29,13 @@ func identify(spec *steps.Spec) identity {
 	return identity(h.Sum(nil))
 }
 
-// maxPooled bounds the buffers that are kept for the next key.
+// maxPooled bounds the buffers that are reused for later keys.
 const maxPooled = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(jsontext.Value) }}
 
-// key is that of a call. storing reports whether the caller offers a result store: the answer may depend on that. It is
-// false where arguments can be read in two ways (a key that stands twice): such a call is not cached.
+// key returns the key of a call. storing reports whether the caller has a result store: the answer may depend on that. It
+// returns false if arguments are ambiguous (a duplicate key): such a call is not cached.
 func (f *function) key(args []byte, storing bool) (key, bool) {
 	buffer := buffers.Get().(*jsontext.Value)
 	defer func() {
@@ -44,7 +44,7 @@ func (f *function) key(args []byte, storing bool) (key, bool) {
 		}
 	}()
 	*buffer = append((*buffer)[:0], args...)
-	// RFC 8785 but for numbers, which it would round to 64 bits.
+	// RFC 8785 except for numbers, which it would round to 64 bits.
 	if err := buffer.Format(jsontext.ReorderRawObjects(true)); err != nil {
 		return key{}, false
 	}

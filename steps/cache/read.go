@@ -7,33 +7,33 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// read is a read that writes may touch: one that runs, or the answer that is kept of it. Cache.mu guards what changes of
-// it: source, flight and answer.
-type read struct {
+// cachedRead is a read that a write may invalidate: a running one, or the stored answer. Cache.mu guards source, flight and
+// answer.
+type cachedRead struct {
 	key    key
 	begun  time.Time
 	source *source // nil: dropped
-	flight *flight // nil: kept
+	flight *flight // nil: it has ended
 	ttl    time.Duration
-	answer []byte // of a read that is kept
+	answer []byte // of a stored read
 }
 
-// forget takes the read from its source.
-func (r *read) forget() {
+// forget removes the read from its source.
+func (r *cachedRead) forget() {
 	delete(r.source.reads, r)
 	r.source = nil
 }
 
-// fresh reports whether the answer may be given again. Age is counted on the clock that stands still while a computer
-// sleeps and on the one that does not, and a clock that was set back makes it old.
-func (r *read) fresh(now time.Time, ttl time.Duration) bool {
+// fresh reports whether the answer may be reused. Its age is measured both on the clock that stops while a computer sleeps
+// and on the one that does not, and a clock that was set back makes it old.
+func (r *cachedRead) fresh(now time.Time, ttl time.Duration) bool {
 	ttl = min(ttl, r.ttl)
 	wall := now.Round(0).Sub(r.begun.Round(0))
 	return now.Sub(r.begun) < ttl && wall < ttl && wall >= 0
 }
 
-// reading makes the call of a function that is cached.
-func (c *Cache) reading(f *function, next steps.Call) steps.Call {
+// readCall wraps the call of a cached function.
+func (c *Cache) readCall(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		callbacks := steps.CallbacksOf(ctx)
 		k, ok := f.key(args, callbacks.Keep != nil)
@@ -43,11 +43,11 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 		answer, joined := c.find(ctx, f, k)
 		if answer == nil && joined == nil {
 			var own *flight
-			answer, joined, own = c.findOrLead(ctx, f, k)
+			answer, joined, own = c.findOrStart(ctx, f, k)
 			switch {
 			case own != nil:
-				return c.lead(ctx, own, next, args)
-			case answer == nil && joined == nil: // a write is under way
+				return c.start(ctx, own, next, args)
+			case answer == nil && joined == nil: // a write is running
 				return next(ctx, args)
 			}
 		}
@@ -56,7 +56,7 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 			switch {
 			case err != nil:
 				return nil, err
-			case o.personal:
+			case o.private:
 				return next(ctx, args)
 			case o.err != nil:
 				return nil, o.err
@@ -70,8 +70,8 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 	}
 }
 
-// find looks for an answer that is kept, else for a flight to wait for; both nil: neither is there. Who gets a flight
-// counts as waiting for it.
+// find returns a stored answer, else a flight to wait for; both are nil if there is neither. The caller becomes a waiter of
+// the flight.
 func (c *Cache) find(ctx context.Context, f *function, k key) (answer []byte, joined *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Cache) find(ctx context.Context, f *function, k key) (answer []byte, jo
 }
 
 func (c *Cache) findLocked(ctx context.Context, f *function, k key) (answer []byte, joined *flight) {
-	if r, ok := c.kept.Get(k); ok {
+	if r, ok := c.stored.Get(k); ok {
 		if r.fresh(time.Now(), f.ttl) {
 			return r.answer, nil
 		}
@@ -92,9 +92,9 @@ func (c *Cache) findLocked(ctx context.Context, f *function, k key) (answer []by
 	return nil, nil
 }
 
-// findOrLead is find for one who has found nothing. own is a new flight, which the caller must lead; where all three are
-// nil a write that may touch the read is under way, and the call must be made by itself.
-func (c *Cache) findOrLead(ctx context.Context, f *function, k key) (answer []byte, joined, own *flight) {
+// findOrStart is find for a caller that has found nothing. own is a new flight, which the caller must start; if all three
+// are nil, a write that may affect the read is running, and the call must be made directly.
+func (c *Cache) findOrStart(ctx context.Context, f *function, k key) (answer []byte, joined, own *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, joined = c.findLocked(ctx, f, k); answer != nil || joined != nil {
@@ -103,7 +103,7 @@ func (c *Cache) findOrLead(ctx context.Context, f *function, k key) (answer []by
 	if c.isWritten(f.source) {
 		return nil, nil, nil
 	}
-	r := &read{key: k, source: c.source(f.source), begun: time.Now(), ttl: f.ttl}
+	r := &cachedRead{key: k, source: c.source(f.source), begun: time.Now(), ttl: f.ttl}
 	r.flight = newFlight(r)
 	r.flight.join(ctx)
 	r.source.reads[r] = struct{}{}

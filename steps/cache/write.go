@@ -8,61 +8,64 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// settling is how long a source may still work on a call whose outcome is unknown.
-const settling = 30 * time.Second
+// uncertainTime is how long a source may still be executing a call with an unknown outcome.
+const uncertainTime = 30 * time.Second
 
-// source is what is known of the reads and writes of one source. It is guarded by Cache.mu.
+// source holds the reads and writes of one source. Cache.mu guards it.
 type source struct {
-	reads   map[*read]struct{} // that run, or whose answers are kept
-	writing int                // writes that run
-	settled time.Time          // until then, a write that broke off may still be carried out
+	reads          map[*cachedRead]struct{} // running, or stored
+	activeWrites   int                      // running writes
+	uncertainUntil time.Time                // until then, a write that broke off may still be executed
 }
 
 func (c *Cache) source(name string) *source {
 	s := c.sources[name]
 	if s == nil {
-		s = &source{reads: map[*read]struct{}{}}
+		s = &source{reads: map[*cachedRead]struct{}{}}
 		c.sources[name] = s
 	}
 	return s
 }
 
-func (s *source) isWritten(now time.Time) bool { return s.writing > 0 || now.Before(s.settled) }
+func (s *source) isWritten(now time.Time) bool {
+	return s.activeWrites > 0 || now.Before(s.uncertainUntil)
+}
 
-// writing makes the call of a function that does not read.
-func (c *Cache) writing(f *function, next steps.Call) steps.Call {
+// writeCall wraps the call of a function that does not read.
+func (c *Cache) writeCall(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) (result []byte, err error) {
-		c.begin(f.source)
+		c.beginWrite(f.source)
 		returned := false
-		defer func() { c.end(f.source, !returned || fault.OutcomeOf(err) == fault.SentUnknown) }()
+		defer func() { c.endWrite(f.source, !returned || fault.OutcomeOf(err) == fault.SentUnknown) }()
 		result, err = next(ctx, args)
 		returned = true
 		return result, err
 	}
 }
 
-// begin empties the source that a write is about to change. No read of it is kept, joined or answered from the cache before the
-// write has ended, so there is nothing to drop then.
-func (c *Cache) begin(name string) {
+// beginWrite drops the reads of the source that a write is about to change. Until the write has ended, none of its reads is
+// stored, joined or answered from the cache, so there is nothing to drop then.
+func (c *Cache) beginWrite(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.source(name).writing++
-	c.empty(name)
+	c.source(name).activeWrites++
+	c.dropReads(name)
 }
 
-// end lets reads be kept again: at once, or after a write that broke off when it has settled.
-func (c *Cache) end(name string, broken bool) {
+// endWrite allows reads to be stored again: at once, or after uncertainTime if the write broke off.
+func (c *Cache) endWrite(name string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.source(name)
-	s.writing--
+	s.activeWrites--
 	if broken {
-		s.settled = time.Now().Add(settling)
+		s.uncertainUntil = time.Now().Add(uncertainTime)
 	}
 }
 
-// empty drops the reads of a source; "": of all, as nobody knows what a write without a source changes. Cache.mu is held.
-func (c *Cache) empty(name string) {
+// dropReads drops the reads of a source; "": of all sources, as nobody knows what a write without a source changes.
+// Cache.mu is held.
+func (c *Cache) dropReads(name string) {
 	for own, s := range c.sources {
 		if name != "" && own != name {
 			continue
@@ -73,7 +76,7 @@ func (c *Cache) empty(name string) {
 	}
 }
 
-// isWritten reports whether a write that may change what a source answers runs or settles. Cache.mu is held.
+// isWritten reports whether a write that may affect a source's answers is running or uncertain. Cache.mu is held.
 func (c *Cache) isWritten(name string) bool {
 	now := time.Now()
 	for _, one := range []string{name, ""} {

@@ -96,7 +96,7 @@ func TestReadThatRunsWhenAWriteComes(t *testing.T) {
 	}
 }
 
-// While a write runs nobody knows whether it is done: reads go through, and are not kept.
+// While a write runs its effect is unknown: reads pass through and are not stored.
 func TestReadsWhileAWriteRuns(t *testing.T) {
 	t.Parallel()
 	for name, otherTouched := range map[string]bool{"s.a.set": false, "set": true} {
@@ -170,7 +170,7 @@ func TestBrokenWriteSettles(t *testing.T) {
 				for range 30 {
 					call(t, r, "s.a.get", "{}")
 					call(t, r, "o.b.get", "{}")
-					time.Sleep(settling / 30)
+					time.Sleep(uncertainTime / 30)
 				}
 				want := int64(1)
 				if test.settles {

@@ -9,27 +9,27 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Arrangement is what becomes of the functions of one view.
+// Arrangement assigns the functions of one view to dispatchers.
 type Arrangement struct {
-	Dispatchers []*Dispatcher  // the groups in the order of the configuration, then those of resources, sorted by name
-	Rest        []*steps.Entry // of no dispatcher, sorted by name; none where the configuration hides them
+	Dispatchers []*Dispatcher  // groups in the order of the configuration, then resources, sorted by name
+	Rest        []*steps.Entry // functions of no dispatcher, sorted by name; empty if the configuration hides them
 
 	owners map[string]*Dispatcher
 }
 
-// Owner is the dispatcher that calls the function of exactly this name, nil where none does.
+// Owner returns the dispatcher of the function of exactly this name; nil if there is none.
 func (a *Arrangement) Owner(function string) *Dispatcher { return a.owners[function] }
 
-// Arrange sorts the functions of a view into dispatchers and the rest. A group without a function in the view is no
-// dispatcher. A function that no call could name is of none: one whose name has an empty part, or is help.
+// Arrange assigns the functions of a view to dispatchers. A group without a function in the view becomes no dispatcher. A
+// function whose name has an empty part, or is help, belongs to none, as no call could name it.
 func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	a := &Arrangement{owners: map[string]*Dispatcher{}}
 	grouped := make([][]*function, len(d.groups))
-	byResource := map[string][]*function{} // by the source and the first part of the resource
+	byResource := map[string][]*function{} // by source and first part of the resource
 	for _, e := range view.All() {
 		path := pathOf(e)
-		f := &function{entry: e, name: parse(path)}
-		group, callable := -1, whole(path) && !isHelp(path)
+		f := &function{entry: e, name: parseName(path)}
+		group, callable := -1, isComplete(path) && !isHelp(path)
 		if callable {
 			group = d.groupOf(e)
 		}
@@ -61,7 +61,7 @@ func (a *Arrangement) add(d *Dispatcher) {
 	}
 }
 
-// groupOf is the number of the group that a function belongs to, -1 when it belongs to none.
+// groupOf returns the number of a function's group; -1 if it has none.
 func (d *Dispatch) groupOf(function *steps.Entry) int {
 	group, reached := -1, 0
 	var best *entry
@@ -74,17 +74,17 @@ func (d *Dispatch) groupOf(function *steps.Entry) int {
 	return group
 }
 
-// top is the source and the first part of the resource.
+// top returns the source and the first part of the resource.
 func (f *function) top() string {
 	source, resource, _ := strings.Cut(f.prefix, ".")
 	first, _, _ := strings.Cut(resource, ".")
 	return dotted(source, first)
 }
 
-// resourceTools names the dispatchers of resources: after the resource, or after source and resource where two of them, or
-// a group, have that name.
+// resourceTools names the dispatchers of resources: by resource, or by source and resource if two of them, or a group, have
+// that name.
 func (d *Dispatch) resourceTools(tops []string) map[string]string {
-	n := newNamer(ownTools)
+	n := newNamer(builtinTools)
 	for _, g := range d.groups {
 		n.reserve(g.tool())
 	}

@@ -16,7 +16,7 @@ import (
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := network(t)
-	for limit, want := range map[int]string{ // of what stands behind the group's own words
+	for limit, want := range map[int]string{ // of what follows the group's own description
 		100: "Devices and racks. Omit action for help. Resources: device, rack, device.interface",
 		61:  "Devices and racks. Omit action for help. Resources: device, rack",
 		45:  "Devices and racks. Omit action for help. Resources: device, rack",
@@ -60,7 +60,8 @@ func TestArrangements(t *testing.T) {
 		slices.Sort(all)
 		r := registry(t, slices.Compact(all)...)
 		view := r.View(func(s *steps.Spec) bool { return slices.Contains(names, s.Name) })
-		entries := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a.b", "*", "a*", "b.list", "*.get", "help"}), 0, 5, rapid.ID).Draw(rt, "entries")
+		entries := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a.b", "*", "a*", "b.list", "*.get", "help"}), 0, 5,
+			rapid.ID).Draw(rt, "entries")
 		c := &Config{Autodispatch: rapid.Bool().Draw(rt, "auto")}
 		for i, e := range entries {
 			c.Groups = append(c.Groups, Group{Name: fmt.Sprint("g", i), Resources: []string{e}})
@@ -82,7 +83,7 @@ func TestArrangements(t *testing.T) {
 				if a.Owner(f.entry.Spec().Name) != d {
 					rt.Fatalf("the owner of %s is another", f.entry.Spec().Name)
 				}
-				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": shown(f)})
+				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": callText(f)})
 				if got, faults := d.Read(call); len(faults) > 0 || got.Entry != f.entry {
 					rt.Fatalf("%s does not call %s: %+v %v", call, f.entry.Spec().Name, got, faults)
 				}
@@ -92,7 +93,8 @@ func TestArrangements(t *testing.T) {
 				rt.Fatalf("help within %d: %d %s", limit, len(answer), answer)
 			}
 			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))
-			leaks := string(answer) + strings.Join(given, " ") + d.Description(limit, bytesAsTokens) + d.Name + strings.Join(faults[0].Available, " ") + strings.Join(faults[0].Nearest, " ")
+			leaks := string(answer) + strings.Join(given, " ") + d.Description(limit, bytesAsTokens) + d.Name + strings.Join(faults[0].Available,
+				" ") + strings.Join(faults[0].Nearest, " ")
 			if strings.Contains(strings.ReplaceAll(leaks, `"qqz"`, ""), "qq") || strings.Contains(leaks, "hidden") {
 				rt.Fatalf("tells of what is not in the view: %s", leaks)
 			}

@@ -9,11 +9,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Help is a request for help: for a whole dispatcher, a resource with what is below it, or one action. The zero value is
-// the whole.
+// Help is a request for help: on a whole dispatcher, on a resource with those below it, or on one action. The zero value is
+// the whole dispatcher.
 type Help struct {
-	Schema bool // lossless schemas too
-	Again  bool // signatures too that were given before in this session
+	Schema bool // include complete schemas
+	Again  bool // include signatures that were already given in this session
 
 	scope []*function // nil: all
 }
@@ -22,7 +22,7 @@ type Help struct {
 // `action`.
 func isHelp(action string) bool { return strings.EqualFold(action, "help") }
 
-// asksHelp reports whether the call asks for help: by no action, by help, or by explain where that is no function's action.
+// asksHelp reports whether the call asks for help: by no action, by help, or by explain if that is no function's action.
 func (r *reader) asksHelp() bool {
 	return r.action == "" || isHelp(r.action) || r.explains()
 }
@@ -31,14 +31,14 @@ func (r *reader) explains() bool {
 	return strings.EqualFold(r.action, "explain") && len(r.d.index().find(r.resource, r.action)) == 0
 }
 
-// help reads what is to be explained: `resource`, and in params a resource and an action. A resource may be written with
-// an action behind it, and an action with its resource before it.
+// help reads what to explain: `resource`, and in params a resource and an action. A resource may be followed by an action,
+// and an action preceded by its resource.
 func (r *reader) help() *Request {
-	if r.action == "" && r.missesAction() {
+	if r.action == "" && r.lacksAction() {
 		return nil
 	}
 	request := &Request{Help: &Help{}, Lite: r.lite, MaxTotalTokens: r.budget()}
-	narrow := narrowing{resource: r.resource, resourceAt: "/resource"}
+	narrow := helpTarget{resource: r.resource, resourceAt: "/resource"}
 	for _, m := range r.flat {
 		r.helpField(request, nil, m, "")
 	}
@@ -63,11 +63,11 @@ func (r *reader) help() *Request {
 	return request
 }
 
-// narrowing is what help is asked for.
-type narrowing struct{ resource, action, resourceAt string }
+// helpTarget is what help is requested on.
+type helpTarget struct{ resource, action, resourceAt string }
 
-// helpField reads a member of a request for help that stands below the place at; narrow is nil where only flags may.
-func (r *reader) helpField(request *Request, narrow *narrowing, m member, at string) {
+// helpField reads a member of a help request below the position at; narrow is nil if only flags are allowed.
+func (r *reader) helpField(request *Request, narrow *helpTarget, m member, at string) {
 	place := fault.Key(at, m.name)
 	null := m.value.Type == gjson.Null
 	switch {
@@ -104,8 +104,8 @@ func (r *reader) helpField(request *Request, narrow *narrowing, m member, at str
 	}
 }
 
-// missesAction refuses a call that has arguments and no action, which would be dropped if it were answered with help.
-func (r *reader) missesAction() bool {
+// lacksAction refuses a call with arguments and no action: help as an answer would drop them.
+func (r *reader) lacksAction() bool {
 	isArgument := func(m member) bool { return m.name != budgetField && !slices.Contains(helpFields, m.name) }
 	if len(members(r.params)) == 0 && !slices.ContainsFunc(r.flat, isArgument) {
 		return false
@@ -120,13 +120,13 @@ func (r *reader) missesAction() bool {
 	actions := actionsIn(of)
 	f := fault.New(fault.BadRequest, `action is missing: {"action":"help"} lists all`)
 	if f.Available = actions[:min(len(actions), maxListed)]; r.resource != "" {
-		f.Message = "action is missing: " + fault.Quote(r.resource) + " has " + listed(actions)
+		f.Message = "action is missing: " + fault.Quote(r.resource) + " has " + joinFirst(actions)
 	}
 	r.faults = append(r.faults, f)
 	return true
 }
 
-// scope gives the functions that help is asked for.
+// scope returns the functions that help is requested on.
 func (x *index) scope(resource, action string) []*function {
 	if action == "" {
 		if found := x.below(resource); len(found) > 0 {

@@ -1,11 +1,11 @@
-// Package groups gathers functions behind few tools. A dispatcher is one tool that calls any function of its group by
-// resource and action; functions of no dispatcher may be tools of their own. The package makes the dispatchers of a
-// registry view, reads their calls strictly, and writes their help; it runs nothing. What a view does not hold stands in
-// no description, help or fault.
+// Package groups puts functions behind few tools. A dispatcher is one tool that calls any function of its group by resource
+// and action; functions of no dispatcher may be tools of their own. The package builds the dispatchers of a registry view,
+// reads their calls strictly, and writes their help; it runs nothing. No description, help or fault names a function
+// outside the view.
 //
-// The last part of a function's path (steps.Spec.Path, else its name) is its action, what stands before it its resource:
-// netbox.device.list is the action list of the resource device of the source netbox. A tool of an MCP server whose name is
-// not read as a resource and an action is an action of the resource that its server is.
+// The last part of a function's path (steps.Spec.Path, else its name) is its action; its resource is what precedes it:
+// netbox.device.list is the action list of the resource device of the source netbox. An MCP tool whose name is not split
+// into a resource and an action is an action of its server as a resource.
 package groups
 
 import (
@@ -17,28 +17,27 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Config says which dispatchers there are. The zero value has none.
+// Config configures the dispatchers. The zero value has none.
 type Config struct {
 	Groups       []Group  // in the order in which their tools are listed
 	Autodispatch bool     // one dispatcher for each first part of a resource that no group has
-	Hide         bool     // functions of no dispatcher are no tools
-	Hoist        []string // names that a call takes beside its own fields: arguments for each function that declares them
+	Hide         bool     // functions of no dispatcher are not tools
+	Hoist        []string // names that a call accepts beside its own fields: arguments of each function that declares them
 }
 
-// Group is a dispatcher by configuration: the functions that its resources fit.
+// Group is a configured dispatcher: the functions that match its resources.
 type Group struct {
-	Name        string // of the tool; characters that no tool's name may have become _ (Renamed)
-	Description string // for the agent; "": its resources alone
+	Name        string // of the tool; _ replaces characters that tool names may not have (Renamed)
+	Description string // for the agent; "": only its resources
 
-	// Resources are beginnings of function names or paths, part by part, with the source's name or without: "device" has
-	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern each * stands for
-	// any characters, dots included, and each ? for one. A function belongs to the group whose entry reaches furthest into
-	// its name; of those that reach as far, to a plain one before a pattern, to the one with more characters of its own,
-	// then to the first.
+	// Resources are prefixes of function names or paths, by whole parts, with or without the source's name: "device" has
+	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * stands for any
+	// characters, including dots, and ? for one. A function belongs to the group whose entry covers most of its name; among
+	// equals, to a plain entry before a pattern, to the one with more literal characters, then to the first.
 	Resources []string
 }
 
-// Dispatch makes dispatchers. It never changes, and may be used by many goroutines.
+// Dispatch builds dispatchers. It is immutable, and many goroutines may use it.
 type Dispatch struct {
 	groups       []Group
 	entries      []entry
@@ -47,19 +46,19 @@ type Dispatch struct {
 	hoist        []string
 }
 
-// The fields of a call that are never arguments of a function, and the names that tools of onecall itself have.
+// The fields of a call that are never arguments of a function, and the names of onecall's own tools.
 var (
-	callFields = []string{"resource", "action", "params", "lite", "verify"}
-	helpFields = []string{"schema", "again"}
-	ownTools   = []string{"chain", "chain_read", "search", "info"}
+	callFields   = []string{"resource", "action", "params", "lite", "verify"}
+	helpFields   = []string{"schema", "again"}
+	builtinTools = []string{"chain", "chain_read", "search", "info"}
 )
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,52}$`) // at most maxToolName
 
-// New reads a configuration; nil is the zero Config. It gives all faults at once, each bad_request At a JSON Pointer:
-// /groups/NAME, /groups/NAME/resources/N or /hoist/N. Refused are an empty name, names of onecall's own tools,
-// two groups whose tools' names differ in case and separators only, groups and entries that are empty, an entry that stands
-// twice, and hoisted names that are fields of a call.
+// New compiles a configuration; nil is the zero Config. It returns all faults, each bad_request At a JSON Pointer:
+// /groups/NAME, /groups/NAME/resources/N or /hoist/N. It refuses empty names, names of onecall's own tools, groups whose
+// tool names differ only in case and separators, empty groups and entries, duplicate entries, and hoisted names that are
+// fields of a call.
 func New(c *Config) (*Dispatch, []*fault.Error) {
 	if c == nil {
 		c = &Config{}
@@ -78,7 +77,7 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 		switch {
 		case g.Name == "":
 			refuse(at, "a group needs a name: that of its tool")
-		case slices.Contains(ownTools, strings.ToLower(g.tool())):
+		case slices.Contains(builtinTools, strings.ToLower(g.tool())):
 			refuse(at, "a group cannot have the name %s: it is a tool of onecall", g.Name)
 		case taken:
 			refuse(at, "the groups %s and %s cannot be told apart: rename one", fault.Quote(twin), fault.Quote(g.Name))
@@ -95,7 +94,8 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 				continue
 			}
 			if owner, taken := owners[text]; taken {
-				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(owner), fault.Quote(g.Name))
+				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(owner),
+					fault.Quote(g.Name))
 				continue
 			}
 			owners[text] = g.Name
@@ -111,18 +111,18 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	return d, faults
 }
 
-// tool is the group's name as a tool can have it.
+// tool returns the group's name as a tool name.
 func (g *Group) tool() string {
 	if toolName.MatchString(g.Name) {
 		return g.Name
 	}
-	if name := plain(g.Name); toolName.MatchString(name) {
+	if name := sanitize(g.Name); toolName.MatchString(name) {
 		return name
 	}
-	return hashed(g.Name, 0) // it is too long
+	return hashedName(g.Name, 0) // it is too long
 }
 
-// Renamed gives a warning for each group whose tool has another name, At /groups/NAME.
+// Renamed returns a warning for each group whose tool has another name, At /groups/NAME.
 func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	for i := range d.groups {
 		if g := &d.groups[i]; g.tool() != g.Name {
@@ -134,8 +134,8 @@ func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	return warnings
 }
 
-// Unmatched gives a warning for each entry that fits no function of a registry, bad_request with the nearest names, At
-// /groups/NAME/resources/N. It is for the start, when the sources are there: the registry is not that of a caller.
+// Unmatched returns a warning for each entry that matches no function of a registry, bad_request with the nearest names, At
+// /groups/NAME/resources/N. It is for the start, when the sources are ready: the registry is not a caller's.
 func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 	used := make([]bool, len(d.entries))
 	var known []string
@@ -143,7 +143,7 @@ func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 		for i := range d.entries {
 			used[i] = used[i] || d.entries[i].reach(e) > 0
 		}
-		p := parse(pathOf(e))
+		p := parseName(pathOf(e))
 		known = append(known, p.short(), p.source())
 	}
 	slices.Sort(known)

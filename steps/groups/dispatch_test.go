@@ -101,14 +101,16 @@ func TestDeviceAndDeviceType(t *testing.T) {
 			- netbox.devices.list
 			- netbox.front.device.list
 			- netbox.rack.list`},
-		"longest first, whatever the order": {[]Group{{Name: "a", Resources: []string{"device"}}, {Name: "b", Resources: []string{"device.interface", "rack"}}}, `
+		"longest first, whatever the order": {[]Group{{Name: "a", Resources: []string{"device"}},
+			{Name: "b", Resources: []string{"device.interface", "rack"}}}, `
 			a: device/get device/list
 			b: device.interface/list rack/list
 			- netbox.device-bay.list
 			- netbox.device_type.list
 			- netbox.devices.list
 			- netbox.front.device.list`},
-		"a pattern after a name, the rest in the last": {[]Group{{Name: "all", Resources: []string{"*"}}, {Name: "p", Resources: []string{"device*"}}, {Name: "n", Resources: []string{"netbox.device"}}}, `
+		"a pattern after a name, the rest in the last": {[]Group{{Name: "all", Resources: []string{"*"}},
+			{Name: "p", Resources: []string{"device*"}}, {Name: "n", Resources: []string{"netbox.device"}}}, `
 			all: front.device/list rack/list
 			p: device-bay/list device_type/list devices/list
 			n: device/get interface/list device/list`},
@@ -196,7 +198,8 @@ func TestConfigurationFaults(t *testing.T) {
 		got = append(got, f.At)
 	}
 	want := []string{"/groups/Dcim", "/groups/", "/groups/search", "/groups/Chain",
-		"/groups/empty", "/groups/entries/resources/0", "/groups/entries/resources/1", "/groups/entries/resources/2", "/groups/entries/resources/3",
+		"/groups/empty", "/groups/entries/resources/0", "/groups/entries/resources/1", "/groups/entries/resources/2",
+		"/groups/entries/resources/3",
 		"/groups/entries/resources/4", "/groups/entries/resources/6", "/hoist/1", "/hoist/2", "/hoist/3", "/hoist/4"}
 	if !slices.Equal(got, want) {
 		t.Errorf("faults at %q,\nwant %q", got, want)
@@ -217,7 +220,8 @@ func TestUnmatched(t *testing.T) {
 	if len(warnings) != 2 || warnings[0].At != "/groups/dcim/resources/1" || warnings[1].At != "/groups/rest/resources/1" {
 		t.Fatal(warnings)
 	}
-	if !slices.Equal(warnings[0].Nearest, []string{"rack"}) || !strings.Contains(warnings[0].Message, `"racks", did you mean rack?`) || warnings[1].Nearest != nil {
+	if !slices.Equal(warnings[0].Nearest, []string{"rack"}) || !strings.Contains(warnings[0].Message, `"racks", did you mean rack?`) ||
+		warnings[1].Nearest != nil {
 		t.Error(warnings)
 	}
 }
@@ -254,7 +258,8 @@ func TestLabels(t *testing.T) {
 		names []string
 		want  string
 	}{
-		"what all share is left out":      {[]string{"gh.repo.issue.list", "gh.repo.pull.list", "gh.repo.pull.review.list"}, "issue/list pull/list pull.review/list"},
+		"what all share is left out": {[]string{"gh.repo.issue.list", "gh.repo.pull.list", "gh.repo.pull.review.list"},
+			"issue/list pull/list pull.review/list"},
 		"but a resource keeps a name":     {[]string{"gh.repo.get", "gh.repo.issue.list"}, "repo/get issue/list"},
 		"unless it is another's":          {[]string{"gh.repo.get", "gh.repo.repo.list"}, "repo/get repo.repo/list"},
 		"one resource":                    {[]string{"gh.repo.issue.get", "gh.repo.issue.list"}, "issue/get issue/list"},
@@ -262,8 +267,9 @@ func TestLabels(t *testing.T) {
 		"the source where two have it":    {[]string{"a.device.get", "b.device.get", "b.rack.get"}, "a.device/get b.device/get rack/get"},
 		"the source where it would clash": {[]string{"b.get", "a.b.get", "c.d.get"}, "a.b/get b/get d/get"},
 		"a function without a resource":   {[]string{"alone", "a.b.get"}, "b/get /alone"},
-		"tools of servers with dots":      {[]string{"sdl.symbol.getCard", "sdl.symbol.search", "sdl.echo"}, "sdl/echo symbol/getCard symbol/search"},
-		"the same resource below each":    {[]string{"a.x.y.get", "b.x.y.get", "a.x.get"}, "x/get a.x.y/get b.x.y/get"},
+		"tools of servers with dots": {[]string{"sdl.symbol.getCard", "sdl.symbol.search", "sdl.echo"},
+			"sdl/echo symbol/getCard symbol/search"},
+		"the same resource below each": {[]string{"a.x.y.get", "b.x.y.get", "a.x.get"}, "x/get a.x.y/get b.x.y/get"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Dispatcher is one tool that calls the functions of a group. It never changes, and may be used by many goroutines.
+// Dispatcher is one tool that calls the functions of a group. It is immutable, and many goroutines may use it.
 type Dispatcher struct {
 	Name string // of the tool
 
@@ -21,11 +21,11 @@ type Dispatcher struct {
 	index     func() *index
 }
 
-// function is one that a dispatcher calls.
+// function is a function of a dispatcher.
 type function struct {
 	name
 	entry *steps.Entry
-	label string // the resource as descriptions and help show it; label and action together are the function's alone
+	label string // the resource as descriptions and help show it; label and action together are unique
 }
 
 func newDispatcher(tool, about string, functions []*function, hoist []string) *Dispatcher {
@@ -38,7 +38,7 @@ func newDispatcher(tool, about string, functions []*function, hoist []string) *D
 	return d
 }
 
-// Entries are the functions that the dispatcher calls, sorted by name.
+// Entries returns the functions that the dispatcher calls, sorted by name.
 func (d *Dispatcher) Entries() []*steps.Entry {
 	entries := make([]*steps.Entry, len(d.functions))
 	for i, f := range d.functions {
@@ -47,8 +47,8 @@ func (d *Dispatcher) Entries() []*steps.Entry {
 	return entries
 }
 
-// labelsOf names resources, by what stands before the action in their functions' names: without the parts with which all
-// of them begin, else without the source, else whole; whatever tells them apart.
+// labelsOf returns labels for resources, which are function names without the action: without their common first parts,
+// else without the source, else the full name, whichever is the shortest that is unique.
 func labelsOf(functions []*function) map[string]string {
 	shorts := map[string]string{}
 	holders := map[string]int{}
@@ -97,23 +97,24 @@ func labelsOf(functions []*function) map[string]string {
 			return labels
 		}
 	}
-	return nil // not reached: the last form is the identity
+	return nil // unreachable: the last form is the identity
 }
 
-// inputSchema is small, as every dispatcher has it: what may stand beside these fields, help and faults tell.
-const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},"params":{"type":"object"},"lite":{"type":"boolean"},` +
+// inputSchema is small, as every dispatcher has it: help and faults describe the other fields.
+const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},` +
+	`"params":{"type":"object"},"lite":{"type":"boolean"},` +
 	`"continuation_token":{"type":"string"},"mode":{"type":"string"}}}`
 
-// InputSchema is the JSON Schema of a call, the same for all dispatchers: a plain root object that takes further members.
+// InputSchema returns the JSON Schema of a call, the same for all dispatchers: a plain object that accepts further members.
 // It must not be changed.
 func (d *Dispatcher) InputSchema() json.RawMessage { return json.RawMessage(inputSchema) }
 
-// Description is the tool's description: the group's own, how to get help, and the names of its resources (of its actions
-// where there is one resource), those with most functions first. The names are as whole as they can be so that all fit
-// into limit tokens as count counts them, the group's own description left aside; else they are their first parts, and
-// what does not fit is a number.
+// Description returns the tool's description: the group's own, how to get help, and the names of its resources (of its
+// actions if there is one resource), those with most functions first. The names are as complete as possible within limit
+// tokens as counted by count, without the group's own description; else they are cut to their first parts, and the rest is
+// a number.
 func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
-	fits := func(text string) bool { // a text of n bytes has at most n tokens
+	fits := func(text string) bool { // n bytes are at most n tokens
 		return len(text) <= limit || count([]byte(text)) <= limit
 	}
 	text := ""
@@ -133,13 +134,13 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 	return about + ". " + text
 }
 
-// maxDescription bounds a description in bytes: clients cut what is longer, and with it how help is got.
+// maxDescription bounds a description in bytes: clients cut longer ones, and with them how to get help.
 const maxDescription = 2048
 
-// maxParts is how many parts of a resource a description shows.
+// maxParts bounds the parts of a resource that a description shows.
 const maxParts = 3
 
-// describe writes the first n names and the number of the others.
+// describe lists the first n names and the number of the others.
 func describe(names []string, n int, kind string) string {
 	const help = "Omit action for help. "
 	switch more := len(names) - n; {
@@ -151,7 +152,7 @@ func describe(names []string, n int, kind string) string {
 	return help + kind + ": " + strings.Join(names, ", ")
 }
 
-// names are the resources, cut to so many parts, or the actions where there is one resource, those with most functions
+// names returns the resources, cut to this many parts, or the actions if there is one resource, those with most functions
 // first.
 func (d *Dispatcher) names(parts int) (names []string, kind string) {
 	counts := map[string]int{}
@@ -160,7 +161,7 @@ func (d *Dispatcher) names(parts int) (names []string, kind string) {
 		kind = "Actions"
 	}
 	for _, f := range d.functions {
-		name := f.action // also of a function without a resource
+		name := f.action // also for a function without a resource
 		if !one && f.label != "" {
 			all := strings.Split(f.label, ".")
 			name = strings.Join(all[:min(parts, len(all))], ".")
@@ -173,7 +174,7 @@ func (d *Dispatcher) names(parts int) (names []string, kind string) {
 	return names, kind
 }
 
-// oneLabel reports whether functions are all of one resource.
+// oneLabel reports whether all functions have the same resource.
 func oneLabel(functions []*function) bool {
 	return !slices.ContainsFunc(functions, func(f *function) bool { return f.label != functions[0].label })
 }

@@ -12,8 +12,8 @@ import (
 
 const tokenField = "continuation_token"
 
-// token reports whether the call holds a continuation token of onecall, and whether it stands in params. Without one the fields of a
-// fetch are arguments like any other.
+// token reports whether the call contains a continuation token of onecall, and whether it is in params. Without one the
+// fields of a fetch are ordinary arguments.
 func (r *reader) token() (found, inParams bool) {
 	isToken := func(v gjson.Result) bool {
 		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)
@@ -28,9 +28,9 @@ func (r *reader) token() (found, inParams bool) {
 	return false, false
 }
 
-// fetch gathers the fields of a fetch, of which those at the top count where params have them too. What else the call holds is
-// what was called before, sent again, and counts for nothing. Left in, so that they are refused where fetches are answered, are
-// steps, and where neither resource nor action says what was called, every other field.
+// fetch collects the fields of a fetch; fields at the top count even if params has them too. The rest of the call repeats
+// the earlier call and is ignored, except for steps and, if neither resource nor action names the earlier call, all other
+// fields: they are kept so that they are refused where fetches are answered.
 func (r *reader) fetch(inParams bool) *Request {
 	_, hasResource := find(r.top, "resource")
 	_, hasAction := find(r.top, "action")
@@ -61,7 +61,7 @@ func (r *reader) fetch(inParams bool) *Request {
 	return &Request{Fetch: append(append([]byte(`{"params":`), object(inside)...), '}')}
 }
 
-// object writes members, their keys in one spelling, so that who reads them next finds them.
+// object encodes members with canonical keys, so that the next reader finds them.
 func object(all []member) []byte {
 	text := []byte{'{'}
 	for i, m := range all {

@@ -13,12 +13,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// FlatNames gives functions the names that they have as tools of their own, function → tool. All are different, none is
-// reserved, and each matches ^[A-Za-z0-9_-]{1,52}$. A tool of an MCP server keeps the name that its server gave it
-// where that is such a name, no other server's tool has it and the function was not renamed. Any other function has its own name
-// with _ for each other character; one that is too long or not unique then ends in some digits of the name's hash. A saved chain
-// has its name without the source, where no other tool has it. Names
-// do not depend on the order of entries, and change only where they clash with what comes or goes.
+// FlatNames returns the names that functions have as separate tools, by function. All are unique, none is reserved, and
+// each matches ^[A-Za-z0-9_-]{1,52}$. An MCP tool keeps its server's name if that is valid, no other server's tool has it,
+// and the function was not renamed. Any other function has its own name, with _ for other characters; a name that is too
+// long or not unique ends in digits of its hash. A saved chain has its name without the source if no other tool has it.
+// Names do not depend on the order of entries, and change only if they clash with a function that is added or removed.
 func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 	n := newNamer(reserved)
 	others := map[string]bool{}
@@ -35,13 +34,13 @@ func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 			}
 		}
 		n.want(spec.Name, own)
-		others[own], others[plain(spec.Name)] = true, true
+		others[own], others[sanitize(spec.Name)] = true, true
 	}
 	for _, e := range entries {
 		if e.Spec().Saved == nil {
 			continue
 		}
-		own := plain(strings.TrimPrefix(e.Spec().Name, steps.ChainSource+"."))
+		own := sanitize(strings.TrimPrefix(e.Spec().Name, steps.ChainSource+"."))
 		if others[own] {
 			own = ""
 		}
@@ -50,10 +49,10 @@ func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 	return n.names()
 }
 
-// namer gives tool names, which do not depend on the order in which they are asked for.
+// namer assigns tool names independently of the order of requests.
 type namer struct {
 	taken map[string]bool
-	short map[string]string // what is named → its short name, "" where it has none
+	short map[string]string // full name → short name, "" if it has none
 }
 
 func newNamer(reserved []string) *namer {
@@ -66,10 +65,11 @@ func newNamer(reserved []string) *namer {
 
 func (n *namer) reserve(name string) { n.taken[name] = true }
 
-// want asks for a name for what has the name full: short if it can be, else one that is made of full.
+// want requests a name for full: short if possible, else one made from full.
 func (n *namer) want(full, short string) { n.short[full] = short }
 
-// names gives the short names that are free and asked for once, then the made ones that are, and a hash to the others.
+// names assigns the short names that are free and requested once, then the full names that are, and hashed names to the
+// rest.
 func (n *namer) names() map[string]string {
 	given := make(map[string]string, len(n.short))
 	var open []string
@@ -95,18 +95,18 @@ func (n *namer) names() map[string]string {
 	}
 	open = slices.Sorted(maps.Keys(n.short))
 	settle(func(full string) string { return n.short[full] })
-	settle(plain)
+	settle(sanitize)
 	for attempt := 0; len(open) > 0; attempt++ {
-		settle(func(full string) string { return hashed(full, attempt) })
+		settle(func(full string) string { return hashedName(full, attempt) })
 	}
 	return given
 }
 
-// maxToolName keeps a name within 60 characters together with that of the server, which hosts put before it.
+// maxToolName keeps a name within 60 characters, including the server name that hosts prefix.
 const maxToolName, hashDigits = 60 - len("onecall_"), 7
 
-// plain is a name with _ for what no tool's name holds.
-func plain(full string) string {
+// sanitize replaces characters that tool names may not have by _.
+func sanitize(full string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
@@ -116,13 +116,14 @@ func plain(full string) string {
 	}, full)
 }
 
-// hashed is the beginning of a plain name with digits of the hash of the whole name. A further attempt has other digits.
-func hashed(full string, attempt int) string {
+// hashedName returns the beginning of a sanitized name with digits of the hash of the whole name. Each attempt has other
+// digits.
+func hashedName(full string, attempt int) string {
 	salted := full
 	if attempt > 0 {
 		salted += " " + strconv.Itoa(attempt)
 	}
 	sum := sha256.Sum256([]byte(salted))
-	name := plain(full)
+	name := sanitize(full)
 	return name[:min(len(name), maxToolName-1-hashDigits)] + "_" + hex.EncodeToString(sum[:])[:hashDigits]
 }

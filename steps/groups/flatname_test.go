@@ -95,13 +95,13 @@ func TestFlatNamesProperties(t *testing.T) {
 		claims := map[string]int{}
 		for _, e := range entries {
 			_, tail, _ := strings.Cut(e.Spec().Name, ".")
-			for _, claim := range []string{tail, plain(e.Spec().Name)} {
+			for _, claim := range []string{tail, sanitize(e.Spec().Name)} {
 				claims[claim]++
 			}
 		}
 		for function, name := range FlatNames(entries[:len(entries)/2], reserved) {
 			_, tail, _ := strings.Cut(function, ".")
-			if claims[tail] == 1 && claims[plain(function)] == 1 && name != got[function] {
+			if claims[tail] == 1 && claims[sanitize(function)] == 1 && name != got[function] {
 				rt.Fatalf("%s was %s and is %s", function, got[function], name)
 			}
 		}

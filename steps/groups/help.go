@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// HelpOptions say how help is written.
+// HelpOptions configure help.
 type HelpOptions struct {
-	// Limit is the most tokens of the answer as Count counts them, which may stop above Limit. The answer passes it only
-	// where Schema was asked for one function, as a schema is whole or not there, and where the least that it can say does.
+	// Limit bounds the tokens of the answer as Count counts them, which may stop above Limit. The answer exceeds it only if
+	// a schema of one function was requested, which is never cut, or if even the shortest answer does.
 	Limit int
 	Count func([]byte) int
 
-	Lite   bool                       // names alone
+	Lite   bool                       // names only
 	Taught func(function string) bool // whether the session was given the signature before; nil: it was not
 }
 
-// level is how much help tells of a function.
+// level is how much help says about a function.
 type level int
 
 const (
-	schemas   level = iota // signature, whole description, effect and schemas
-	described              // signature, effect and whole description
-	summed                 // signature, effect and the first sentence of the description
-	signed                 // signature and effect
-	called                 // the signature without the result, and the effect
-	named
-	counted // only how many there are
-	gone
+	levelSchemas     level = iota // signature, full description, effect and schemas
+	levelDescription              // signature, effect and full description
+	levelSummary                  // signature, effect and the first sentence of the description
+	levelSignature                // signature and effect
+	levelCall                     // signature without the result, and the effect
+	levelName
+	levelCount // only their number
+	levelOmitted
 )
 
-// Help answers a request for help (nil: for all) with a JSON object: resource → action → one line, which is the signature
-// without the function's name, the effect where it is not read, and what the function does. What does not fit goes in
-// this order, in each of these the largest first: descriptions, results, the signatures of a resource (its actions are an
-// array then), the actions (the resource is a number then), whole resources. The answer then says how to ask for more. A
-// signature that was taught is null, unless it is asked for again or with its schema. given are the names of the
-// functions whose whole signatures stand in the answer.
+// Help answers a request for help (nil: on everything) with a JSON object: resource → action → one line with the signature
+// without the function's name, the effect unless it is read, and the description. If that does not fit, it drops in this
+// order, the largest first: descriptions, results, the signatures of a resource (its actions become an array), the actions
+// (the resource becomes a number), whole resources. The answer then says how to ask for more. A signature that was already
+// given is null, unless it is requested again or with its schema. given are the names of the functions whose full
+// signatures are in the answer.
 func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, given []string) {
 	if h == nil {
 		h = &Help{}
@@ -48,22 +48,22 @@ func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, given []strin
 	} else {
 		p.fit(func() bool {
 			text := p.render()
-			return len(text) <= o.Limit || o.Count(text) <= o.Limit // a text of n bytes has at most n tokens
+			return len(text) <= o.Limit || o.Count(text) <= o.Limit // n bytes are at most n tokens
 		})
 	}
-	return p.render(), p.given()
+	return p.render(), p.signatures()
 }
 
-// unit is what gives way at once: a resource, or one function where there is one resource.
+// unit is shortened as a whole: a resource, or one function if there is one resource.
 type unit struct {
 	name      string
 	functions []*function
-	texts     [][]byte // by number of the page's levels; nil: not written yet
-	at        int      // the number of its level
+	texts     [][]byte // by index in the page's levels; nil: not written yet
+	at        int      // index of its level
 	bucket    int
 }
 
-// page is an answer in the making.
+// page is an answer that is being built.
 type page struct {
 	functions []*function // sorted by label
 	units     []*unit
@@ -73,7 +73,7 @@ type page struct {
 	taught    func(*function) bool
 }
 
-// bucket is the units that become one number: resources by the first of their parts that not all share.
+// bucket is a set of units that are counted together: resources by their first part that not all share.
 type bucket struct {
 	name      string
 	units     []int
@@ -85,23 +85,23 @@ func newPage(d *Dispatcher, h *Help, o *HelpOptions) *page {
 	if p.functions == nil {
 		p.functions = slices.Clone(d.functions)
 	}
-	parts := func(f *function) string { return strings.ReplaceAll(f.label, ".", "\x00") } // so that a.b comes before a-b
+	parts := func(f *function) string { return strings.ReplaceAll(f.label, ".", "\x00") } // so that a.b sorts before a-b
 	slices.SortStableFunc(p.functions, func(a, b *function) int { return cmp.Compare(parts(a), parts(b)) })
 	p.single = oneLabel(p.functions)
 	p.taught = func(f *function) bool {
 		return o.Taught != nil && !h.Again && !h.Schema && o.Taught(f.entry.Spec().Name)
 	}
-	first := summed
+	first := levelSummary
 	switch {
 	case h.Schema:
-		first = schemas
+		first = levelSchemas
 	case o.Lite:
-		first = named
+		first = levelName
 	case len(p.functions) == 1:
-		first = described
+		first = levelDescription
 	}
-	for l := first; l <= gone; l++ {
-		if l != counted || !p.single {
+	for l := first; l <= levelOmitted; l++ {
+		if l != levelCount || !p.single {
 			p.levels = append(p.levels, l)
 		}
 	}
@@ -109,7 +109,7 @@ func newPage(d *Dispatcher, h *Help, o *HelpOptions) *page {
 	return p
 }
 
-// gather makes the units.
+// gather creates the units.
 func (p *page) gather() {
 	tops := topsOf(p.functions)
 	for i, f := range p.functions {
@@ -138,7 +138,7 @@ func (p *page) add(u *unit, top string) {
 	p.units = append(p.units, u)
 }
 
-// topsOf gives for each label of functions that are sorted by it its beginning to the first part that not all labels share.
+// topsOf returns, for each label of sorted functions, its prefix up to the first part that not all labels share.
 func topsOf(functions []*function) map[string]string {
 	var labels []string
 	for _, f := range functions {
@@ -162,7 +162,7 @@ func topsOf(functions []*function) map[string]string {
 	return tops
 }
 
-// set puts all units at one level. Their texts are written when they are first needed, as signatures are dear.
+// set puts all units at one level. Their texts are written at the first use, as signatures are expensive.
 func (p *page) set(number int) {
 	for i, u := range p.units {
 		if u.at = number; u.texts[number] == nil {
@@ -171,7 +171,7 @@ func (p *page) set(number int) {
 	}
 }
 
-// fit finds how much can be told: the finest level at which all fits, and beyond it what fits of the next finer one.
+// fit finds the finest level at which everything fits, and then what fits of the next finer one.
 func (p *page) fit(fits func() bool) {
 	coarse := len(p.levels) - 1
 	for ; coarse > 0; coarse-- {
@@ -193,18 +193,18 @@ func (p *page) fit(fits func() bool) {
 		return fits()
 	}
 	p.set(coarse)
-	// Each step makes the answer shorter, but for a token at a border here and there.
+	// Each step makes the answer shorter, except for single tokens at boundaries.
 	n := sort.Search(len(groups), reduce)
 	for !reduce(n) && n < len(groups) {
 		n++
 	}
 }
 
-// order says what goes down to a level first: the largest, or, where it is gone then, what has the fewest functions. What
-// becomes one number goes together.
+// order returns the order in which units drop to a level: the largest first, or, if that level omits them, those with the
+// fewest functions. Units of one bucket drop together.
 func (p *page) order(coarse int) [][]int {
 	var groups [][]int
-	if p.levels[coarse] >= counted {
+	if p.levels[coarse] >= levelCount {
 		for _, b := range p.buckets {
 			groups = append(groups, b.units)
 		}
@@ -215,7 +215,7 @@ func (p *page) order(coarse int) [][]int {
 	}
 	size := func(units []int) (n int) {
 		for _, i := range units {
-			if p.levels[coarse] == gone {
+			if p.levels[coarse] == levelOmitted {
 				n -= len(p.units[i].functions)
 			} else {
 				n += len(p.units[i].texts[coarse-1])
@@ -227,13 +227,13 @@ func (p *page) order(coarse int) [][]int {
 	return groups
 }
 
-// given are the functions whose signatures are shown.
-func (p *page) given() []string {
+// signatures returns the functions whose signatures are shown.
+func (p *page) signatures() []string {
 	var names []string
 	for _, u := range p.units {
 		for _, f := range u.functions {
 			l, signature := p.levels[u.at], f.entry.Signature()
-			if (l <= signed || l == called && withoutResult(signature) == signature) && !p.taught(f) {
+			if (l <= levelSignature || l == levelCall && withoutResult(signature) == signature) && !p.taught(f) {
 				names = append(names, f.entry.Spec().Name)
 			}
 		}

@@ -39,12 +39,14 @@ func helpOf(t *testing.T, d *Dispatcher, call string, o HelpOptions) (string, []
 // network is a dispatcher of three resources.
 func network(t testing.TB) *Dispatcher {
 	t.Helper()
-	list := spec("net.device.list", `{"type":"object","properties":{"site":{"type":"string","enum":["a","b)"]},"limit":{"type":"integer","default":50}},"required":["site"]}`)
+	list := spec("net.device.list", `{"type":"object","properties":{"site":{"type":"string","enum":["a","b)"]},`+
+		`"limit":{"type":"integer","default":50}},"required":["site"]}`)
 	list.Output = []byte(`{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}`)
 	drop := spec("net.device.delete", `{"type":"object","properties":{"id":{"type":"integer"}}}`)
 	drop.Effect = steps.Destroy
 	view := registryOf(t, list, drop, spec("net.device.interface.list", ""), spec("net.rack.list", ""), spec("net.rack.help", ""))
-	return mustNew(t, &Config{Groups: []Group{{Name: "dcim", Description: "Devices and\n racks.", Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
+	return mustNew(t, &Config{Groups: []Group{{Name: "dcim", Description: "Devices and\n racks.",
+		Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
 }
 
 func TestHelp(t *testing.T) {
@@ -65,7 +67,8 @@ func TestHelp(t *testing.T) {
 		{`{"resource":"rack"}`, rack},
 		{`{"resource":"net.rack"}`, rack},
 		{`{"resource":"Device","action":"explain"}`, device + `,` + inner},
-		{`{"action":"help","params":{"resource":"interface"}}`, `"device.interface":{"list":"(…) // Does net.device.interface.list. It has a second sentence."}`},
+		{`{"action":"help","params":{"resource":"interface"}}`,
+			`"device.interface":{"list":"(…) // Does net.device.interface.list. It has a second sentence."}`},
 		{`{"action":"help","resource":"device.list"}`, `"device":{` + whole + `}`},
 		{`{"action":"explain","resource":"device","params":{"action":"list"}}`, `"device":{` + whole + `}`},
 		{`{"action":"explain","params":{"action":"device.list"}}`, `"device":{` + whole + `}`},
@@ -83,17 +86,20 @@ func TestHelp(t *testing.T) {
 func TestHelpHasLosslessSchemas(t *testing.T) {
 	t.Parallel()
 	d := network(t)
-	// One function's schema is whole or not there: the limit does not count.
-	got, given := helpOf(t, d, `{"action":"help","resource":"device.list","schema":true}`, HelpOptions{Limit: 50, Lite: true, Taught: func(string) bool { return true }})
+	// The schema of one function is never cut: the limit does not count.
+	got, given := helpOf(t, d, `{"action":"help","resource":"device.list","schema":true}`,
+		HelpOptions{Limit: 50, Lite: true, Taught: func(string) bool { return true }})
 	entry := d.functions[2].entry
 	function := gjson.Get(got, `resources.device.list`)
 	if function.Get("inputSchema").Raw != string(entry.Spec().Input) || function.Get("outputSchema").Raw != string(entry.Spec().Output) {
 		t.Errorf("got %s", got)
 	}
-	if function.Get("description").Str != entry.Spec().Description || function.Get("effect").Str != "read" || !slices.Equal(given, []string{"net.device.list"}) {
+	if function.Get("description").Str != entry.Spec().Description || function.Get("effect").Str != "read" ||
+		!slices.Equal(given, []string{"net.device.list"}) {
 		t.Errorf("got %s, given %q", got, given)
 	}
-	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{}); strings.Count(got, `"inputSchema"`) != 2 || strings.Count(got, `"effect":"destroy"`) != 1 {
+	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{}); strings.Count(got, `"inputSchema"`) != 2 ||
+		strings.Count(got, `"effect":"destroy"`) != 1 {
 		t.Errorf("got %s", got)
 	}
 	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{Limit: 300}); len(got) > 300 || strings.Contains(got, "inputSchema") {
@@ -136,11 +142,19 @@ func TestHelpGivesWay(t *testing.T) {
 		limit int
 		want  string
 	}{
-		{500, `{"resources":{"device":{"delete":"(id?: integer) [destroy] // Does net.device.delete","list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list"},"device.interface":{"list":"(…) // Does net.device.interface.list"},"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}}}`},
-		{280, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer}"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{260, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50)"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{190, `{"resources":{"device":["delete","list"],"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{150, `{"resources":{"device":3,"rack":["rack.help","list"]},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{500, `{"resources":{"device":{"delete":"(id?: integer) [destroy] // Does net.device.delete","list":"(site: \"a\"|\"b)\", ` +
+			`limit?: integer = 50): {count: integer} // Does net.device.list"},"device.interface":{"list":"(…) // Does ` +
+			`net.device.interface.list"},"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}}}`},
+		{280, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50): ` +
+			`{count: integer}"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
+			`\"resource\":\"device\"} shows more"}`},
+		{260, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50)"},` +
+			`"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
+			`\"resource\":\"device\"} shows more"}`},
+		{190, `{"resources":{"device":["delete","list"],"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},` +
+			`"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{150, `{"resources":{"device":3,"rack":["rack.help","list"]},"more":"numbers count functions; {\"action\":\"help\",` +
+			`\"resource\":\"device\"} shows more"}`},
 		{140, `{"resources":{"device":3,"rack":2},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
 		{40, `{"resources":{},"more_resources":3}`},
 	} {
@@ -198,7 +212,8 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 		t.Errorf("got %d %s, given %d", len(got), got, len(given))
 	}
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 1000})
-	if len(got) > 1000 || strings.Count(got, `"(path?: string)"`) < 10 || !strings.Contains(got, `"tool_00":null`) || !strings.Contains(got, `"params\":{\"action\":\"files.tool_00\"}} shows more`) {
+	if len(got) > 1000 || strings.Count(got, `"(path?: string)"`) < 10 || !strings.Contains(got, `"tool_00":null`) ||
+		!strings.Contains(got, `"params\":{\"action\":\"files.tool_00\"}} shows more`) {
 		t.Errorf("got %d %s", len(got), got)
 	}
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 200})
@@ -207,7 +222,7 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	}
 }
 
-// TestNarrowerCallsAreWhole: a call that help or a fault shows works as it stands, however long the names in it are.
+// TestNarrowerCallsAreWhole: a call that help or a fault shows works as written, however long the names in it are.
 func TestNarrowerCallsAreWhole(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("thing_", 20)
@@ -280,7 +295,7 @@ func TestHelpFaults(t *testing.T) {
 			t.Errorf("%s: got %+v %v", test.call, r, faults)
 		}
 	}
-	// explain is help only where it is no function's action.
+	// explain is help only if it is no function's action.
 	own := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
 	if r, faults := own.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
 		t.Errorf("got %+v %v", r, faults)
@@ -297,12 +312,13 @@ func duplicateKeys(text []byte) string {
 // TestHelpShowsShapes: help shows the shape of results where a function declares none, and with its schema the shape's.
 func TestHelpShowsShapes(t *testing.T) {
 	t.Parallel()
-	shape := &steps.Seen{Schema: []byte(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)}
-	view := registryOf(t, spec("net.rack.list", ""), spec("net.rack.get", "")).Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+	shape := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)}
+	view := registryOf(t, spec("net.rack.list", ""),
+		spec("net.rack.get", "")).Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
 		if spec.Name != "net.rack.list" {
 			return nil, nil
 		}
-		return call, func() *steps.Seen { return shape }
+		return call, func() *steps.ResultShape { return shape }
 	})
 	d := mustNew(t, &Config{Groups: []Group{{Name: "dcim", Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
 	for call, want := range map[string]string{

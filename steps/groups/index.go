@@ -9,22 +9,22 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// index finds a dispatcher's functions by what calls say.
+// index finds a dispatcher's functions by resource and action.
 type index struct {
 	functions []*function
-	folded    []folded               // of the functions, in their order
-	longest   int                    // of the folded names, in bytes: no function is meant by a longer path
-	ends      map[string][]*function // by every end of the folded name that begins at a part
-	runs      map[string][]*function // by the name, whole or without its source or as it is shown, without any separators
+	folded    []foldedName           // of the functions, in their order
+	longest   int                    // of the folded names, in bytes: a longer path matches no function
+	ends      map[string][]*function // by every suffix of the folded name that starts at a part
+	runs      map[string][]*function // by the name without separators: in full, without its source, or as shown
 }
 
-// folded are the names of a function's resource, as foldPath gives them.
-type folded struct{ label, short, prefix string }
+// foldedName holds the folded names of a function's resource (see foldPath).
+type foldedName struct{ label, short, prefix string }
 
 func newIndex(functions []*function) *index {
 	x := &index{functions: functions, ends: map[string][]*function{}, runs: map[string][]*function{}}
 	for _, f := range functions {
-		x.folded = append(x.folded, folded{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
+		x.folded = append(x.folded, foldedName{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
 		for _, name := range []string{pathOf(f.entry), f.entry.Spec().Name} {
 			name = foldPath(name)
 			x.longest = max(x.longest, len(name))
@@ -45,13 +45,13 @@ func newIndex(functions []*function) *index {
 	return x
 }
 
-// find gives the functions that a resource ("": not said) and an action mean, in this order, and only those of the
-// first way that finds any: as help shows them; the same as one path; when case and the separators _ - / are dropped; the
-// name without its source, or whole; an end of the name that begins at a part; for an action alone, the whole name
-// without separators; for an action that repeats the resource, the action alone.
+// find returns the functions that a resource ("": none given) and an action stand for. The first of these that matches
+// wins: as help shows them; the same as one path; ignoring case and the separators _ - /; the name without its source, or
+// in full; a suffix that starts at a part; for an action alone, the whole name without separators; for an action that
+// repeats the resource, the action alone.
 func (x *index) find(resource, action string) []*function {
 	for _, f := range x.ends[foldPath(action)] {
-		if f.label == resource && shown(f) == action {
+		if f.label == resource && callText(f) == action {
 			return []*function{f}
 		}
 	}
@@ -81,17 +81,17 @@ func (x *index) find(resource, action string) []*function {
 	case resource == "":
 		return x.runs[steps.FoldName(action)]
 	}
-	return x.repeated(resource, action)
+	return x.findRepeated(resource, action)
 }
 
-// repeated gives the functions whose action is written with parts of the resource before it. No part of a name between the
-// two is left out: the resource stands in what is written before the action, or ends where the action begins.
-func (x *index) repeated(resource, action string) []*function {
-	resource, own := foldPath(resource), foldPath(parse(action).prefix)
+// findRepeated returns the functions whose action is given with parts of the resource before it. Those parts and the action
+// must be adjacent in the name, or the resource must end where the action begins.
+func (x *index) findRepeated(resource, action string) []*function {
+	resource, own := foldPath(resource), foldPath(parseName(action).prefix)
 	if len(resource) > x.longest {
 		return nil
 	}
-	stated := own != "" && within(own, dots(resource))
+	stated := own != "" && containsParts(own, dots(resource))
 	var found []*function
 	for _, f := range x.ends[foldPath(action)] {
 		if stated || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
@@ -101,19 +101,19 @@ func (x *index) repeated(resource, action string) []*function {
 	return found
 }
 
-// below gives the functions of a resource and of those below it: of the resource as it is shown or named, else of all
-// resources that have it as a part.
+// below returns the functions of a resource and of those below it: of the resource as shown or named, else of all resources
+// that contain it as a part.
 func (x *index) below(resource string) []*function {
 	wanted := foldPath(resource)
 	if wanted == "" || len(wanted) > x.longest {
 		return nil
 	}
 	needle := dots(wanted)
-	for _, is := range []func(*folded) bool{
-		func(f *folded) bool {
-			return under(f.label, wanted) || under(f.short, wanted) || under(f.prefix, wanted)
+	for _, is := range []func(*foldedName) bool{
+		func(f *foldedName) bool {
+			return isAtOrBelow(f.label, wanted) || isAtOrBelow(f.short, wanted) || isAtOrBelow(f.prefix, wanted)
 		},
-		func(f *folded) bool { return within(f.prefix, needle) },
+		func(f *foldedName) bool { return containsParts(f.prefix, needle) },
 	} {
 		var found []*function
 		for i, f := range x.functions {
@@ -128,7 +128,7 @@ func (x *index) below(resource string) []*function {
 	return nil
 }
 
-// choose gives the one function that a call means, or says why there is none: unknown_function.
+// choose returns the one function that a call means, or unknown_function with the reason.
 func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 	found := d.index().find(resource, action)
 	switch len(found) {
@@ -138,15 +138,15 @@ func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 		return found[0], nil
 	}
 	labels := labelsIn(found)
-	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", fault.Quote(action), listed(labels))
+	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", fault.Quote(action), joinFirst(labels))
 	if resource != "" {
-		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), listed(labels))
+		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), joinFirst(labels))
 	}
 	f.At, f.Available = "/action", labels[:min(len(labels), maxListed)]
 	return nil, f
 }
 
-// unknown says that no function is meant, with what is nearest.
+// unknown returns the fault of a call that matches no function, with the nearest.
 func (d *Dispatcher) unknown(resource, action string) *fault.Error {
 	of, at, written := d.functions, "/action", action
 	var names []string
@@ -190,7 +190,7 @@ func labelsIn(functions []*function) []string {
 	return sortedSet(functions, func(f *function) string { return f.label })
 }
 
-// actionsIn lists actions, with their resource where there are several.
+// actionsIn lists actions, with their resource if there are several.
 func actionsIn(functions []*function) []string {
 	one := oneLabel(functions)
 	return sortedSet(functions, func(f *function) string {
@@ -212,8 +212,8 @@ func sortedSet(functions []*function, of func(*function) string) []string {
 	return slices.Compact(set)
 }
 
-// listed joins the first of many names.
-func listed(names []string) string {
+// joinFirst joins the first of many names.
+func joinFirst(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -221,5 +221,5 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// declares reports whether a function takes a top-level argument of this name.
+// declares reports whether a function has a top-level argument of this name.
 func declares(e *steps.Entry, name string) bool { return e.Argument(name) != "" }

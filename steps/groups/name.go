@@ -10,16 +10,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// pathOf is a function's name as a resource and an action.
+// pathOf returns a function's path for groups and help.
 func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().SessionPath, e.Spec().Path, e.Spec().Name) }
 
-// name is a function's path taken apart.
+// name is a function's path, split.
 type name struct {
-	prefix string // all before the action; "" where the name has no dot
+	prefix string // all before the action; "" if the name has no dot
 	action string
 }
 
-func parse(full string) name {
+func parseName(full string) name {
 	dot := strings.LastIndexByte(full, '.')
 	return name{full[:max(dot, 0)], full[dot+1:]}
 }
@@ -29,11 +29,11 @@ func (n name) source() string {
 	return source
 }
 
-// short is the resource without the source, or the source where it is all that stands before the action.
+// short returns the resource without the source, or the source if there is no other resource.
 func (n name) short() string { return n.prefix[strings.IndexByte(n.prefix, '.')+1:] }
 
-// whole tells that no part of a name is empty: only then can a call name it.
-func whole(full string) bool {
+// isComplete reports whether no part of a name is empty: only then can a call name it.
+func isComplete(full string) bool {
 	return full != "" && full[0] != '.' && full[len(full)-1] != '.' && !strings.Contains(full, "..")
 }
 
@@ -45,8 +45,8 @@ func dotted(resource, action string) string {
 	return resource + "." + action
 }
 
-// foldPath gives the form in which dotted names are equal that differ in case and the separators _ - / only. The parts
-// stay apart: device.type is not device_type.
+// foldPath returns the form in which dotted names are compared: without regard to case and the separators _ - /. Parts stay
+// separate: device.type is not device_type.
 func foldPath(path string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '/' {
@@ -56,13 +56,13 @@ func foldPath(path string) string {
 	}, path)
 }
 
-// under reports whether path is resource or lies below it.
-func under(path, resource string) bool {
+// isAtOrBelow reports whether path is resource or is below it.
+func isAtOrBelow(path, resource string) bool {
 	return strings.HasPrefix(path, resource) && (len(path) == len(resource) || path[len(resource)] == '.')
 }
 
-// within reports whether a resource, with a dot on each side, is a run of whole parts of path.
-func within(path, dotted string) bool {
+// containsParts reports whether a resource, with a dot on each side, is a sequence of whole parts of path.
+func containsParts(path, dotted string) bool {
 	return len(path)+2 >= len(dotted) && strings.Contains(dots(path), dotted)
 }
 
@@ -70,40 +70,41 @@ func dots(path string) string { return "." + path + "." }
 
 // entry is one of a group's Resources.
 type entry struct {
-	text          string
-	pattern       *regexp.Regexp // of a beginning of a name, to the end of a part; nil: text is no pattern
-	own           int            // characters that stand for themselves
-	longest       string         // run of them: no name fits without it
-	group, number int
+	text           string
+	pattern        *regexp.Regexp // matches the beginning of a name, to the end of a part; nil: text is not a pattern
+	literals       int            // number of literal characters
+	longestLiteral string         // the longest run of literals: every match contains it
+	group, number  int
 }
 
 func newEntry(text string) (entry, *fault.Error) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return entry{}, fault.New(fault.BadRequest, "the name of a resource is empty")
-	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), !whole(text):
-		return entry{}, fault.New(fault.BadRequest, "%s is no name of a resource: write parts with dots between them, as in device.interface", fault.Quote(text))
+	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), !isComplete(text):
+		return entry{}, fault.New(fault.BadRequest, "%s is no name of a resource: write parts with dots between them, as in device.interface",
+			fault.Quote(text))
 	}
-	e := entry{text: text, own: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
-	if e.own < len(text) {
+	e := entry{text: text, literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
+	if e.literals < len(text) {
 		for _, run := range strings.FieldsFunc(text, func(c rune) bool { return c == '*' || c == '?' }) {
-			if len(run) > len(e.longest) {
-				e.longest = run
+			if len(run) > len(e.longestLiteral) {
+				e.longestLiteral = run
 			}
 		}
-		// What is lazy ends as early as it can, so that repo.* reaches as far as repo.issue.
+		// Lazy wildcards end as early as possible, so that repo.* covers as much as repo.issue.
 		quoted := strings.NewReplacer(`\*`, `.*?`, `\?`, `.`).Replace(regexp.QuoteMeta(text))
 		e.pattern = regexp.MustCompile(`^(?s:` + quoted + `)(?:\.|$)`)
 	}
 	return e, nil
 }
 
-// reach is how many bytes of a function's name, or of its path, the entry covers; 0 if it fits neither.
+// reach returns how many bytes of a function's name, or of its path, the entry covers; 0 if it matches neither.
 func (e *entry) reach(function *steps.Entry) int {
 	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
 }
 
-// reachOf is how many bytes of a name the entry covers, from its beginning or from behind its source.
+// reachOf returns how many bytes of a name the entry covers, from its beginning or from after its source.
 func (e *entry) reachOf(full string) int {
 	reached := e.beginning(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
@@ -116,9 +117,9 @@ func (e *entry) reachOf(full string) int {
 
 func (e *entry) beginning(full string) int {
 	switch {
-	case e.pattern == nil && under(full, e.text):
+	case e.pattern == nil && isAtOrBelow(full, e.text):
 		return len(e.text)
-	case e.pattern == nil, !strings.Contains(full, e.longest):
+	case e.pattern == nil, !strings.Contains(full, e.longestLiteral):
 		return 0
 	}
 	found := e.pattern.FindStringIndex(full)
@@ -131,8 +132,8 @@ func (e *entry) beginning(full string) int {
 	return found[1] - 1
 }
 
-// moreExact reports whether e, which covers n bytes of a name, is the more exact entry than other, which covers m. Of equals
-// neither is.
+// moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m. Of equals neither
+// is.
 func (e *entry) moreExact(n int, other *entry, m int) bool {
 	switch {
 	case n != m:
@@ -140,7 +141,7 @@ func (e *entry) moreExact(n int, other *entry, m int) bool {
 	case (e.pattern == nil) != (other.pattern == nil):
 		return e.pattern == nil
 	}
-	return e.own > other.own
+	return e.literals > other.literals
 }
 
 const maxNearest, maxListed = 3, 20

@@ -70,7 +70,8 @@ func TestPathCalls(t *testing.T) {
 			t.Errorf("%s: %+v %v", call, r, faults)
 		}
 	}
-	if _, faults := d.Read([]byte(`{"resource":"racks","action":"list_devices","params":{}}`)); len(faults) != 1 || faults[0].Code != fault.UnknownFunction {
+	if _, faults := d.Read([]byte(`{"resource":"racks","action":"list_devices","params":{}}`)); len(faults) != 1 ||
+		faults[0].Code != fault.UnknownFunction {
 		t.Errorf("%v", faults)
 	}
 	answer, _ := helpOf(t, d, `{"resource":"device"}`, HelpOptions{Lite: true})
@@ -86,7 +87,8 @@ func TestRenamed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 65)
 	d := mustNew(t, &Config{Groups: []Group{
-		{Name: "sdl.query", Resources: []string{"device"}}, {Name: "with space", Resources: []string{"racks"}}, {Name: "as-it_is", Resources: []string{"reboot"}},
+		{Name: "sdl.query", Resources: []string{"device"}}, {Name: "with space", Resources: []string{"racks"}},
+		{Name: "as-it_is", Resources: []string{"reboot"}},
 		{Name: long, Resources: []string{"z"}},
 	}})
 	var names, at []string

@@ -19,29 +19,28 @@ import (
 type Request struct {
 	Help *Help
 
-	// Fetch asks for more of an earlier large result: a JSON object with the continuation token and the fields beside it,
-	// at the top or in `params` as they were given, and nothing of what else the call holds, which is what was called
-	// before. Nothing runs. What is wrong with its fields is for the one who answers fetches to say.
+	// Fetch requests more of an earlier large result: a JSON object with the continuation token and the fields beside it,
+	// at the top or in `params`. The rest of the call, which repeats the earlier call, is dropped. Nothing runs. The fields
+	// are checked where fetches are answered.
 	Fetch json.RawMessage
 
-	Entry *steps.Entry    // the function that is called
-	Args  json.RawMessage // a JSON object; it was not looked at with the function's schema
+	Entry *steps.Entry    // the function to call
+	Args  json.RawMessage // a JSON object, not checked with the function's schema yet
 	At    string          // the JSON Pointer of the arguments in the call: "/params" or ""
 
-	// Unused are the hoisted names of a call, in its order, that the function does not declare: they stand at the top and
-	// are not in Args, not even where the function takes arguments of any name, as its schema says nothing of what it would do
-	// with them.
+	// Unused are the hoisted names of a call, in its order, that the function does not declare. They are not in Args, even
+	// if the function accepts arguments of any name, as its schema does not say what it would do with them.
 	Unused []string
 
-	Lite           *bool // of a call and of help; nil: not said
+	Lite           *bool // of a call and of help; nil: not given
 	Verify         bool
-	MaxTotalTokens int // of `budget`, of a call and of help; 0: not said
+	MaxTotalTokens int // of `budget`, of a call and of help; 0: not given
 }
 
-// Read decodes the arguments of one call; none is {}. All faults come back at once: bad_json alone, else bad_request for
-// a wrong type or combination of fields, unknown_function for a resource or an action that is not there, unknown_field
-// for what help does not take. The arguments themselves are for the function's schema. Whatever they hold, the function
-// is the one that resource and action name.
+// Read decodes the arguments of one call; no arguments are {}. It returns all faults: bad_json alone, else bad_request for
+// a wrong type or combination of fields, unknown_function for a missing resource or action, unknown_field for fields that
+// help does not have. It does not check the arguments against the function's schema. Only resource and action select the
+// function, whatever the arguments contain.
 func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = []byte("{}")
@@ -69,8 +68,7 @@ func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 
 const maxPointer = 400 // bytes; deeper is no help
 
-// strict checks that text is one JSON value in UTF-8 without duplicate keys, and drops the white space between its
-// tokens.
+// strict checks that text is one JSON value in UTF-8 without duplicate keys, and drops the white space between its tokens.
 func strict(text []byte) ([]byte, *fault.Error) {
 	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true))
 	if err == nil {
@@ -91,9 +89,9 @@ func strict(text []byte) ([]byte, *fault.Error) {
 	return nil, f
 }
 
-// member is one of an object; a null one counts as absent where it is a field of the call.
+// member is a member of an object; a null one counts as absent if it is a field of the call.
 type member struct {
-	name, key string // the key as it is written, with its quotes
+	name, key string // key is the name as written, with its quotes
 	value     gjson.Result
 }
 
@@ -121,13 +119,13 @@ type reader struct {
 	faults []*fault.Error
 
 	resource, action string
-	unread           bool         // one of them is no text
-	params           gjson.Result // an object, where hasParams
+	invalidText      bool         // one of them is not a string
+	params           gjson.Result // an object if hasParams
 	hasParams        bool
 	lite             *bool
 	verify           bool
-	top              []member // all
-	flat             []member // what is no field of a call and not hoisted
+	top              []member // all members
+	flat             []member // members that are neither fields of a call nor hoisted
 	hoisted          []member
 }
 
@@ -175,7 +173,7 @@ func (r *reader) field(m member) {
 		if r.hasParams = m.value.IsObject(); !r.hasParams {
 			kind := kindOf(m.value)
 			if m.value.Type == gjson.String {
-				kind = "a string" // it may hold what is nobody's business
+				kind = "a string" // it may contain something private
 			}
 			r.fault(fault.BadRequest, at, "must be an object of arguments, not %s", kind)
 			return
@@ -187,7 +185,7 @@ func (r *reader) field(m member) {
 func (r *reader) text(v gjson.Result, at string) string {
 	if v.Type != gjson.String {
 		r.wrongType(at, "a string", v)
-		r.unread = true
+		r.invalidText = true
 	}
 	return strings.Trim(v.Str, " ")
 }
@@ -203,10 +201,10 @@ func (r *reader) boolean(v gjson.Result, at string) *bool {
 
 func (r *reader) request() *Request {
 	if token, inParams := r.token(); token {
-		r.faults = nil // they are of what was called before
+		r.faults = nil // they are about the earlier call
 		return r.fetch(inParams)
 	}
-	if r.unread {
+	if r.invalidText {
 		return nil
 	}
 	if r.asksHelp() {
@@ -234,7 +232,7 @@ func (r *reader) request() *Request {
 
 const budgetField = "budget"
 
-// budget takes `budget` off what stands at the top. Of its fields maxTotalTokens has a meaning for one call.
+// budget removes `budget` from the top. Of its fields only maxTotalTokens has a meaning for one call.
 func (r *reader) budget() int {
 	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == budgetField })
 	if at < 0 {
@@ -281,10 +279,10 @@ func (r *reader) refuseFlat() {
 	if fetches {
 		hint = "; to fetch more of a result, give its continuation_token"
 	}
-	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", listed(names), hint)
+	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", joinFirst(names), hint)
 }
 
-// refuseAmbiguous refuses the flat form where a field of the call could be meant as an argument.
+// refuseAmbiguous refuses the flat form if a field of the call could be meant as an argument.
 func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	for _, name := range callFields {
 		if !declares(e, name) {
@@ -298,13 +296,14 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	}
 	for _, m := range r.flat {
 		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
-			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, fault.Quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
+			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this `+
+				`name must stand in params`, fault.Quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
 		}
 	}
 }
 
-// arguments writes the arguments, and after them the hoisted ones that the function declares and own does not give.
-// unused are those that it does not declare.
+// arguments encodes the arguments, followed by the hoisted ones that the function declares and own lacks. unused are those
+// that it does not declare.
 func (r *reader) arguments(e *steps.Entry, own []member) (args []byte, unused []string) {
 	args = []byte{'{'}
 	add := func(m member) {

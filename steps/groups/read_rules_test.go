@@ -15,7 +15,8 @@ import (
 // TestRepeatedResource: an action may be written with its resource before it; a part of the name may not be left out.
 func TestRepeatedResource(t *testing.T) {
 	t.Parallel()
-	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "g.x.c.b.delete", "g.y.list")).Dispatchers[0]
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "g.x.c.b.delete",
+		"g.y.list")).Dispatchers[0]
 	for call, want := range map[string]string{
 		`{"resource":"x.c.b","action":"b.delete"}`:        "g.x.c.b.delete",
 		`{"resource":"g.x.c.b","action":"c.b.delete"}`:    "g.x.c.b.delete",
@@ -46,9 +47,11 @@ func TestRepeatedResource(t *testing.T) {
 // TestSuggestions: each name is suggested once, and what is listed is what the call lacks.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
-	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "files.read_file", "files.read_text_file", "files.write_file")).Dispatchers[0]
+	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "files.read_file", "files.read_text_file",
+		"files.write_file")).Dispatchers[0]
 	_, faults := d.Read([]byte(`{"action":"read_fil"}`))
-	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) || !slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
+	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) ||
+		!slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
 		t.Errorf("got %v, of %v", f.Nearest, f.Available)
 	}
 	_, faults = lab(t).Read([]byte(`{"action":"lst"}`))
@@ -67,7 +70,8 @@ func TestHugePaths(t *testing.T) {
 	}
 	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
 	huge := strings.Repeat("a", 1<<20)
-	for _, call := range []string{`{"resource":"` + huge + `","action":"list_7"}`, `{"resource":"` + huge + `","action":"part.list_7"}`, `{"resource":"` + huge + `"}`} {
+	for _, call := range []string{`{"resource":"` + huge + `","action":"list_7"}`, `{"resource":"` + huge + `","action":"part.list_7"}`,
+		`{"resource":"` + huge + `"}`} {
 		allocated := testing.AllocsPerRun(1, func() {
 			if r, faults := d.Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].At != "/resource" || len(faults[0].Message) > 1000 {
 				t.Errorf("got %+v, %d faults", r, len(faults))

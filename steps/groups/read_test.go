@@ -64,9 +64,11 @@ func TestCalls(t *testing.T) {
 		{`{"action":"deviceTypeList"}`, "net.device_type.list", `{}`, ""},
 		{`{"resource":"","action":" get "}`, "net.device.get", `{}`, ""},
 		// The functions that declare fields of a call themselves.
-		{`{"resource":"rule","action":"show","params":{"resource":"x","action":"device.get"}}`, "net.rule.show", `{"resource":"x","action":"device.get"}`, "/params"},
+		{`{"resource":"rule","action":"show","params":{"resource":"x","action":"device.get"}}`, "net.rule.show",
+			`{"resource":"x","action":"device.get"}`, "/params"},
 		{`{"resource":"rule","action":"show"}`, "net.rule.show", `{}`, ""},
-		{`{"action":"apply","params":{"action":"device.get","params":{"a":1}}}`, "net.rule.apply", `{"action":"device.get","params":{"a":1}}`, "/params"},
+		{`{"action":"apply","params":{"action":"device.get","params":{"a":1}}}`, "net.rule.apply", `{"action":"device.get","params":{"a":1}}`,
+			"/params"},
 		{`{"action":"probe","host":"a"}`, "net.tls.probe", `{"host":"a"}`, ""},
 		{`{"action":"probe","params":{"verify":true,"lite":"x"},"lite":true}`, "net.tls.probe", `{"verify":true,"lite":"x"}`, "/params"},
 		{`{"action":"spend","budget":5,"id":1}`, "net.ad.spend", `{"budget":5,"id":1}`, ""},
@@ -77,7 +79,8 @@ func TestCalls(t *testing.T) {
 		{`{"action":"tls.help","id":1}`, "net.tls.help", `{"id":1}`, ""},
 		// Fields of a fetch without a token of onecall are arguments.
 		{`{"resource":"device","action":"list","page":2,"query":"x"}`, "net.device.list", `{"page":2,"query":"x"}`, ""},
-		{`{"action":"read_graph","continuation_token":"abc","mode":"full"}`, "net.rack.read_graph", `{"continuation_token":"abc","mode":"full"}`, ""},
+		{`{"action":"read_graph","continuation_token":"abc","mode":"full"}`, "net.rack.read_graph",
+			`{"continuation_token":"abc","mode":"full"}`, ""},
 		{`{"action":"read_graph","params":{"continuation_token":"abc"}}`, "net.rack.read_graph", `{"continuation_token":"abc"}`, "/params"},
 		{`{"action":"read_graph","deep":{"continuation_token":"oc1_1"}}`, "net.rack.read_graph", `{"deep":{"continuation_token":"oc1_1"}}`, ""},
 		// Hoisted names are given to functions that declare them, and the function's own arguments win.
@@ -121,7 +124,8 @@ func TestFieldsOfACall(t *testing.T) {
 func TestUnusedHoistedNames(t *testing.T) {
 	t.Parallel()
 	view := registryOf(t, spec("s.free", ""), spec("s.card", `{"type":"object","properties":{"repo_id":{}},"additionalProperties":false}`))
-	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}, Hoist: []string{"repoId", "org"}}).Arrange(view).Dispatchers[0]
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}},
+		Hoist: []string{"repoId", "org"}}).Arrange(view).Dispatchers[0]
 	for _, test := range []struct{ call, args, unused string }{
 		{`{"action":"free","repoId":"r","y":1}`, `{"y":1}`, "repoId"},
 		{`{"action":"free","org":1,"params":{"y":1},"repoId":"r"}`, `{"y":1}`, "org repoId"},
@@ -150,7 +154,8 @@ func TestCallFaults(t *testing.T) {
 		{`{"action":"get","params":[1]}`, "bad_request /params", "not an array"},
 		{`{"action":"get","params":"{}"}`, "bad_request /params", "not a string"},
 		{`{"action":"get","lite":"false"}`, "bad_request /lite", "true or false"},
-		{`{"action":"lst","lite":"x","verify":1,"params":2}`, "bad_request /lite; bad_request /verify; bad_request /params; unknown_function /action", ""},
+		{`{"action":"lst","lite":"x","verify":1,"params":2}`,
+			"bad_request /lite; bad_request /verify; bad_request /params; unknown_function /action", ""},
 		{`{"action":5}`, "bad_request /action", "the number 5"},
 		{`{"action":5,"id":1}`, "bad_request /action", ""},
 		{`{"action":{"x":1},"resource":[]}`, "bad_request /action; bad_request /resource", ""},
@@ -200,17 +205,22 @@ func TestFetches(t *testing.T) {
 	d := lab(t)
 	for _, test := range []struct{ call, want string }{
 		{`{"continuation_token":"oc1_7","mode":"full"}`, `{"continuation_token":"oc1_7","mode":"full"}`},
-		{`{"resource":"device","action":"update","continuation_token":"oc1_7","page":2,"lite":true}`, `{"continuation_token":"oc1_7","page":2,"lite":true}`},
-		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"paginated"}}`, `{"params":{"continuation_token":"oc1_7","mode":"paginated"}}`},
+		{`{"resource":"device","action":"update","continuation_token":"oc1_7","page":2,"lite":true}`,
+			`{"continuation_token":"oc1_7","page":2,"lite":true}`},
+		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"paginated"}}`,
+			`{"params":{"continuation_token":"oc1_7","mode":"paginated"}}`},
 		{`{"action":"update","params":{"continuation_token":"oc1_7"},"mode":"full"}`, `{"params":{"continuation_token":"oc1_7","mode":"full"}}`},
 		{`{"action":"update","params":{},"continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		// What was called before may be sent again: it counts for nothing.
 		{`{"action":"update","params":{"name":"x"},"continuation_token":"oc1_7","mode":"full"}`, `{"continuation_token":"oc1_7","mode":"full"}`},
-		{`{"action":"update","name":"x","verify":true,"continuation_token":"oc1_7","mode":"full"}`, `{"continuation_token":"oc1_7","mode":"full"}`},
-		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"},"verify":true,"other":1}`, `{"params":{"continuation_token":"oc1_7"}}`},
+		{`{"action":"update","name":"x","verify":true,"continuation_token":"oc1_7","mode":"full"}`,
+			`{"continuation_token":"oc1_7","mode":"full"}`},
+		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"},"verify":true,"other":1}`,
+			`{"params":{"continuation_token":"oc1_7"}}`},
 		{`{"action":"list","params":{"page":1,"query":"x"},"continuation_token":"oc1_7","page":2}`, `{"continuation_token":"oc1_7","page":2}`},
 		{`{"action":"list","params":{"page":1,"continuation_token":"oc1_7"},"page":2}`, `{"params":{"continuation_token":"oc1_7","page":2}}`},
-		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"full"},"mode":null}`, `{"params":{"continuation_token":"oc1_7","mode":"full"}}`},
+		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"full"},"mode":null}`,
+			`{"params":{"continuation_token":"oc1_7","mode":"full"}}`},
 		{`{"action":"update","params":{"continuation_token":"oc1_6"},"continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		{`{"action":"update","params":{"continuation_token":"oc1_7"},"continuation_token":"abc"}`, `{"params":{"continuation_token":"oc1_7"}}`},
 		{`{"action":5,"resource":[],"params":"x","verify":1,"continuation_token":"oc1_7","lite":2}`, `{"continuation_token":"oc1_7","lite":2}`},
@@ -221,7 +231,7 @@ func TestFetches(t *testing.T) {
 		{`{"action":"no.such","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		{`{"action":"help","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		{`{"repoId":"r","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
-		// However they are spelled, and whatever stands beside them, nothing is called.
+		// However they are written, and whatever is beside them, nothing is called.
 		{`{"action":"update","continuation_t\u006fken":"\u006fc1_7"}`, `{"continuation_token":"\u006fc1_7"}`},
 		{`{"action":"update","name":"x","continuation_token":"oc1_"}`, `{"continuation_token":"oc1_"}`},
 		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"}}`, `{"params":{"continuation_token":"oc1_7"}}`},
@@ -289,7 +299,8 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	twice := false // the action repeats the resource, and no part of the name between them is left out
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && said.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(said.Action)) {
 		own := said.Action[:max(0, strings.LastIndexByte(said.Action, '.'))]
-		twice = own != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(said.Resource)) || strings.Contains("."+fold(own)+".", "."+fold(said.Resource)+"."))
+		twice = own != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(said.Resource)) ||
+			strings.Contains("."+fold(own)+".", "."+fold(said.Resource)+"."))
 	}
 	if !end && !run && !twice {
 		t.Fatalf("%s calls %s", call, name)

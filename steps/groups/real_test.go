@@ -91,7 +91,8 @@ func TestGitHubSizes(t *testing.T) {
 			t.Errorf("help of %s has %d tokens", d.Name, count(answer))
 		}
 		helps += count(answer)
-		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(wire(d, 24, count)), count(answer), len(given))
+		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(wire(d, 24, count)),
+			count(answer), len(given))
 	}
 	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)
 	if list > 1060 { // with the fields of a fetch; with chain, search and info, which have about 600, it is below 1,700
@@ -101,7 +102,7 @@ func TestGitHubSizes(t *testing.T) {
 	for _, d := range a.Dispatchers {
 		p := newPage(d, &Help{}, &HelpOptions{})
 		for _, f := range d.functions {
-			lines = append(lines, count(p.line(f, summed)))
+			lines = append(lines, count(p.line(f, levelSummary)))
 		}
 	}
 	slices.Sort(lines)
@@ -111,7 +112,7 @@ func TestGitHubSizes(t *testing.T) {
 	}
 }
 
-// TestGitHubIsReachable calls every operation by what help shows of it, and gets its schema whole.
+// TestGitHubIsReachable calls every operation by what help shows of it, and gets its complete schema.
 func TestGitHubIsReachable(t *testing.T) {
 	t.Parallel()
 	view := github(t)
@@ -151,7 +152,8 @@ func TestGitHubIsReachable(t *testing.T) {
 func many(b *testing.B) *steps.Registry {
 	var specs []steps.Spec
 	for i := range 10_000 {
-		specs = append(specs, spec(fmt.Sprintf("source%d.resource_%d.part.action_%d", i%10, i%250, i), `{"type":"object","properties":{"id":{"type":"integer"}}}`))
+		specs = append(specs, spec(fmt.Sprintf("source%d.resource_%d.part.action_%d", i%10, i%250, i),
+			`{"type":"object","properties":{"id":{"type":"integer"}}}`))
 	}
 	return registryOf(b, specs...)
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// text writes a unit's member of the answer at a level. The number of a bucket stands with the first of its units.
+// text returns a unit's member of the answer at a level. The number of a bucket is with the first of its units.
 func (p *page) text(i int, l level) []byte {
 	u := p.units[i]
 	b := &p.buckets[u.bucket]
 	switch {
-	case l == gone, l == counted && b.units[0] != i:
+	case l == levelOmitted, l == levelCount && b.units[0] != i:
 		return nil
-	case l == counted:
+	case l == levelCount:
 		return strconv.AppendInt(append(rawjson.AppendQuote(nil, b.name), ':'), int64(b.functions), 10)
 	case p.single:
 		return p.line(u.functions[0], l)
 	}
 	begin, end := byte('{'), byte('}')
-	if l == named {
+	if l == levelName {
 		begin, end = '[', ']'
 	}
 	text := append(rawjson.AppendQuote(nil, u.name), ':', begin)
@@ -29,8 +29,8 @@ func (p *page) text(i int, l level) []byte {
 		if n > 0 {
 			text = append(text, ',')
 		}
-		if l == named {
-			text = rawjson.AppendQuote(text, shown(f))
+		if l == levelName {
+			text = rawjson.AppendQuote(text, callText(f))
 		} else {
 			text = append(text, p.line(f, l)...)
 		}
@@ -38,22 +38,22 @@ func (p *page) text(i int, l level) []byte {
 	return append(text, end)
 }
 
-// line writes an action and what is told of it.
+// line formats an action and its description.
 func (p *page) line(f *function, l level) []byte {
 	spec := f.entry.Spec()
-	text := append(rawjson.AppendQuote(nil, shown(f)), ':')
+	text := append(rawjson.AppendQuote(nil, callText(f)), ':')
 	signature := strings.TrimPrefix(f.entry.Signature(), spec.Name)
 	comment := ""
 	switch {
-	case l > called || p.taught(f):
+	case l > levelCall || p.taught(f):
 		return append(text, "null"...)
-	case l == schemas:
+	case l == levelSchemas:
 		return append(text, lossless(f, signature)...)
-	case l == called:
+	case l == levelCall:
 		signature = withoutResult(signature)
-	case l == described:
+	case l == levelDescription:
 		comment = strings.Join(strings.Fields(spec.Description), " ")
-	case l == summed:
+	case l == levelSummary:
 		comment = f.entry.Summary()
 	}
 	if spec.Effect != steps.Read {
@@ -65,7 +65,7 @@ func (p *page) line(f *function, l level) []byte {
 	return rawjson.AppendQuote(text, signature)
 }
 
-// withoutResult is a signature to the end of its arguments.
+// withoutResult cuts a signature after its arguments.
 func withoutResult(signature string) string {
 	depth, quoted := 0, false
 	for i := 0; i < len(signature); i++ {
@@ -86,7 +86,7 @@ func withoutResult(signature string) string {
 	return signature
 }
 
-// lossless writes all that is known of a function for its caller.
+// lossless formats everything about a function for its caller.
 func lossless(f *function, signature string) []byte {
 	spec := f.entry.Spec()
 	text := rawjson.AppendQuote([]byte(`{"signature":`), signature)
@@ -100,26 +100,26 @@ func lossless(f *function, signature string) []byte {
 	if len(spec.Output) > 0 {
 		text = append(append(text, `,"outputSchema":`...), spec.Output...)
 	}
-	if seen := f.entry.Seen(); seen != nil {
+	if seen := f.entry.ResultShape(); seen != nil {
 		text = append(append(text, `,"seen":`...), seen.Schema...)
 	}
 	return append(text, '}')
 }
 
-// shown is an action as a call writes it.
-func shown(f *function) string {
+// callText returns an action as a call writes it.
+func callText(f *function) string {
 	if isHelp(f.action) {
 		return dotted(f.label, f.action)
 	}
 	return f.action
 }
 
-// render writes the answer as the units stand.
+// render writes the answer with the units' current levels.
 func (p *page) render() []byte {
 	var inner []byte
-	signs := false // a signature may stand somewhere
+	signs := false // some unit may show signatures
 	for _, u := range p.units {
-		signs = signs || p.levels[u.at] <= called
+		signs = signs || p.levels[u.at] <= levelCall
 		if text := u.texts[u.at]; len(text) > 0 {
 			if len(inner) > 0 {
 				inner = append(inner, ',')
@@ -137,52 +137,52 @@ func (p *page) render() []byte {
 		text = append(p.actions(append(rawjson.AppendQuote(text, p.functions[0].label), ":["...)), ']')
 	}
 	text = append(text, '}')
-	for _, note := range p.notes() {
+	for _, note := range p.hints() {
 		text = append(append(text, `,"`+note.name+`":`...), note.value...)
 	}
 	return append(text, '}')
 }
 
-// actions writes the names of the actions of the one resource.
+// actions appends the names of the actions of the one resource.
 func (p *page) actions(text []byte) []byte {
 	first := true
 	for _, u := range p.units {
-		if p.levels[u.at] == gone {
+		if p.levels[u.at] == levelOmitted {
 			continue
 		}
 		if !first {
 			text = append(text, ',')
 		}
-		text, first = rawjson.AppendQuote(text, shown(u.functions[0])), false
+		text, first = rawjson.AppendQuote(text, callText(u.functions[0])), false
 	}
 	return text
 }
 
-type note struct {
+type hint struct {
 	name  string
 	value []byte
 }
 
-// notes say what the answer has left out, and how to get it.
-func (p *page) notes() []note {
-	var notes []note
-	var reduced *unit // the largest that tells less than was asked for
+// hints say what the answer leaves out, and how to get it.
+func (p *page) hints() []hint {
+	var notes []hint
+	var reduced *unit // the largest that shows less than was requested
 	numbers, taught, left := false, false, 0
 	for _, u := range p.units {
 		l := p.levels[u.at]
-		if l == gone {
+		if l == levelOmitted {
 			left++
 			continue
 		}
 		if u.at > 0 && (reduced == nil || len(u.functions) > len(reduced.functions)) {
 			reduced = u
 		}
-		numbers = numbers || l == counted
+		numbers = numbers || l == levelCount
 		for _, f := range u.functions {
-			taught = taught || l <= called && p.taught(f)
+			taught = taught || l <= levelCall && p.taught(f)
 		}
 	}
-	add := func(name, text string) { notes = append(notes, note{name, rawjson.AppendQuote(nil, text)}) }
+	add := func(name, text string) { notes = append(notes, hint{name, rawjson.AppendQuote(nil, text)}) }
 	if taught {
 		add("null", "signature given before in this session; again:true repeats it")
 	}
@@ -194,12 +194,12 @@ func (p *page) notes() []note {
 		if p.single {
 			what = "more_actions"
 		}
-		notes = append(notes, note{what, strconv.AppendInt(nil, int64(left), 10)})
+		notes = append(notes, hint{what, strconv.AppendInt(nil, int64(left), 10)})
 	}
 	return notes
 }
 
-// narrower is a call for help about less.
+// narrower returns a call for help on less.
 func (p *page) narrower(u *unit, numbers bool) string {
 	switch {
 	case p.single:
@@ -207,7 +207,7 @@ func (p *page) narrower(u *unit, numbers bool) string {
 		return `{"action":"help","params":{"action":` + string(rawjson.AppendQuote(nil, dotted(f.label, f.action))) + `}}`
 	case numbers:
 		name := u.name
-		if p.levels[u.at] == counted {
+		if p.levels[u.at] == levelCount {
 			name = p.buckets[u.bucket].name
 		}
 		return `numbers count functions; {"action":"help","resource":` + string(rawjson.AppendQuote(nil, name)) + `}`

@@ -10,22 +10,22 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Mode is what becomes of a call that skips more than one rung. The zero value is Off.
+// Mode says what happens to a call that skips more than one rung. The zero value is Off.
 type Mode uint8
 
 // The modes.
 const (
-	Off     Mode = iota // "off": nothing is looked at
-	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Callbacks); it is logged too (Options.Log)
+	Off     Mode = iota // "off": nothing is checked
+	Warn                // "warn": it is made, its caller is warned (Warn of steps.Callbacks), and it is logged (Options.Log)
 	Enforce             // "enforce": it is refused with denied, and the function is not called
 )
 
 var modeNames = []string{Off: "off", Warn: "warn", Enforce: "enforce"}
 
-// String is the mode's word: "off", "warn" or "enforce".
+// String returns "off", "warn" or "enforce".
 func (m Mode) String() string { return modeNames[min(int(m), len(modeNames)-1)] }
 
-// ParseMode reads a mode's word exactly as String spells it; bad_request for anything else.
+// ParseMode parses a word that String returns; bad_request for anything else.
 func ParseMode(word string) (Mode, error) {
 	for m, name := range modeNames {
 		if word == name {
@@ -37,48 +37,48 @@ func ParseMode(word string) (Mode, error) {
 	return Off, f
 }
 
-// defaultMaxSubjects is how many subjects a session remembers where Options say nothing.
+// defaultMaxSubjects is how many subjects a session remembers by default.
 const defaultMaxSubjects = 4096
 
-// maxRungs bounds a ladder: more are no order that a reader keeps in mind.
+// maxRungs bounds a ladder: nobody keeps a longer order in mind.
 const maxRungs = 100
 
 // Options describe a ladder.
 type Options struct {
 	Mode    Mode
 	Subject string   // the argument that says what a call is about, in any spelling that its functions accept
-	Rungs   []string // names of functions from cheap to costly, resolved like those of a chain (Registry.Resolve); 2 to 100
+	Rungs   []string // names of functions from cheap to expensive, resolved as in a chain (Registry.Resolve); 2 to 100
 
-	// Partial says that not all functions are known, as in a replay: in Enforce mode too, a rung that names none does not
-	// exist.
+	// Partial says that not all functions are known, as in a replay: then a rung that names none does not exist even in
+	// Enforce mode.
 	Partial bool
 
-	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
-	// begins at the foot of the ladder again. 0: 4,096.
+	// MaxSubjects bounds what a session remembers; the least recently called subject is forgotten first, and starts below
+	// the first rung again. 0: 4,096.
 	MaxSubjects int
 
-	// Log gets each call that Warn mode lets pass, at the level of warnings and without its subject: a caller may be told of
-	// it in no other way, as one whose answer has no room for warnings. nil: nothing is logged.
+	// Log receives each call that Warn mode lets pass, as a warning and without its subject: a caller may not see it
+	// otherwise, if its answer has no space for warnings. nil: nothing is logged.
 	Log *slog.Logger
 }
 
-// Ladder is an order of functions. It may be used by many goroutines. nil is no ladder.
+// Ladder is an order of functions. Many goroutines may use it. nil is no ladder.
 type Ladder struct {
-	id      string // of its rungs and its subject: another ladder of the same is the same to a session
-	enforce bool
-	closed  bool // calls that may skip a rung whose function is unknown are refused
-	subject string
-	written []string // the rungs as they were named
-	max     int
-	log     *slog.Logger
+	id        string // identifies its rungs and its subject: a session treats equal ladders as the same
+	enforce   bool
+	strict    bool // refuse calls that may skip a rung whose function is unknown
+	subject   string
+	rungNames []string // the rungs as configured
+	max       int
+	log       *slog.Logger
 }
 
-// New makes a ladder; nil where its mode is Off. All that is wrong is told at once, as bad_request, with places in Options
-// as a configuration spells them (/subject, /rungs/2). With Off, what is given is checked, and nothing needs to be given.
+// New creates a ladder; nil if its mode is Off. It returns all faults, bad_request, with positions in Options as a
+// configuration spells them (/subject, /rungs/2). With Off, the given options are checked, and none is required.
 func New(o *Options) (*Ladder, []*fault.Error) {
 	l := &Ladder{
-		enforce: o.Mode == Enforce, closed: o.Mode == Enforce && !o.Partial,
-		subject: o.Subject, written: o.Rungs, max: cmp.Or(o.MaxSubjects, defaultMaxSubjects), log: o.Log,
+		enforce: o.Mode == Enforce, strict: o.Mode == Enforce && !o.Partial,
+		subject: o.Subject, rungNames: o.Rungs, max: cmp.Or(o.MaxSubjects, defaultMaxSubjects), log: o.Log,
 	}
 	var faults []*fault.Error
 	wrong := func(at, format string, args ...any) {
@@ -118,7 +118,7 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 
 // resolve finds the function of each rung; nil for one that names none, several, or that of another rung, with a fault.
 func (l *Ladder) resolve(r *steps.Registry) (entries []*steps.Entry, faults []*fault.Error) {
-	for i, name := range l.written {
+	for i, name := range l.rungNames {
 		entry, err := r.Resolve(name)
 		unknown, _ := fault.As(err)
 		var f *fault.Error
@@ -141,8 +141,8 @@ func (l *Ladder) resolve(r *steps.Registry) (entries []*steps.Entry, faults []*f
 	return entries, faults
 }
 
-// Unresolved reports the rungs that do not name one function of the registry, as bad_request with the nearest names and a
-// place in Options.
+// Unresolved returns a fault for each rung that does not name one function of the registry, bad_request with the nearest
+// names and a position in Options.
 func (l *Ladder) Unresolved(r *steps.Registry) []*fault.Error {
 	if l == nil {
 		return nil
@@ -151,8 +151,8 @@ func (l *Ladder) Unresolved(r *steps.Registry) []*fault.Error {
 	return faults
 }
 
-// Unjudged reports the rungs above the first whose function does not declare the subject, so that its calls cannot be
-// judged. It is bad_request, with the nearest names and a place in Options.
+// Unjudged returns a fault for each rung above the first whose function does not declare the subject, so that its calls
+// cannot be judged: bad_request, with the nearest names and a position in Options.
 func (l *Ladder) Unjudged(r *steps.Registry) (faults []*fault.Error) {
 	if l == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 var code = []string{"symbol.search", "symbol.getCard", "code.skeleton", "code.hotPath", "code.needWindow"}
 
-// world is five functions, of which each but the search takes a symbolId; the search answers its query.
+// world is five functions; each but the search takes a symbolId, and the search answers its query.
 type world struct {
 	calls atomic.Int64
 	fail  *fault.Error // what calls answer
@@ -92,24 +92,32 @@ func TestClimb(t *testing.T) {
 	found := func(result string) string { return `{"query":` + result + `}` }
 	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": it is made
 	for name, list := range map[string][]step{
-		"nothing known":            {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
-		"one rung may be skipped":  {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
-		"two may not":              {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
-		"down again":               {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
-		"each subject by itself":   {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
-		"the search finds":         {{code[0], found(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""}, {code[3], `{"symbolId":"c"}`, code[1]}},
-		"the search finds a list":  {{code[0], found(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""}, {code[2], `{"symbolId":[["x"],{"y":1}]}`, ""}, {code[2], b, code[1]}},
+		"nothing known":           {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
+		"one rung may be skipped": {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
+		"two may not":             {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
+		"down again":              {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
+		"each subject by itself":  {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
+		"the search finds": {{code[0], found(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""},
+			{code[3], `{"symbolId":"c"}`, code[1]}},
+		"the search finds a list": {{code[0], found(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""},
+			{code[2], `{"symbolId":[["x"],{"y":1}]}`, ""}, {code[2], b, code[1]}},
 		"not what a text mentions": {{code[0], found(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
 		"a result of a higher one": {{code[1], `{"symbolId":"a","other":{"symbolId":"b"}}`, ""}, {code[2], b, code[1]}},
-		"several subjects":         {{code[1], a, ""}, {code[2], `{"symbolId":["a","b"]}`, code[1]}, {code[1], `{"symbolId":["a","b"]}`, ""}, {code[2], `{"symbolId":["b","a"]}`, ""}},
-		"no subject":               {{code[4], `{}`, ""}, {code[4], `{"symbolId":null}`, ""}, {code[4], `{"symbolId":""}`, ""}, {code[4], `{"symbolId":[]}`, ""}},
-		"number and text":          {{code[1], `{"symbolId":12345678901234567890}`, ""}, {code[2], `{"symbolId":"12345678901234567890"}`, ""}, {code[2], `{"symbolId":12345678901234567891}`, code[1]}},
-		"spellings of a number":    {{code[1], `{"symbolId":1.50e1}`, ""}, {code[2], `{"symbolId":15}`, ""}, {code[2], `{"symbolId":15.5}`, code[1]}},
-		"a word is no text":        {{code[1], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":"true"}`, code[1]}},
-		"objects":                  {{code[1], `{"symbolId":{"x":1,"y":2}}`, ""}, {code[2], `{"symbolId":{"y":2,"x":1}}`, ""}, {code[2], `{"symbolId":{"x":2,"y":1}}`, code[1]}},
-		"escapes":                  {{code[1], `{"symbolId":"\u0061"}`, ""}, {code[2], a, ""}},
-		"another spelling":         {{code[2], `{"symbol_id":"a"}`, code[1]}},
-		"on no rung":               {{"other.free", a, ""}, {code[2], a, code[1]}},
+		"several subjects": {{code[1], a, ""}, {code[2], `{"symbolId":["a","b"]}`, code[1]}, {code[1], `{"symbolId":["a","b"]}`, ""},
+			{code[2], `{"symbolId":["b","a"]}`, ""}},
+		"no subject": {{code[4], `{}`, ""}, {code[4], `{"symbolId":null}`, ""}, {code[4], `{"symbolId":""}`, ""},
+			{code[4], `{"symbolId":[]}`, ""}},
+		"number and text": {{code[1], `{"symbolId":12345678901234567890}`, ""}, {code[2], `{"symbolId":"12345678901234567890"}`, ""},
+			{code[2], `{"symbolId":12345678901234567891}`, code[1]}},
+		"spellings of a number": {{code[1], `{"symbolId":1.50e1}`, ""}, {code[2], `{"symbolId":15}`, ""},
+			{code[2], `{"symbolId":15.5}`, code[1]}},
+		"a word is no text": {{code[1], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":true}`, ""},
+			{code[2], `{"symbolId":"true"}`, code[1]}},
+		"objects": {{code[1], `{"symbolId":{"x":1,"y":2}}`, ""}, {code[2], `{"symbolId":{"y":2,"x":1}}`, ""},
+			{code[2], `{"symbolId":{"x":2,"y":1}}`, code[1]}},
+		"escapes":          {{code[1], `{"symbolId":"\u0061"}`, ""}, {code[2], a, ""}},
+		"another spelling": {{code[2], `{"symbol_id":"a"}`, code[1]}},
+		"on no rung":       {{"other.free", a, ""}, {code[2], a, code[1]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +131,8 @@ func TestClimb(t *testing.T) {
 				case s.first == "" && f != nil:
 					t.Fatalf("call %d is refused: %v", i, f)
 				case s.first == "":
-				case f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call "+s.first+" first") || !strings.HasPrefix(f.At, "/symbolId"):
+				case f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call "+s.first+" first") ||
+					!strings.HasPrefix(f.At, "/symbolId"):
 					t.Fatalf("call %d: %v", i, f)
 				case w.calls.Load() != before:
 					t.Fatalf("call %d reached the function", i)
@@ -150,7 +159,8 @@ func TestPlaceAndAvailable(t *testing.T) {
 // TestWhatCounts: a call counts once its function has answered.
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
-	for code0, counts := range map[fault.Code]bool{fault.FunctionFailed: true, fault.Unavailable: false, fault.Timeout: false, fault.Denied: false, fault.Internal: false} {
+	for code0, counts := range map[fault.Code]bool{fault.FunctionFailed: true, fault.Unavailable: false, fault.Timeout: false,
+		fault.Denied: false, fault.Internal: false} {
 		w := &world{fail: fault.New(code0, "no")}
 		r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
 		ctx := session(t)
@@ -175,15 +185,16 @@ func TestWarn(t *testing.T) {
 			t.Fatal(f)
 		}
 	}
-	if f := call(session(t), t, r, code[4], `{"symbolId":"a"}`); f != nil { // nobody listens
+	if f := call(session(t), t, r, code[4], `{"symbolId":"a"}`); f != nil { // there is no Warn callback
 		t.Fatal(f)
 	}
-	if len(warned) != 1 || warned[0].Code != fault.BadRequest || warned[0].At != "/symbolId" || !strings.Contains(warned[0].Message, code[1]) || w.calls.Load() != 3 {
+	if len(warned) != 1 || warned[0].Code != fault.BadRequest || warned[0].At != "/symbolId" ||
+		!strings.Contains(warned[0].Message, code[1]) || w.calls.Load() != 3 {
 		t.Errorf("%d calls, warned %v", w.calls.Load(), warned)
 	}
 }
 
-// TestView: what a caller has not does not stand in its way, and is not named.
+// TestView: a function that a caller does not have neither blocks it nor is named.
 func TestView(t *testing.T) {
 	t.Parallel()
 	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
@@ -197,7 +208,8 @@ func TestView(t *testing.T) {
 	}
 	ctx, view = without(code[1])
 	f := call(ctx, t, view, code[4], `{"symbolId":"a"}`)
-	if f == nil || !strings.Contains(f.Message, "call "+code[2]+" first") || strings.Contains(f.Message+strings.Join(f.Available, " "), "getCard") {
+	if f == nil || !strings.Contains(f.Message, "call "+code[2]+" first") ||
+		strings.Contains(f.Message+strings.Join(f.Available, " "), "getCard") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -223,7 +235,8 @@ func TestSessions(t *testing.T) {
 	for name, o := range map[string]Options{"rungs": {Mode: Enforce, Rungs: swapped}, "subject": {Mode: Enforce, Subject: "other"}} {
 		ctx := session(t)
 		call(ctx, t, r, code[1], `{"symbolId":"a","other":"a"}`)
-		if f := call(ctx, t, newLadder(t, o).Wrap((&world{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil || !strings.Contains(f.Message, "call "+code[1]) {
+		if f := call(ctx, t, newLadder(t, o).Wrap((&world{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil ||
+			!strings.Contains(f.Message, "call "+code[1]) {
 			t.Errorf("a ladder of other %s goes on with what was reached on the old one: %v", name, f)
 		}
 	}
@@ -350,7 +363,7 @@ func BenchmarkFound(b *testing.B) {
 	result := []byte(`[` + strings.Repeat(`{"symbolId":"abcdefgh","name":"something","text":"`+strings.Repeat("x", 100)+`"},`, 6000) + `1]`)
 	b.SetBytes(int64(len(result)))
 	for b.Loop() {
-		if n := len(found(result, "symbolid", defaultMaxSubjects)); n != defaultMaxSubjects {
+		if n := len(subjectsIn(result, "symbolid", defaultMaxSubjects)); n != defaultMaxSubjects {
 			b.Fatal(n)
 		}
 	}

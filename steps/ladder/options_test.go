@@ -63,7 +63,8 @@ func TestUnresolved(t *testing.T) {
 	t.Parallel()
 	r := (&world{}).registry(t)
 	for _, mode := range []Mode{Warn, Enforce} {
-		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id", Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
+		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id",
+			Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
 		odd := l.Unresolved(r)
 		if len(odd) != 2 || odd[0].At != "/rungs/1" || odd[0].Nearest[0] != "symbol.getCard" || odd[1].At != "/rungs/4" {
 			t.Errorf("%v: %v", mode, odd)
@@ -73,12 +74,14 @@ func TestUnresolved(t *testing.T) {
 	if len(odd) != 4 || odd[0].At != "/rungs/1" || !slices.Equal(odd[0].Nearest, []string{"symbolId"}) {
 		t.Errorf("%v", odd)
 	}
-	several, err := r.With(steps.Function{Spec: steps.Spec{Name: "more.search"}, Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
+	several, err := r.With(steps.Function{Spec: steps.Spec{Name: "more.search"},
+		Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	odd = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
-	if len(odd) != 1 || odd[0].At != "/rungs/0" || !slices.Contains(odd[0].Nearest, "more.search") || !strings.Contains(odd[0].Message, "symbol.search") {
+	if len(odd) != 1 || odd[0].At != "/rungs/0" || !slices.Contains(odd[0].Nearest, "more.search") ||
+		!strings.Contains(odd[0].Message, "symbol.search") {
 		t.Errorf("%v", odd)
 	}
 }
@@ -93,7 +96,8 @@ func TestSpellings(t *testing.T) {
 			t.Errorf("%s is not rung %d", name, i)
 		}
 	}
-	if f := call(session(t), t, r, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call symbol.getCard first") {
+	if f := call(session(t), t, r, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied ||
+		!strings.Contains(f.Message, "call symbol.getCard first") {
 		t.Errorf("%v", f)
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// key stands for a subject: a part of its hash, so that no subject is kept, however long it is.
+// key is part of a subject's hash, so that no subject is stored, however long it is.
 type key [16]byte
 
-// named is a subject of a call, with the JSON Pointer of its place in the arguments.
-type named struct {
+// subject is a subject of a call, with the JSON Pointer of its position in the arguments.
+type subject struct {
 	key key
 	at  string
 }
 
-// keyOf is the key of a value; false where it is no subject. A value and what reads the same in a URL or a text, such as 7
-// and "7", are one: sources are not of one mind about the type of their ids.
+// keyOf returns the key of a value; false if it is no subject. Values that read the same in a URL or a text, such as 7 and
+// "7", are the same subject: sources differ in the type of their ids.
 func keyOf(v gjson.Result) (key, bool) {
 	kind, text := byte('t'), v.Str
 	switch v.Type {
@@ -36,11 +36,11 @@ func keyOf(v gjson.Result) (key, bool) {
 			return key{}, false
 		}
 	case gjson.Number:
-		text = number(v.Raw)
+		text = canonicalNumber(v.Raw)
 	case gjson.True, gjson.False:
 		kind, text = 'w', v.Raw
 	case gjson.JSON:
-		kind, text = 'j', composed(v.Raw)
+		kind, text = 'j', canonicalComposite(v.Raw)
 	}
 	hash := sha256.New()
 	hash.Write([]byte{kind})
@@ -48,8 +48,8 @@ func keyOf(v gjson.Result) (key, bool) {
 	return key(hash.Sum(nil)[:len(key{})]), true
 }
 
-// number is one spelling of a number: integers stay as they are, however large.
-func number(raw string) string {
+// canonicalNumber returns the canonical form of a number: integers stay as they are, however large.
+func canonicalNumber(raw string) string {
 	if !strings.ContainsAny(raw, ".eE") {
 		if raw == "-0" {
 			return "0"
@@ -68,8 +68,8 @@ func number(raw string) string {
 	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
-// composed is one spelling of an object or an array; of one with a key that stands twice, the spelling it has.
-func composed(raw string) string {
+// canonicalComposite returns the canonical form of an object or an array; with a duplicate key, the value as written.
+func canonicalComposite(raw string) string {
 	value := jsontext.Value(raw)
 	if err := value.Format(jsontext.ReorderRawObjects(true)); err != nil {
 		return raw
@@ -77,8 +77,8 @@ func composed(raw string) string {
 	return string(value)
 }
 
-// subjectsOf are the subjects that arguments name.
-func subjectsOf(args []byte, argument string) (list []named) {
+// subjectsOf returns the subjects in arguments.
+func subjectsOf(args []byte, argument string) (list []subject) {
 	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
 		if name.Str != argument {
 			return true
@@ -86,14 +86,14 @@ func subjectsOf(args []byte, argument string) (list []named) {
 		at := fault.Key("", argument)
 		if !value.IsArray() {
 			if k, ok := keyOf(value); ok {
-				list = append(list, named{k, at})
+				list = append(list, subject{k, at})
 			}
 			return false
 		}
 		i := 0
 		value.ForEach(func(_, element gjson.Result) bool {
 			if k, ok := keyOf(element); ok {
-				list = append(list, named{k, fault.Index(at, i)})
+				list = append(list, subject{k, fault.Index(at, i)})
 			}
 			i++
 			return true
@@ -103,9 +103,9 @@ func subjectsOf(args []byte, argument string) (list []named) {
 	return list
 }
 
-// found are the subjects that a result, compact JSON, names under a member of the folded name, at most limit and the first of
-// them. It is one pass over the bytes, whatever their nesting: what stands below such a member is not looked into.
-func found(result []byte, folded string, limit int) (list []key) {
+// subjectsIn returns the subjects that a result, compact JSON, names under a member of the folded name: the first ones, at
+// most limit. It is one pass over the bytes, whatever their nesting; it does not look inside such members.
+func subjectsIn(result []byte, folded string, limit int) (list []key) {
 	for i := 0; i < len(result) && len(list) < limit; {
 		start := bytes.IndexByte(result[i:], '"')
 		if start < 0 {
@@ -114,7 +114,7 @@ func found(result []byte, folded string, limit int) (list []key) {
 		start += i
 		end := rawjson.StringEnd(result, start)
 		i = end
-		if end >= len(result) || result[end] != ':' || !spells(result[start:end], folded) {
+		if end >= len(result) || result[end] != ':' || !matchesName(result[start:end], folded) {
 			continue
 		}
 		i = rawjson.ValueEnd(result, end+1)
@@ -135,18 +135,19 @@ func found(result []byte, folded string, limit int) (list []key) {
 	return list
 }
 
-// fold drops case and the separators _ and - of a name.
+// fold removes case and the separators _ and - from a name.
 func fold(name string) string { return strings.ToLower(separators.Replace(name)) }
 
 var separators = strings.NewReplacer("_", "", "-", "")
 
-// spells reports whether a quoted key is the folded name. It is called for every key of a result, few of which are worth a
-// fold.
-func spells(quoted []byte, folded string) bool {
-	if len(quoted)-2 < utf8.RuneCountInString(folded) { // in lower case a character may have more bytes, or fewer
+// matchesName reports whether a quoted key folds to the name. It is called for every key of a result, so it avoids folding
+// most of them.
+func matchesName(quoted []byte, folded string) bool {
+	if len(quoted)-2 < utf8.RuneCountInString(folded) { // in lower case a character may have more or fewer bytes
 		return false
 	}
-	if bytes.IndexByte(quoted, '\\') < 0 && quoted[1]|0x20 != folded[0]|0x20 && quoted[1] != '_' && quoted[1] != '-' && quoted[1] < 0x80 && folded[0] < 0x80 {
+	if bytes.IndexByte(quoted, '\\') < 0 && quoted[1]|0x20 != folded[0]|0x20 && quoted[1] != '_' && quoted[1] != '-' && quoted[1] < 0x80 &&
+		folded[0] < 0x80 {
 		return false
 	}
 	return fold(gjson.ParseBytes(quoted).Str) == folded

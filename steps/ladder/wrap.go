@@ -8,18 +8,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Wrap returns a clone of the registry whose calls are kept to the ladder. It belongs around the call cache and around
-// recordings, whose answers count too. Calls of functions that are on no rung are not touched. The functions of the clone know
-// their rungs (Entry.Rung), from 0, the cheapest.
+// Wrap returns a clone of the registry that enforces the ladder. It must wrap the call cache and recordings, whose answers
+// count too. Functions on no rung are unaffected. The functions of the clone have their rungs (Entry.Rung), from 0, the
+// cheapest.
 //
 // In Enforce mode, a call that skips too much fails with denied: the message names the rung to call first, Available those
-// that may be called now, At the place of the subject in the arguments. A rung that names no function counts as skipped,
+// that may be called now, At the position of the subject in the arguments. A rung that names no function counts as skipped,
 // and a call that needs it first fails with unavailable. In Warn mode such calls are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r
 	}
-	c := &climb{Ladder: l, rungs: make([]rung, len(l.written)), folded: fold(l.subject)}
+	c := &boundLadder{Ladder: l, rungs: make([]rung, len(l.rungNames)), folded: fold(l.subject)}
 	places := map[string]int{}
 	entries, _ := l.resolve(r)
 	for i, entry := range entries {
@@ -27,7 +27,7 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 			continue
 		}
 		argument := entry.Argument(l.subject)
-		if argument == "" && len(entry.Properties()) == 0 { // of any object as arguments
+		if argument == "" && len(entry.Properties()) == 0 { // it accepts any object
 			argument = l.subject
 		}
 		c.rungs[i] = rung{entry.Spec().Name, argument, entry.Spec().Effect != steps.Read}
@@ -42,24 +42,24 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	})
 }
 
-// climb is a ladder over the functions of one registry.
-type climb struct {
+// boundLadder is a ladder over the functions of one registry.
+type boundLadder struct {
 	*Ladder
 	rungs  []rung
-	folded string // the subject's argument
+	folded string // the subject's argument, folded
 }
 
-// rung is a function, and its name of the subject's argument. The name is "" if the rung names no function, the argument
-// if the function declares none.
+// rung is a function, and its name of the subject's argument. name is "" if the rung names no function, argument if the
+// function declares none.
 type rung struct {
 	name, argument string
 	writes         bool
 }
 
-// call calls the function of a rung, if it may be called now.
-func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) ([]byte, error) {
+// call calls the function of a rung if it may be called now.
+func (c *boundLadder) call(ctx context.Context, i int, args []byte, next steps.Call) ([]byte, error) {
 	memory, argument := c.memory(ctx), c.rungs[i].argument
-	var subjects []named
+	var subjects []subject
 	if argument != "" {
 		subjects = subjectsOf(args, argument)
 	}
@@ -81,14 +81,14 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 		return nil, err
 	}
 	if err == nil && (i == 0 || argument == "") {
-		keys = append(keys, found(result, c.folded, c.max)...)
+		keys = append(keys, subjectsIn(result, c.folded, c.max)...)
 	}
-	memory.reach(c.Ladder, i, keys)
+	memory.record(c.Ladder, i, keys)
 	return result, err
 }
 
-// warn tells of a call that is made nevertheless.
-func (c *climb) warn(ctx context.Context, i int, f *fault.Error) {
+// warn warns of a call that is made nevertheless.
+func (c *boundLadder) warn(ctx context.Context, i int, f *fault.Error) {
 	if warn := steps.CallbacksOf(ctx).Warn; warn != nil {
 		warn(f)
 	}
@@ -97,13 +97,13 @@ func (c *climb) warn(ctx context.Context, i int, f *fault.Error) {
 	}
 }
 
-// judge gives what is wrong with a call at rung i for these subjects, whose keys are given too; nil: it may be made.
-func (c *climb) judge(ctx context.Context, m *memory, i int, subjects []named, keys []key) *fault.Error {
-	if len(subjects) == 0 || len(c.between(ctx, foot, i)) < 2 {
-		return nil // nobody can skip two rungs on the way there
+// judge returns what is wrong with a call at rung i for these subjects, whose keys are given too; nil: it may be made.
+func (c *boundLadder) judge(ctx context.Context, m *memory, i int, subjects []subject, keys []key) *fault.Error {
+	if len(subjects) == 0 || len(c.between(ctx, belowFirst, i)) < 2 {
+		return nil // there are no two rungs to skip
 	}
-	stands := m.stands(c.Ladder, keys)
-	lowest, where := i, named{}
+	stands := m.rungsOf(c.Ladder, keys)
+	lowest, where := i, subject{}
 	for n, subject := range subjects {
 		if at := stands[n]; at < lowest {
 			lowest, where = at, subject
@@ -116,29 +116,30 @@ func (c *climb) judge(ctx context.Context, m *memory, i int, subjects []named, k
 	// One of the first two may be called now.
 	callable := slices.DeleteFunc(slices.Clone(skipped[:2]), func(r rung) bool { return r.name == "" })
 	if len(callable) == 0 {
-		return fault.New(fault.Unavailable, "%s is not called, as cheaper functions that it skips are not known now: try again in a few seconds", c.rungs[i].name)
+		return fault.New(fault.Unavailable,
+			"%s is not called, as cheaper functions that it skips are not known now: try again in a few seconds", c.rungs[i].name)
 	}
-	return c.complain(ctx, i, where, callable, len(skipped))
+	return c.skipFault(ctx, i, where, callable, len(skipped))
 }
 
-// between are the rungs above one and below another that the caller has, and those that name no function if that closes the
-// ladder.
-func (c *climb) between(ctx context.Context, low, high int) (list []rung) {
+// between returns the rungs above low and below high that the caller has, and, if the ladder is strict, those that name no
+// function.
+func (c *boundLadder) between(ctx context.Context, low, high int) (list []rung) {
 	if high-low < 3 {
 		return nil
 	}
 	view := steps.CallbacksOf(ctx).Functions
 	for _, r := range c.rungs[low+1 : high] {
-		if r.name == "" && c.closed || r.name != "" && (view == nil || view.Has(r.name)) {
+		if r.name == "" && c.strict || r.name != "" && (view == nil || view.Has(r.name)) {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// complain says what to call first: of the rungs that may be called now the first that takes the subject, as the caller
+// skipFault says what to call first: of the rungs that may be called now, the first that takes the subject, as the caller
 // knows it already.
-func (c *climb) complain(ctx context.Context, i int, subject named, callable []rung, skipped int) *fault.Error {
+func (c *boundLadder) skipFault(ctx context.Context, i int, subject subject, callable []rung, skipped int) *fault.Error {
 	first, how := callable[0].name, "which may find it"
 	for _, r := range callable {
 		if r.argument != "" {
@@ -149,7 +150,8 @@ func (c *climb) complain(ctx context.Context, i int, subject named, callable []r
 	self := c.rungs[i].name
 	f := fault.New(fault.BadRequest, "%s skips %d cheaper functions for this %s: %s first may be enough", self, skipped, c.subject, first)
 	if c.enforce {
-		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, skipped, c.subject, first, how, together(ctx))
+		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, skipped, c.subject, first, how,
+			sessionHint(ctx))
 	}
 	f.At = subject.at
 	for _, r := range callable {
@@ -158,8 +160,8 @@ func (c *climb) complain(ctx context.Context, i int, subject named, callable []r
 	return f
 }
 
-// together says how a call counts for a caller that may have no session.
-func together(ctx context.Context) string {
+// sessionHint says how a call counts for a caller that may have no session.
+func sessionHint(ctx context.Context) string {
 	if steps.SessionOf(ctx) == nil {
 		return ", both in one chain"
 	}

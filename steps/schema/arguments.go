@@ -11,60 +11,59 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Arguments are the arguments of a function by its input schema: which there are, what stands in for those that a call
-// does not give, and what is wrong with those that it gives. They may be used by many goroutines.
+// Arguments checks and completes the arguments of a function according to its input schema. Many goroutines may use it.
 type Arguments struct {
 	schema    []byte
 	options   ArgumentsOptions
 	validator *Validator // nil: any object
 	names     func() []string
-	plain     func() *plain // nil: the schema is not plain
+	simple    func() *simpleSchema // nil: the schema is not simple
 	prepare   func() *preparation
 }
 
-// ArgumentsOptions is what is known of arguments beside their schema.
+// ArgumentsOptions says what the schema does not.
 type ArgumentsOptions struct {
-	// Aliases are further names of top-level arguments: the name that is accepted → the name that the schema declares.
+	// Aliases map further accepted names of top-level arguments to the declared names.
 	Aliases map[string]string
-	// Defaults is a compact JSON object of arguments that stand in where a call does not give them; empty: none.
+	// Defaults is a compact JSON object of arguments that a call may leave out; empty: none.
 	Defaults []byte
-	// Secret keeps values out of faults; keys are shown.
+	// Secret keeps values out of messages; keys are shown.
 	Secret bool
 }
 
-// NewArguments compiles an input schema. notes tell which parts of it are not checked, and why. A schema that is empty, or cannot
-// be used, allows any object.
-func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, notes string) {
+// NewArguments compiles an input schema. warnings says which parts of it are not checked, and why. An empty or unusable
+// schema allows any object.
+func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings string) {
 	a = &Arguments{options: o}
-	if a.schema, notes = Sound(input); notes == "" {
-		a.validator, notes = Compile(a.schema)
+	if a.schema, warnings = CompactSchema(input); warnings == "" {
+		a.validator, warnings = Compile(a.schema)
 	}
 	if a.validator != nil {
 		a.validator.secret = o.Secret
 	}
 	a.names = sync.OnceValue(func() []string { return Properties(a.schema) })
-	a.plain = sync.OnceValue(func() *plain { return plainOf(gjson.ParseBytes(a.schema), 0) })
+	a.simple = sync.OnceValue(func() *simpleSchema { return newSimpleSchema(gjson.ParseBytes(a.schema), 0) })
 	a.prepare = sync.OnceValue(func() *preparation { return newPreparation(a.schema, &a.options, a.names()) })
-	return a, notes
+	return a, warnings
 }
 
-// Schema is the input schema, compact; empty if the one given cannot be used. It must not be changed.
+// Schema returns the input schema, compact; empty if the given one is unusable. It must not be changed.
 func (a *Arguments) Schema() []byte { return a.schema }
 
-// Names are the top-level properties that the schema declares in any of its branches, in its order. The slice must not
-// be changed.
+// Names returns the top-level properties that any branch of the schema declares, in its order. The slice must not be
+// changed.
 func (a *Arguments) Names() []string { return a.names() }
 
-// Name is the name under which the schema declares an argument that may be given by this name: the name itself, what it
-// is an alias of, or the one that differs from it in case and the separators _ and - only, unless the schema takes keys
-// of the caller's own; "" where there is none.
+// Name returns the declared argument that a name stands for: the name itself, what it is an alias of, or the argument that
+// differs only in case and the separators _ and - unless the schema accepts keys of the caller's choice. "": there is none.
 func (a *Arguments) Name(given string) string {
 	if slices.Contains(a.names(), given) {
 		return given
 	}
-	return a.prepare().stands(given)
+	return a.prepare().declaredName(given)
 }
 
 // Requires reports whether the schema requires a top-level argument.
@@ -77,66 +76,66 @@ func (a *Arguments) Requires(name string) bool {
 	return false
 }
 
-// checkTime bounds a check of a plan, for which no caller's deadline counts.
+// checkTime bounds the check of a plan, which has no deadline of the caller.
 const checkTime = 2 * time.Second
 
-// Check finds what is wrong with arguments of which some places are not known: only what no value of the holes could
-// put right. inspect is asked about arguments that fit the schema, under the names that it declares. See steps.Entry.Check.
-func (a *Arguments) Check(args []byte, holes []Hole, inspect func(args []byte, holes []Hole) *fault.Error) []*fault.Error {
+// Check reports what is wrong with arguments that have unknown values: only what no value of the unknowns could fix.
+// inspect runs further checks on arguments that match the schema, under their declared names. See steps.Entry.Check.
+func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []byte, unknowns []Unknown) *fault.Error) []*fault.Error {
 	compact, f := compactArguments(args)
 	if f != nil {
 		return []*fault.Error{f}
 	}
 	compact, given := a.prepare().apply(compact)
-	holes = declaredHoles(holes, given)
-	open := make([]hole, len(holes))
-	for i, h := range holes {
+	unknowns = withDeclaredNames(unknowns, given)
+	open := make([]unknownValue, len(unknowns))
+	for i, h := range unknowns {
 		if h.At == "" {
-			return nil // nothing at all is known
+			return nil // nothing is known
 		}
-		open[i] = hole{at: tokens(h.At), types: typesNamed(h.Types)}
+		open[i] = unknownValue{at: tokens(h.At), types: typesNamed(h.Types)}
 	}
 	var faults []*fault.Error
-	if len(open) > 0 || !a.fits(compact) {
+	if len(open) > 0 || !a.valid(compact) {
 		ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 		defer cancel()
 		var err error
-		if faults, err = a.mistakes(ctx, compact, open); err != nil {
+		if faults, err = a.faults(ctx, compact, open); err != nil {
 			return nil
 		}
 	}
 	if len(faults) == 0 {
-		if f := inspect(compact, holes); f != nil {
+		if f := inspect(compact, unknowns); f != nil {
 			faults = append(faults, f)
 		}
 	}
-	return accepted(faults, given)
+	return withGivenNames(faults, given)
 }
 
-// Accept checks the arguments of a call, and returns them compact, under the names that the schema declares and with the
-// defaults. One fault tells all mistakes. err is that of ctx, which has ended.
+// Accept checks the arguments of a call and returns them compact, with declared names and defaults. f joins all faults. err
+// is ctx's error.
 func (a *Arguments) Accept(ctx context.Context, args []byte) (prepared []byte, f *fault.Error, err error) {
 	compact, f := compactArguments(args)
 	if f != nil {
 		return nil, f, nil
 	}
 	compact, given := a.prepare().apply(compact)
-	if a.fits(compact) {
+	if a.valid(compact) {
 		return compact, nil, nil
 	}
-	faults, err := a.mistakes(ctx, compact, nil)
+	faults, err := a.faults(ctx, compact, nil)
 	switch {
 	case errors.Is(err, errTooMuchWork):
 		return nil, tooMuchWork("the arguments", err), nil
 	case err != nil:
 		return nil, nil, err
 	case len(faults) > 0:
-		return nil, joined(accepted(faults, given)), nil
+		return nil, joinFaults(withGivenNames(faults, given)), nil
 	}
 	return compact, nil, nil
 }
 
-// compactArguments takes no arguments at all as an empty object.
+// compactArguments compacts arguments; no arguments are an empty object.
 func compactArguments(args []byte) ([]byte, *fault.Error) {
 	if len(args) == 0 {
 		return []byte("{}"), nil
@@ -149,20 +148,21 @@ func compactArguments(args []byte) ([]byte, *fault.Error) {
 }
 
 func tooMuchWork(what string, err error) *fault.Error {
-	f := fault.New(fault.LimitExceeded, "%s cannot be checked against the schema with a reasonable amount of work: make them smaller or less nested", what)
+	f := fault.New(fault.LimitExceeded,
+		"%s cannot be checked against the schema with a reasonable amount of work: make them smaller or less nested", what)
 	f.Err = err
 	return f
 }
 
-// maxJoined bounds, in bytes, the message for all that is wrong with a call's arguments.
-const maxJoined = 4000
+// maxJoinedBytes bounds the message of all faults of a call's arguments.
+const maxJoinedBytes = 4000
 
-// joined is one fault for all that is wrong with a call's arguments; its place is that of a single one.
-func joined(faults []*fault.Error) *fault.Error {
+// joinFaults joins all faults of a call's arguments; a single one keeps its position.
+func joinFaults(faults []*fault.Error) *fault.Error {
 	one := *faults[0]
 	for i, f := range faults[1:] {
 		one.At = ""
-		if len(one.Message)+len(f.Message) > maxJoined {
+		if len(one.Message)+len(f.Message) > maxJoinedBytes {
 			one.Message += fmt.Sprintf("; and %d more", len(faults)-1-i)
 			break
 		}
@@ -171,27 +171,28 @@ func joined(faults []*fault.Error) *fault.Error {
 	return &one
 }
 
-// mistakes validates compact arguments, except for the holes. An error says why it could not be done.
-func (a *Arguments) mistakes(ctx context.Context, compact []byte, holes []hole) ([]*fault.Error, error) {
+// faults validates compact arguments, except for the unknowns. The error says why it could not.
+func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
 	if compact[0] != '{' {
 		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are no JSON object")}, nil
 	}
 	if a.validator == nil {
 		return nil, nil
 	}
-	return a.validator.violations(ctx, compact, holes)
+	return a.validator.violations(ctx, compact, unknowns)
 }
 
-// fits reports whether compact arguments certainly fit the schema; if not, they may.
-func (a *Arguments) fits(compact []byte) bool {
-	p := a.plain()
-	return compact[0] == '{' && p != nil && p.accepts(gjson.ParseBytes(compact))
+// valid reports whether compact arguments certainly match the schema; if not, they still may.
+func (a *Arguments) valid(compact []byte) bool {
+	p := a.simple()
+	return compact[0] == '{' && p != nil && p.accepts(gjson.Parse(rawjson.View(compact)))
 }
 
-// Oddities tells of aliases of what the schema does not declare, and of defaults that it does not take: bad_request.
-func (a *Arguments) Oddities() (odd []*fault.Error) {
+// Warnings returns a bad_request fault for each alias of an undeclared argument and for defaults that do not match the
+// schema.
+func (a *Arguments) Warnings() (warnings []*fault.Error) {
 	if a.validator == nil || len(a.options.Aliases)+len(a.options.Defaults) == 0 {
 		return nil
 	}
-	return a.prepare().oddities(a)
+	return a.prepare().warnings(a)
 }

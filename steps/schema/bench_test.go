@@ -53,10 +53,11 @@ func BenchmarkValidate(b *testing.B) {
 func BenchmarkCheck(b *testing.B) {
 	e, _ := entry(grepSchema, "")
 	args := []byte(`{"pattern":"$0.name","path":"a/${$1.dir}","limit":"$0.n","labels":["a","$2"]}`)
-	holes := []Hole{{At: "/pattern"}, {At: "/path", Types: []string{"string"}}, {At: "/limit", Types: []string{"integer"}}, {At: "/labels/1"}}
+	unknowns := []Unknown{{At: "/pattern"}, {At: "/path", Types: []string{"string"}}, {At: "/limit", Types: []string{"integer"}},
+		{At: "/labels/1"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if faults := e.Check(args, holes); len(faults) != 0 {
+		if faults := e.Check(args, unknowns); len(faults) != 0 {
 			b.Fatal(faults)
 		}
 	}

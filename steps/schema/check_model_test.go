@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// schemas draws a schema of a bounded family: all keywords whose violations depend on values, keys or both.
+// schemas generates schemas with all keywords whose violations depend on values, keys or both.
 func schemas(depth int) *rapid.Generator[any] {
 	small := rapid.IntRange(0, 3)
 	leaf := rapid.Custom(func(t *rapid.T) any {
@@ -79,7 +79,8 @@ func schemas(depth int) *rapid.Generator[any] {
 		case 3:
 			s["prefixItems"] = []any{inner.Draw(t, "first")}
 		case 4:
-			s = map[string]any{"prefixItems": []any{inner.Draw(t, "first")}, "unevaluatedItems": inner.Draw(t, "unevaluated"), "contains": inner.Draw(t, "contains"), "maxContains": 2}
+			s = map[string]any{"prefixItems": []any{inner.Draw(t, "first")}, "unevaluatedItems": inner.Draw(t, "unevaluated"),
+				"contains": inner.Draw(t, "contains"), "maxContains": 2}
 		}
 		return s
 	})
@@ -110,7 +111,7 @@ func instances(depth int) *rapid.Generator[any] {
 		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), inner, 0, 3), func(m map[string]any) any { return m }))
 }
 
-// places lists all places of a value but its root, with the type that stands there.
+// places lists all positions of a value except its root, with their types.
 func places(value any, at string, found map[string]string) {
 	visit := func(child any, at string) {
 		found[at] = typesOf([]any{child}).names()[0]
@@ -128,7 +129,7 @@ func places(value any, at string, found map[string]string) {
 	}
 }
 
-// If arguments are valid, no choice of places as holes, with or without their types, makes a fault.
+// If arguments are valid, no choice of places as unknowns, with or without their types, makes a fault.
 func TestCheckIsSound(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
@@ -143,13 +144,14 @@ func TestCheckIsSound(t *testing.T) {
 
 func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 
-	schema, err := json.Marshal(map[string]any{"$defs": map[string]any{"shared": schemas(1).Draw(t, "shared")}, "allOf": []any{schemas(rapid.IntRange(1, 3).Draw(t, "depth")).Draw(t, "schema")}})
+	schema, err := json.Marshal(map[string]any{"$defs": map[string]any{"shared": schemas(1).Draw(t, "shared")},
+		"allOf": []any{schemas(rapid.IntRange(1, 3).Draw(t, "depth")).Draw(t, "schema")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, notes := entry(string(schema), "")
-	if len(notes) > 0 && !strings.Contains(notes[0], "cannot be used") {
-		t.Fatalf("%s: %v", schema, notes)
+	e, warnings := entry(string(schema), "")
+	if len(warnings) > 0 && !strings.Contains(warnings[0], "cannot be used") {
+		t.Fatalf("%s: %v", schema, warnings)
 	}
 	for range 20 {
 		value := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), instances(2), 0, 3).Draw(t, "args")
@@ -163,7 +165,7 @@ func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 		valid.Add(1)
 		all := map[string]string{}
 		places(value, "", all)
-		var holes []Hole
+		var unknowns []Unknown
 		for _, at := range slices.Sorted(func(yield func(string) bool) {
 			for at := range all {
 				if !yield(at) {
@@ -173,27 +175,27 @@ func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 		}) {
 			switch rapid.IntRange(0, 3).Draw(t, at) {
 			case 0:
-				holes = append(holes, Hole{At: at})
+				unknowns = append(unknowns, Unknown{At: at})
 			case 1:
-				holes = append(holes, Hole{At: at, Types: []string{all[at]}})
+				unknowns = append(unknowns, Unknown{At: at, Types: []string{all[at]}})
 			}
 		}
-		if faults := e.Check(args, holes); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, holes, faults)
+		if faults := e.Check(args, unknowns); len(faults) > 0 {
+			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, unknowns, faults)
 		}
-		for _, h := range holes {
+		for _, h := range unknowns {
 			punch(value, tokens(h.At), instances(1).Draw(t, "written"))
 		}
 		if args, err = json.Marshal(value); err != nil {
 			t.Fatal(err)
 		}
-		if faults := e.Check(args, holes); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, holes, faults)
+		if faults := e.Check(args, unknowns); len(faults) > 0 {
+			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, unknowns, faults)
 		}
 	}
 }
 
-// punch writes something else at a place.
+// punch writes another value at a position.
 func punch(value any, at []string, written any) {
 	for i, token := range at {
 		switch v := value.(type) {
@@ -217,7 +219,8 @@ func punch(value any, at []string, written any) {
 
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(grepSchema), []byte(`{"pattern":"x","labels":["a",1]}`), "/labels/1", "string")
-	f.Add([]byte(`{"properties":{"a":{"$ref":"#"}},"additionalProperties":{"nullable":true,"type":"string"}}`), []byte(`{"a":{"b":1}}`), "/a", "")
+	f.Add([]byte(`{"properties":{"a":{"$ref":"#"}},"additionalProperties":{"nullable":true,"type":"string"}}`), []byte(`{"a":{"b":1}}`),
+		"/a", "")
 	f.Add([]byte(`{"oneOf":[{"type":"file"},{"not":{}}],"exclusiveMinimum":true,"minimum":1e400}`), []byte(`{"a":1e400}`), "/~1", "integer")
 	f.Add([]byte(`{"$id":"http://x/y","$defs":{"a":{"$id":"z","$anchor":"q"}},"$ref":"z#q","$dynamicRef":"#q"}`), []byte(`{}`), "", "")
 	f.Add([]byte(`{"properties":{"":{}}}`), []byte(`0`), "A", "")
@@ -225,8 +228,8 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema, args []byte, at, word string) {
 		e, _ := entry(string(schema), string(schema))
 		whole := e.Check(args, nil)
-		open := e.Check(args, []Hole{{At: at}})
-		typed := e.Check(args, []Hole{{At: at, Types: []string{word}}, {At: "/a/b"}})
+		open := e.Check(args, []Unknown{{At: at}})
+		typed := e.Check(args, []Unknown{{At: at, Types: []string{word}}, {At: "/a/b"}})
 		if len(whole) == 0 && len(open) > 0 {
 			t.Fatalf("valid arguments have faults with the hole %q: %v", at, open)
 		}

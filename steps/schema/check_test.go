@@ -12,7 +12,8 @@ import (
 const grepSchema = `{"type":"object","properties":{"pattern":{"type":"string","minLength":1},"path":{"type":"string","default":"."},
 	"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"mode":{"enum":["lines","files","counts"]},
 	"labels":{"type":"array","items":{"type":"string"},"maxItems":2,"uniqueItems":true},
-	"who":{"anyOf":[{"type":"string","pattern":"^@"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false}]},
+	"who":{"anyOf":[{"type":"string","pattern":"^@"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],
+	"additionalProperties":false}]},
 	"port":{"oneOf":[{"type":"integer"},{"type":"null"}]},"kind":{"oneOf":[{"const":"a"},{"type":"string","maxLength":3}]}},
 	"required":["pattern"],"dependentRequired":{"mode":["path"]},"additionalProperties":false}`
 
@@ -38,8 +39,10 @@ func TestCheckTells(t *testing.T) {
 		{`{"pattern":"x","labels":["a","a"]}`, []string{`/labels|/labels: the elements 0 and 1 are equal`}},
 		{`{"pattern":"x","labels":["a","b","c"]}`, []string{`/labels|/labels: has 3 elements, want at most 2`}},
 		{`{"pattern":"x","who":5}`, []string{`/who|/who: got number, want object or string`}},
-		{`{"pattern":"x","who":{"id":"1"}}`, []string{`/who|/who: fits none of 2 alternatives: (1) got object, want string; (2) /id: got string, want integer`}},
-		{`{"pattern":"x","who":"bob"}`, []string{`/who|/who: fits none of 2 alternatives: (1) does not match the pattern ^@; (2) got string, want object`}},
+		{`{"pattern":"x","who":{"id":"1"}}`,
+			[]string{`/who|/who: fits none of 2 alternatives: (1) got object, want string; (2) /id: got string, want integer`}},
+		{`{"pattern":"x","who":"bob"}`,
+			[]string{`/who|/who: fits none of 2 alternatives: (1) does not match the pattern ^@; (2) got string, want object`}},
 		{`{"pattern":"x","port":"x"}`, []string{`/port|/port: got string, want integer or null`}},
 		{`{"pattern":"x","kind":"a"}`, []string{`/kind|/kind: fits the alternatives 1 and 2, but must fit one only`}},
 		{`[]`, []string{`|the arguments are no JSON object`}},
@@ -78,13 +81,14 @@ func TestCheckSuggests(t *testing.T) {
 	}
 }
 
-// Messages are bounded, stable, and keep to themselves what may be secret.
+// Messages are bounded and stable, and do not show what may be secret.
 func TestCheckBounds(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(`{"properties":{"a":{"items":{"type":"integer"}},"b":{"enum":["x"]},"c":{"const":5}},"additionalProperties":false}`, "")
 	many := `{"a":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]}`
 	faults := e.Check([]byte(many), nil)
-	if len(faults) != maxFaults || faults[0].At != "/a/0" || faults[11].At != "/a/11" || !strings.HasSuffix(faults[19].Message, "(and 4980 more)") {
+	if len(faults) != maxFaults || faults[0].At != "/a/0" || faults[11].At != "/a/11" ||
+		!strings.HasSuffix(faults[19].Message, "(and 4980 more)") {
 		t.Errorf("%d faults: %v", len(faults), faults)
 	}
 	secret := strings.Repeat("s", 59) + strings.Repeat("ecret", 100)
@@ -106,7 +110,8 @@ func TestCheckBounds(t *testing.T) {
 func TestCheckWithHoles(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(`{"type":"object","properties":{
-		"s":{"type":"string","enum":["a","b"]},"n":{"type":"number"},"i":{"type":"integer","minimum":5},"p":{"type":"string","pattern":"^x","minLength":3},
+		"s":{"type":"string","enum":["a","b"]},"n":{"type":"number"},"i":{"type":"integer","minimum":5},"p":{"type":"string",
+		"pattern":"^x","minLength":3},
 		"o":{"type":"object","properties":{"k":{"type":"integer"}},"required":["k"],"additionalProperties":false},
 		"l":{"type":"array","items":{"type":"integer"},"maxItems":2,"uniqueItems":true,"contains":{"const":1}},
 		"u":{"anyOf":[{"type":"string"},{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}]},
@@ -167,7 +172,7 @@ func TestCheckWithHoles(t *testing.T) {
 	}
 	for _, test := range tests {
 		var got []string
-		for _, f := range e.Check([]byte(test.args), []Hole{{At: test.at, Types: test.types}}) {
+		for _, f := range e.Check([]byte(test.args), []Unknown{{At: test.at, Types: test.types}}) {
 			got = append(got, f.Message)
 		}
 		switch {

@@ -15,15 +15,16 @@ import (
 const maxDepth = 10_000
 
 const (
-	// MaxResultDepth bounds the nesting of results: what holds one (a line of a recording, an answer) can be read too.
+	// MaxResultDepth bounds the nesting of results, so that what contains one (a line of a recording, an answer) can also
+	// be read.
 	MaxResultDepth = 9_900
 	// MaxArgumentsDepth bounds the nesting of arguments, which are compared with schemas and recordings.
 	MaxArgumentsDepth = 1_000
 )
 
 // Compact checks that value is one JSON value (RFC 8259, UTF-8, nested at most 10,000 deep) and drops the white space
-// between its tokens; all else keeps its bytes: number spellings, escapes, key order, duplicate keys. It returns the
-// same slice when there is nothing to drop, and never changes value. Codes: bad_json, with Offset at the place.
+// between its tokens. Everything else keeps its bytes: numbers, escapes, key order, duplicate keys. It returns the same
+// slice if there is nothing to drop, and never changes value. It fails with bad_json, whose Offset is the position.
 func Compact(value []byte) ([]byte, error) {
 	compact, f := CompactWithin(value, maxDepth)
 	if f != nil {
@@ -32,12 +33,12 @@ func Compact(value []byte) ([]byte, error) {
 	return compact, nil
 }
 
-// CompactWithin is Compact for a value nested at most that deep.
-func CompactWithin(value []byte, most int) ([]byte, *fault.Error) {
-	blanks, deep := rawjson.Outline(value, most)
+// CompactWithin is Compact for values nested at most depth deep.
+func CompactWithin(value []byte, depth int) ([]byte, *fault.Error) {
+	blanks, deep := rawjson.Outline(value, depth)
 	switch {
 	case deep >= 0:
-		return nil, fault.New(fault.BadJSON, "nested more than %d deep", most)
+		return nil, fault.New(fault.BadJSON, "nested more than %d deep", depth)
 	case !utf8.Valid(value):
 		return nil, fault.New(fault.BadJSON, "not valid UTF-8")
 	case !gjson.ValidBytes(value):

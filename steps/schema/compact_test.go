@@ -33,7 +33,8 @@ func TestCompact(t *testing.T) {
 	if got, err := Compact(value); err != nil || &got[0] != &value[0] {
 		t.Errorf("a compact value is copied: %s, %v", got, err)
 	}
-	for _, bad := range []string{"", " ", "{", "{}{}", `{"a"}`, "[1,]", "01", "1.", "nul", `"a`, `"\x"`, "\"\n\"", "\"\xff\"", "\ufeff{}", "NaN",
+	for _, bad := range []string{"", " ", "{", "{}{}", `{"a"}`, "[1,]", "01", "1.", "nul", `"a`, `"\x"`, "\"\n\"", "\"\xff\"", "\ufeff{}",
+		"NaN",
 		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001), strings.Repeat("[", 5_000_000)} {
 		if got, err := Compact([]byte(bad)); fault.CodeOf(err) != fault.BadJSON || got != nil {
 			t.Errorf("Compact(%.60q) = %.60s, %v", bad, got, err)
@@ -41,9 +42,10 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// Two other implementations of JSON decide what is valid and what is compact.
+// Two other JSON implementations decide what is valid and what is compact.
 func FuzzCompact(f *testing.F) {
-	for _, value := range []string{`{"a": [1, 2.50, "x\\"]}`, `"\ud800"`, `"\ud800\ud800\uDC00"`, `{"a":1,"a":2}`, "[1,]", " \n", `"\\\""`, "-0.0e+1", `{" ":"\" "}`} {
+	for _, value := range []string{`{"a": [1, 2.50, "x\\"]}`, `"\ud800"`, `"\ud800\ud800\uDC00"`, `{"a":1,"a":2}`, "[1,]", " \n", `"\\\""`,
+		"-0.0e+1", `{" ":"\" "}`} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -64,7 +66,7 @@ func FuzzCompact(f *testing.F) {
 		}
 		decoded, fault := decode(got)
 		if fault != nil {
-			return // a key that stands twice, a number that is too long
+			return // a duplicate key, or a number that is too long
 		}
 		decoder := json.NewDecoder(bytes.NewReader(got))
 		decoder.UseNumber()

@@ -9,13 +9,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxDigits and maxExponent bound the numbers that a schema compares: it does so exactly, and 1e1000000000 has a billion
-// digits. A float64 has an exponent of 324 at most.
+// maxDigits and maxExponent bound the numbers that a schema compares: the comparison is exact, and 1e1000000000 has a
+// billion digits. A float64 has an exponent of 324 at most.
 const maxDigits, maxExponent = 1000, 400
 
-// decode gives a compact, valid JSON value as the validator takes it: numbers as json.Number with their spelling. What
-// two readers could understand differently is bad_arguments: a key that stands twice in one object. So is a number that
-// cannot be compared.
+// decode decodes a compact, valid JSON value for the validator: numbers become json.Number and keep their spelling. A
+// duplicate key, which two readers could understand differently, is bad_arguments; so is a number that cannot be compared.
 func decode(compact []byte) (any, *fault.Error) {
 	d := decoder{b: compact}
 	return d.value()
@@ -102,7 +101,7 @@ func (d *decoder) number() (any, *fault.Error) {
 	if e := strings.IndexAny(number, "eE"); e >= 0 && len(number) <= maxDigits {
 		var err error
 		if exponent, err = strconv.Atoi(number[e+1:]); err != nil {
-			exponent = maxExponent + 1 // beyond what an int holds
+			exponent = maxExponent + 1 // more than an int holds
 		}
 	}
 	if len(number) > maxDigits || max(exponent, -exponent) > maxExponent {

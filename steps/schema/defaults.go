@@ -2,9 +2,9 @@ package schema
 
 import "github.com/tidwall/gjson"
 
-// WithDefaults is a function's input schema as an agent should read it: what has a default need not be given. It changes
-// the root alone; a schema that is no object, or has no such properties, stays as it is. A property whose
-// own default is the text redacted keeps it.
+// WithDefaults returns an input schema as an agent should read it: arguments with a default are not required. It changes
+// only the root; a schema that is not an object, or has no such properties, stays as it is. A property whose own default is
+// the text redacted keeps it.
 func WithDefaults(schema, defaults []byte, redacted string) []byte {
 	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
 		return schema
@@ -30,7 +30,7 @@ func WithDefaults(schema, defaults []byte, redacted string) []byte {
 	})
 }
 
-// withDefault puts a default into the schema of one property.
+// withDefault adds a default to the schema of a property.
 func withDefault(property gjson.Result, value string) string {
 	without := mapMembers([]byte(property.Raw), func(key string, v gjson.Result) string {
 		if key == "default" {
@@ -45,8 +45,8 @@ func withDefault(property gjson.Result, value string) string {
 	return string(without[:len(without)-1]) + member
 }
 
-// mapMembers rebuilds an object with what change makes of each member's value; "" leaves the member out. What is no
-// object stays as it is.
+// mapMembers rebuilds an object with what change returns for each member's value; "" drops the member. A value that is not
+// an object stays as it is.
 func mapMembers(object []byte, change func(key string, value gjson.Result) string) []byte {
 	root := gjson.ParseBytes(object)
 	if !root.IsObject() {
@@ -65,7 +65,7 @@ func mapMembers(object []byte, change func(key string, value gjson.Result) strin
 	return append(out, '}')
 }
 
-// mapElements rebuilds an array of those elements that keep accepts.
+// mapElements rebuilds an array with the elements that keep accepts.
 func mapElements(array gjson.Result, keep func(gjson.Result) bool) []byte {
 	out := []byte{'['}
 	for _, element := range array.Array() {

@@ -11,21 +11,21 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// describe writes the faults of one violation: one for each property that is not known (at most most), else one. It
-// also gives the number of mistakes that they tell of.
-func (r *report) describe(v *violation, most int) (faults []*fault.Error, told int) {
+// describe returns the faults of one violation: one for each unknown property (at most limit), else one. It also returns
+// the number of mistakes that they report.
+func (r *report) describe(v *violation, limit int) (faults []*fault.Error, reported int) {
 	place := v.InstanceLocation
 	var f *fault.Error
 	switch k := v.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		return r.strangers(v, k.Properties, most), min(len(k.Properties), most)
+		return r.unknownProperties(v, k.Properties, limit), min(len(k.Properties), limit)
 	case *kind.Required:
-		missing := r.notMisspelt(v, k.Missing)
+		missing := r.withoutMisspelled(v, k.Missing)
 		if len(missing) == 0 {
 			return nil, 1
 		}
-		f = r.fault(place, "missing "+quoted(missing)+r.misspelt(v, missing))
-		f.Available = r.declaredAt(v.SchemaURL)
+		f = r.fault(place, "missing "+quoted(missing)+r.misspelled(v, missing))
+		f.Available = r.declaredProperties(v.SchemaURL)
 	case *kind.Enum:
 		f = r.fault(place, r.sentence(v))
 		for _, value := range k.Want {
@@ -44,15 +44,15 @@ func (r *report) describe(v *violation, most int) (faults []*fault.Error, told i
 	default:
 		f = r.fault(place, r.sentence(v))
 	}
-	return []*fault.Error{f}, mistakes(v)
+	return []*fault.Error{f}, faultCount(v)
 }
 
-// strangers writes a fault for each of the first properties that an object must not have.
-func (r *report) strangers(v *violation, names []string, most int) []*fault.Error {
-	declared := r.declaredAt(v.SchemaURL)
+// unknownProperties returns a fault for each of the first properties that an object must not have.
+func (r *report) unknownProperties(v *violation, names []string, limit int) []*fault.Error {
+	declared := r.declaredProperties(v.SchemaURL)
 	names = slices.Sorted(slices.Values(names))
 	var faults []*fault.Error
-	for _, name := range names[:min(len(names), most)] {
+	for _, name := range names[:min(len(names), limit)] {
 		message := "unknown argument"
 		nearest := fault.Nearest(name, declared, maxNearest)
 		if len(nearest) > 0 {
@@ -65,7 +65,7 @@ func (r *report) strangers(v *violation, names []string, most int) []*fault.Erro
 	return faults
 }
 
-// fault makes a fault whose message begins with its place.
+// fault returns a fault whose message begins with its position.
 func (r *report) fault(place []string, message string) *fault.Error {
 	f := fault.New(fault.BadArguments, "%s", message)
 	f.At = pointer(place)
@@ -75,7 +75,7 @@ func (r *report) fault(place []string, message string) *fault.Error {
 	return f
 }
 
-// pointer writes a JSON Pointer.
+// pointer formats a JSON Pointer.
 func pointer(place []string) string {
 	var b strings.Builder
 	for _, token := range place {
@@ -84,12 +84,13 @@ func pointer(place []string) string {
 	return b.String()
 }
 
-// notMisspelt leaves out of what an object misses what the fault of an unknown argument in it already asks for.
-func (r *report) notMisspelt(v *violation, missing []string) []string {
+// withoutMisspelled drops missing properties that the fault of an unknown argument already suggests.
+func (r *report) withoutMisspelled(v *violation, missing []string) []string {
 	var asked []string
-	for _, other := range r.found {
-		if k, ok := other.ErrorKind.(*kind.AdditionalProperties); ok && other.SchemaURL == v.SchemaURL && slices.Equal(other.InstanceLocation, v.InstanceLocation) {
-			declared := r.declaredAt(v.SchemaURL)
+	for _, other := range r.violations {
+		if k, ok := other.ErrorKind.(*kind.AdditionalProperties); ok && other.SchemaURL == v.SchemaURL && slices.Equal(other.InstanceLocation,
+			v.InstanceLocation) {
+			declared := r.declaredProperties(v.SchemaURL)
 			for _, name := range k.Properties[:min(len(k.Properties), maxCompared)] {
 				asked = append(asked, fault.Nearest(name, declared, 1)...)
 			}
@@ -98,10 +99,10 @@ func (r *report) notMisspelt(v *violation, missing []string) []string {
 	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(asked, name) })
 }
 
-// misspelt names the key that was probably meant for a missing one.
-func (r *report) misspelt(v *violation, missing []string) string {
+// misspelled returns the key that was probably meant for a missing property.
+func (r *report) misspelled(v *violation, missing []string) string {
 	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
-	declared := r.declaredAt(v.SchemaURL)
+	declared := r.declaredProperties(v.SchemaURL)
 	var strangers []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, ok := slices.BinarySearch(declared, name); !ok && len(strangers) < maxCompared {
@@ -116,8 +117,8 @@ func (r *report) misspelt(v *violation, missing []string) string {
 	return ""
 }
 
-// declaredAt lists the properties that the violated schema declares, sorted.
-func (r *report) declaredAt(schema string) []string {
+// declaredProperties returns the properties that the violated schema declares, sorted.
+func (r *report) declaredProperties(schema string) []string {
 	base, fragment, _ := strings.Cut(schema, "#")
 	if base != schemaURL {
 		return nil // below an id of its own
@@ -128,10 +129,10 @@ func (r *report) declaredAt(schema string) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// document is the schema as it was compiled. It is read again, as faults are rare.
+// document returns the schema as it was compiled. It is decoded again, as faults are rare.
 func (r *report) document() any {
 	if r.doc == nil {
-		doc, err := normalise(r.schema)
+		doc, err := normalize(r.schema)
 		if err != nil {
 			return nil
 		}
@@ -140,7 +141,7 @@ func (r *report) document() any {
 	return r.doc
 }
 
-// valueAt gives what stands at a place; nil when there is nothing.
+// valueAt returns the value at a position; nil if there is none.
 func valueAt(value any, place []string) any {
 	for _, token := range place {
 		switch v := value.(type) {

@@ -2,11 +2,11 @@ package schema
 
 import "unicode/utf8"
 
-// MaxDescription bounds the description of a function, in bytes, and likewise of what a client reads in schemas: clients cut what
-// is longer.
+// MaxDescription bounds, in bytes, the description of a function and what a client reads in schemas: clients cut longer
+// texts.
 const MaxDescription = 2048
 
-// BoundDescription cuts a description to MaxDescription bytes, an ellipsis included, between characters.
+// BoundDescription cuts a description to MaxDescription bytes, including the ellipsis, between characters.
 func BoundDescription(text string) string {
 	const ellipsis = "…"
 	if len(text) <= MaxDescription {

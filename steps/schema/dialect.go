@@ -12,33 +12,33 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// document is a schema brought into one dialect, draft 2020-12, with what cannot be checked left out.
+// document is a schema converted to draft 2020-12, without what cannot be checked.
 type document struct {
-	root       any
-	idKeyword  string // $id, before draft 6 id
-	rootID     string
-	ids        map[string]bool // what $id and $anchor name
-	referred   map[string]bool // the tokens of all references
-	branches   map[int]bool    // how many branches the schemas have
-	old        bool            // before 2019-09: what stands beside a $ref does not count
-	subschemas int
-	open       []string // notes of what was left out
+	root               any
+	idKeyword          string // $id; before draft 6, id
+	rootID             string
+	ids                map[string]bool // names that $id and $anchor define
+	referenceTokens    map[string]bool // the tokens of all references
+	branches           map[int]bool    // the numbers of branches that schemas have
+	refSiblingsIgnored bool            // before 2019-09: keywords beside a $ref do not count
+	subschemas         int
+	dropped            []string // what was left out
 }
 
-// normalise rewrites the drafts 4 to 2019-09 and OpenAPI's dialects into 2020-12: boolean exclusive bounds, nullable,
-// lists of items, dependencies, ids. A keyword whose value makes no sense, a pattern that RE2 refuses and a reference
-// that leads out of the document are left out, so that the rest of the schema is still checked. Annotations, format
-// among them, are left out silently: they check nothing.
-func normalise(schema []byte) (*document, error) {
+// normalize converts the drafts 4 to 2019-09 and OpenAPI's dialects to 2020-12: boolean exclusive bounds, nullable, lists
+// of items, dependencies, ids. It drops keywords with invalid values, patterns that RE2 refuses and references out of the
+// document, so that the rest of the schema is still checked. It drops annotations, including format, silently: they check
+// nothing.
+func normalize(schema []byte) (*document, error) {
 	source, f := decode(schema)
 	if f != nil {
 		return nil, errors.New(f.Error())
 	}
-	d := &document{idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}, branches: map[int]bool{}}
+	d := &document{idKeyword: "$id", ids: map[string]bool{}, referenceTokens: map[string]bool{}, branches: map[int]bool{}}
 	if object, ok := source.(map[string]any); ok {
 		draft, _ := object["$schema"].(string)
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
-			d.old = d.old || strings.Contains(draft, old)
+			d.refSiblingsIgnored = d.refSiblingsIgnored || strings.Contains(draft, old)
 		}
 		if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
 			d.idKeyword = "id"
@@ -50,17 +50,17 @@ func normalise(schema []byte) (*document, error) {
 	return d, nil
 }
 
-// notes joins what was left out, bounded.
-func (d *document) notes() string {
-	const most = 5
-	if len(d.open) > most {
-		return strings.Join(d.open[:most], "; ") + fmt.Sprintf("; and %d more", len(d.open)-most)
+// warnings joins what was dropped, bounded.
+func (d *document) warnings() string {
+	const shown = 5
+	if len(d.dropped) > shown {
+		return strings.Join(d.dropped[:shown], "; ") + fmt.Sprintf("; and %d more", len(d.dropped)-shown)
 	}
-	return strings.Join(d.open, "; ")
+	return strings.Join(d.dropped, "; ")
 }
 
-func (d *document) note(at, format string, args ...any) {
-	d.open = append(d.open, "#"+at+": "+fmt.Sprintf(format, args...))
+func (d *document) warn(at, format string, args ...any) {
+	d.dropped = append(d.dropped, "#"+at+": "+fmt.Sprintf(format, args...))
 }
 
 func (d *document) identifier(object map[string]any) string {
@@ -68,7 +68,7 @@ func (d *document) identifier(object map[string]any) string {
 	return id
 }
 
-// collectNames finds what references can name, and what they do name.
+// collectNames collects what references can name, and what they do name.
 func (d *document) collectNames(v any, depth int) {
 	if depth > maxSchemaDepth {
 		return
@@ -86,7 +86,7 @@ func (d *document) collectNames(v any, depth int) {
 		if reference, ok := v["$ref"].(string); ok {
 			if _, fragment, ok := strings.Cut(reference, "#"); ok {
 				for _, token := range tokens(unescaped(fragment)) {
-					d.referred[token] = true
+					d.referenceTokens[token] = true
 				}
 			}
 		}
@@ -100,19 +100,19 @@ func (d *document) collectNames(v any, depth int) {
 	}
 }
 
-// schema rewrites one schema; base is the document that its references of the form #/… point into.
+// schema converts one schema; references of the form #/… point into base.
 func (d *document) schema(v any, at string, base any, depth int) any {
 	d.subschemas++
 	object, ok := v.(map[string]any)
 	switch {
 	case depth > maxSchemaDepth:
-		d.note(at, "nested more than %d deep", maxSchemaDepth)
+		d.warn(at, "nested more than %d deep", maxSchemaDepth)
 		return true
 	case d.subschemas > maxSubschemas:
 		return true
 	case !ok:
 		if _, ok := v.(bool); !ok {
-			d.note(at, "is no schema")
+			d.warn(at, "is no schema")
 			return true
 		}
 		return v
@@ -123,7 +123,7 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	out := make(map[string]any, len(object))
 	reference, _ := object["$ref"].(string)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if d.old && reference != "" && key != "$ref" && key != "definitions" && key != "$defs" {
+		if d.refSiblingsIgnored && reference != "" && key != "$ref" && key != "definitions" && key != "$defs" {
 			if _, known := forms[key]; known {
 				continue
 			}
@@ -135,15 +135,15 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	d.dependencies(out, object, at, base, depth)
 	d.identity(out, object, depth)
 	d.reference(out, object, at, base)
-	d.work(out)
+	d.addWorkFormat(out)
 	if depth == 0 {
 		return out
 	}
 	return nullable(out, object)
 }
 
-// work says in the place of the format, which checks nothing, how many branches a schema has (see validator).
-func (d *document) work(out map[string]any) {
+// addWorkFormat sets format, which otherwise checks nothing, to the schema's number of branches (see compiledSchema).
+func (d *document) addWorkFormat(out map[string]any) {
 	branches := 0
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		list, _ := out[keyword].([]any)
@@ -158,8 +158,8 @@ func (d *document) work(out map[string]any) {
 func (d *document) keyword(out map[string]any, key string, v any, at string, base any, depth int) {
 	form, known := forms[key]
 	if !known {
-		// Not a keyword: kept where a reference leads into it.
-		if _, ok := v.(map[string]any); ok && d.referred[key] {
+		// Not a keyword: kept if a reference leads into it.
+		if _, ok := v.(map[string]any); ok && d.referenceTokens[key] {
 			out[key] = d.schema(v, at, base, depth+1)
 		}
 		return
@@ -213,22 +213,22 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 		v, ok = numeric(v, form)
 	}
 	if !ok {
-		d.note(at, "%s", unusable(form, given))
+		d.warn(at, "%s", unusable(form, given))
 		return
 	}
 	out[key] = v
 }
 
-// anyName is a pattern that every name matches.
+// anyName is a pattern that matches every name.
 const anyName = "(?:)"
 
-// schemas rewrites an object of schemas. In the place of a pattern of names that cannot be used stands one for any
-// name, as it is not known which names it allows.
+// schemas converts an object of schemas. A pattern of names that is unusable becomes one for any name, as it is not known
+// which names it allows.
 func (d *document) schemas(object map[string]any, at string, patterns bool, base any, depth int) map[string]any {
 	schemas := make(map[string]any, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, err := compileRegexp(name); patterns && err != nil {
-			d.note(at, "the pattern %s cannot be used", fault.Quote(name))
+			d.warn(at, "the pattern %s cannot be used", fault.Quote(name))
 			schemas[anyName] = true
 			continue
 		}
@@ -242,7 +242,7 @@ func (d *document) wordLists(object map[string]any, at string) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		list, ok := wordList(object[name])
 		if !ok {
-			d.note(at+"/"+name, "cannot be used")
+			d.warn(at+"/"+name, "cannot be used")
 			continue
 		}
 		lists[name] = list
@@ -250,7 +250,7 @@ func (d *document) wordLists(object map[string]any, at string) map[string]any {
 	return lists
 }
 
-// bounds rewrites exclusive bounds: true beside a bound (draft 4, OpenAPI 3.0) or a number of their own.
+// bounds converts exclusive bounds: true beside a bound (draft 4, OpenAPI 3.0), or a number.
 func (d *document) bounds(out, object map[string]any, at string) {
 	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		switch v := object[exclusive].(type) {
@@ -263,12 +263,12 @@ func (d *document) bounds(out, object map[string]any, at string) {
 		case json.Number:
 			out[exclusive] = v
 		default:
-			d.note(at+"/"+exclusive, "cannot be used")
+			d.warn(at+"/"+exclusive, "cannot be used")
 		}
 	}
 }
 
-// items rewrites a list of items (before 2020-12) into prefixItems.
+// items converts a list of items (before 2020-12) to prefixItems.
 func (d *document) items(out, object map[string]any, at string, base any, depth int) {
 	items, ok := object["items"]
 	if !ok {
@@ -287,7 +287,7 @@ func (d *document) items(out, object map[string]any, at string, base any, depth 
 	}
 }
 
-// dependencies splits the old keyword into the two that came after it.
+// dependencies splits the old keyword into the two that replaced it.
 func (d *document) dependencies(out, object map[string]any, at string, base any, depth int) {
 	dependencies, _ := object["dependencies"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(dependencies)) {
@@ -307,7 +307,7 @@ func (d *document) dependencies(out, object map[string]any, at string, base any,
 	}
 }
 
-// identity keeps the ids of inner schemas; that of the root is not needed, as references to it are rewritten.
+// identity keeps the ids of inner schemas; the root's id is not needed, as references to it are rewritten.
 func (d *document) identity(out, object map[string]any, depth int) {
 	id := d.identifier(object)
 	switch {
@@ -319,7 +319,7 @@ func (d *document) identity(out, object map[string]any, depth int) {
 	}
 }
 
-// reference keeps a reference that leads somewhere in the document, or to a draft's own schema.
+// reference keeps a reference into the document, or to a draft's own schema.
 func (d *document) reference(out, object map[string]any, at string, base any) {
 	reference, ok := object["$ref"].(string)
 	if !ok {
@@ -327,7 +327,7 @@ func (d *document) reference(out, object map[string]any, at string, base any) {
 	}
 	if !ok {
 		if _, bad := object["$ref"]; bad {
-			d.note(at+"/$ref", "cannot be used")
+			d.warn(at+"/$ref", "cannot be used")
 		}
 		return
 	}
@@ -348,7 +348,7 @@ func (d *document) reference(out, object map[string]any, at string, base any) {
 		ok = d.ids[document] || strings.Contains(document, "://json-schema.org/draft")
 	}
 	if !ok {
-		d.note(at+"/$ref", "leads to %s, which is not in the schema and is not loaded", fault.Quote(reference))
+		d.warn(at+"/$ref", "leads to %s, which is not in the schema and is not loaded", fault.Quote(reference))
 		return
 	}
 	out["$ref"] = reference
@@ -377,7 +377,7 @@ func lookup(doc any, fragment string) (any, bool) {
 	return doc, true
 }
 
-// nullable widens a schema of OpenAPI 3.0 (nullable) or Swagger 2.0 (x-nullable) by null.
+// nullable adds null to a schema of OpenAPI 3.0 (nullable) or Swagger 2.0 (x-nullable).
 func nullable(out, object map[string]any) any {
 	if object["nullable"] != true && object["x-nullable"] != true {
 		return out

@@ -38,7 +38,7 @@ func doubling(n int) map[string]string {
 	return schemas
 }
 
-// TestDoublingSchemas: what is worked out of a schema is bounded where its definitions double: each of these would take 2^40 steps.
+// TestDoublingSchemas: the work on a schema is bounded if its definitions double: each of these would take 2^40 steps.
 func TestDoublingSchemas(t *testing.T) {
 	t.Parallel()
 	for name, schema := range doubling(40) {
@@ -56,17 +56,18 @@ func TestDoublingSchemas(t *testing.T) {
 			}
 			path := []Element{{Key: "name"}, {Key: "name"}, {Key: "0"}, {Each: true}, {Key: "missing"}}
 			for n := range len(path) + 1 {
-				p := producer{walker: newWalker([]byte(schema)), path: path[:n], known: map[situation]typeSet{}, deepest: -1}
+				p := producer{walker: newWalker([]byte(schema)), path: path[:n], visited: map[situation]typeSet{}, deepest: -1}
 				p.walk(p.root, 0)
-				if len(p.known) > 500 {
-					t.Errorf("a walk of %d elements looked at %d places", n, len(p.known))
+				if len(p.visited) > 500 {
+					t.Errorf("a walk of %d elements looked at %d places", n, len(p.visited))
 				}
 				if _, f := typesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
 					t.Errorf("%s", f.Message)
 				}
 			}
 			err := e.Call(t.Context(), []byte(`{"name":1}`))
-			if code := fault.CodeOf(err); code != "" && code != fault.BadArguments && code != fault.LimitExceeded || code != "" && len(err.Error()) > 2*maxText {
+			if code := fault.CodeOf(err); code != "" && code != fault.BadArguments && code != fault.LimitExceeded ||
+				code != "" && len(err.Error()) > 2*maxText {
 				t.Errorf("the call: %v", err)
 			}
 		})

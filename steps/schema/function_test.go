@@ -15,30 +15,30 @@ type function struct {
 }
 
 // entry reads the schemas of a function, and gives what was noted of them.
-func entry(input, output string) (f *function, notes []string) {
-	sound, note := Sound([]byte(output))
-	if note != "" {
-		notes = append(notes, note)
+func entry(input, output string) (f *function, warnings []string) {
+	sound, warning := CompactSchema([]byte(output))
+	if warning != "" {
+		warnings = append(warnings, warning)
 	}
-	arguments, note := NewArguments([]byte(input), ArgumentsOptions{})
-	if note != "" {
-		notes = append(notes, note)
+	arguments, warning := NewArguments([]byte(input), ArgumentsOptions{})
+	if warning != "" {
+		warnings = append(warnings, warning)
 	}
-	return &function{Arguments: arguments, output: sound}, notes
+	return &function{Arguments: arguments, output: sound}, warnings
 }
 
 // hiding reads the schema of arguments whose values may be secret.
 func hiding(t testing.TB, input string) *function {
 	t.Helper()
-	arguments, note := NewArguments([]byte(input), ArgumentsOptions{Secret: true})
-	if note != "" {
-		t.Fatal(note)
+	arguments, warning := NewArguments([]byte(input), ArgumentsOptions{Secret: true})
+	if warning != "" {
+		t.Fatal(warning)
 	}
 	return &function{Arguments: arguments}
 }
 
-func (f *function) Check(args []byte, holes []Hole) []*fault.Error {
-	return f.Arguments.Check(args, holes, func([]byte, []Hole) *fault.Error { return nil })
+func (f *function) Check(args []byte, unknowns []Unknown) []*fault.Error {
+	return f.Arguments.Check(args, unknowns, func([]byte, []Unknown) *fault.Error { return nil })
 }
 
 func (f *function) Call(ctx context.Context, args []byte) error {

@@ -12,8 +12,10 @@ import (
 
 // recursive has a tree of alternatives that grows by four with each level of the arguments.
 const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
-	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["y"]},
-	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["z"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["w"]}]}}}`
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
+	"required":["y"]},
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["z"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
+	"required":["w"]}]}}}`
 
 func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
@@ -47,10 +49,13 @@ func TestManyMistakes(t *testing.T) {
 	}{
 		{"unknown keys", `{"properties":{` + strings.TrimSuffix(properties.String(), ",") + `},"additionalProperties":false}`,
 			`{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
-		{"misspelt keys", `{"required":["name"],"properties":{` + properties.String() + `"name":{}}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, 0},
+		{"misspelt keys", `{"required":["name"],"properties":{` + properties.String() + `"name":{}}}`,
+			`{` + strings.TrimSuffix(keys.String(), ",") + `}`, 0},
 		{"unfit keys", `{"propertyNames":{"maxLength":3}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
-		{"elements", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(items.String(), ",") + `]}`, many - maxFaults},
-		{"large exponents", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(strings.Repeat("1e9999,", many), ",") + `]}`, 0},
+		{"elements", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(items.String(), ",") + `]}`,
+			many - maxFaults},
+		{"large exponents", `{"properties":{"a":{"items":{"type":"integer"}}}}`,
+			`{"a":[` + strings.TrimSuffix(strings.Repeat("1e9999,", many), ",") + `]}`, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -68,7 +73,7 @@ func TestManyMistakes(t *testing.T) {
 				t.Errorf("the last fault is %q", last)
 			}
 			err := e.Call(t.Context(), []byte(test.args))
-			if f, _ := fault.As(err); f == nil || f.Code != fault.BadArguments || len(f.Message) > maxJoined+100 {
+			if f, _ := fault.As(err); f == nil || f.Code != fault.BadArguments || len(f.Message) > maxJoinedBytes+100 {
 				t.Errorf("the call: %v", err)
 			}
 		})
@@ -107,19 +112,22 @@ func TestSecretArguments(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	schema := `{"properties":{"user":{"properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false},
-		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"mode":{"enum":["a","b"]},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
+		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"mode":{"enum":["a","b"]},
+		"list":{"items":{"properties":{"id":{"type":"integer"}}}},
 		"one":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"additionalProperties":false}]}}}`
 	e := hiding(t, schema)
 	for args, want := range map[string][]string{
-		`{"user":{"idd":"hunter2","b":2}}`:     {`/user/b|/user/b: unknown argument`, `/user/idd|/user/idd: unknown argument, did you mean "id"?`},
+		`{"user":{"idd":"hunter2","b":2}}`: {`/user/b|/user/b: unknown argument`,
+			`/user/idd|/user/idd: unknown argument, did you mean "id"?`},
 		`{"user":{"id":"hunter2"}}`:            {`/user/id|/user/id: got string, want integer`},
 		`{"map":{"k":"hunter2","1234":"x"}}`:   {`/map/1234|/map/1234: got string, want integer`, `/map/k|/map/k: got string, want integer`},
 		`{"names":{"long":"hunter2"}}`:         {`/names|/names: the key "long" is not allowed`},
 		`{"list":[{"id":1},{"id":"hunter2"}]}`: {`/list/1/id|/list/1/id: got string, want integer`},
 		`{"mode":"hunter2"}`:                   {`/mode|/mode: want "a" or "b"`},
-		`{"one":{"k":"hunter2"}}`:              {`/one|/one: fits none of 2 alternatives: (1) /k: got string, want integer; (2) unknown argument "k"`},
-		`{"map":{"k":"hunter2","k":2}}`:        {`/map/k|/map/k: the key "k" stands twice`},
-		`{"map":{"k":1e9999}}`:                 {`/map/k|/map/k: the number is too long to be compared`},
+		`{"one":{"k":"hunter2"}}`: {`/one|/one: fits none of 2 alternatives: (1) /k: got string, want integer; (2) ` +
+			`unknown argument "k"`},
+		`{"map":{"k":"hunter2","k":2}}`: {`/map/k|/map/k: the key "k" stands twice`},
+		`{"map":{"k":1e9999}}`:          {`/map/k|/map/k: the number is too long to be compared`},
 	} {
 		var got []string
 		for _, f := range e.Check([]byte(args), nil) {

@@ -9,26 +9,26 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// form is what the value of a keyword must look like.
+// form is the form that the value of a keyword must have.
 type form uint8
 
 const (
-	formAnnotation form = iota + 1 // left out
+	formAnnotation form = iota + 1 // dropped
 	formSchema                     // a schema
-	formSchemaList                 // a list of schemas, not empty
+	formSchemaList                 // a non-empty list of schemas
 	formSchemaMap                  // an object of schemas
-	formAny                        // whatever it is
-	formCount                      // a whole number from 0
+	formAny                        // any value
+	formCount                      // an integer of at least 0
 	formNumber                     // a number
 	formPositive                   // a number above 0
 	formFlag                       // true or false
 	formWords                      // a list of texts
 	formPattern                    // a regular expression
 	formTypes                      // a type or a list of types
-	formValues                     // a list of values, not empty
+	formValues                     // a non-empty list of values
 	formText                       // a text
-	formRewritten                  // looked at after the others
-	formPatternMap                 // an object of schemas under regular expressions
+	formRewritten                  // converted after the others
+	formPatternMap                 // an object of schemas by regular expression
 	formWordsMap                   // an object of lists of texts
 )
 
@@ -36,7 +36,8 @@ var forms = map[string]form{
 	"title": formAnnotation, "description": formAnnotation, "default": formAnnotation, "example": formAnnotation, "examples": formAnnotation,
 	"$comment": formAnnotation, "format": formAnnotation, "contentEncoding": formAnnotation, "contentMediaType": formAnnotation,
 	"contentSchema": formAnnotation, "deprecated": formAnnotation, "readOnly": formAnnotation, "writeOnly": formAnnotation,
-	"$schema": formAnnotation, "$vocabulary": formAnnotation, "discriminator": formAnnotation, "xml": formAnnotation, "externalDocs": formAnnotation,
+	"$schema": formAnnotation, "$vocabulary": formAnnotation, "discriminator": formAnnotation, "xml": formAnnotation,
+	"externalDocs":     formAnnotation,
 	"$recursiveAnchor": formAnnotation,
 
 	"not": formSchema, "if": formSchema, "then": formSchema, "else": formSchema, "contains": formSchema, "propertyNames": formSchema,
@@ -52,7 +53,8 @@ var forms = map[string]form{
 	"$anchor": formText, "$dynamicAnchor": formText, "$dynamicRef": formText,
 
 	"exclusiveMinimum": formRewritten, "exclusiveMaximum": formRewritten, "items": formRewritten, "additionalItems": formRewritten,
-	"dependencies": formRewritten, "nullable": formRewritten, "x-nullable": formRewritten, "$id": formRewritten, "id": formRewritten, "$ref": formRewritten,
+	"dependencies": formRewritten, "nullable": formRewritten, "x-nullable": formRewritten, "$id": formRewritten, "id": formRewritten,
+	"$ref":          formRewritten,
 	"$recursiveRef": formRewritten,
 }
 
@@ -91,7 +93,7 @@ func types(v any) (any, bool) {
 	return list, true
 }
 
-// unusable says why the value of a keyword cannot be used: of a type that is none, which types there are and which of them is nearest.
+// unusable says why the value of a keyword cannot be used; for an unknown type it lists the types and the nearest.
 func unusable(form form, v any) string {
 	if form != formTypes {
 		return "cannot be used"

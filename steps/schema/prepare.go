@@ -9,21 +9,22 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// preparation makes the arguments that were given those that the schema declares: aliases become the names that they
-// stand for, defaults fill what is missing.
+// preparation converts given arguments to declared ones: aliases become the names that they stand for, and defaults are
+// added.
 type preparation struct {
-	declared  map[string]bool
-	aliases   map[string]string
-	spellings map[string]string // declared names by what folds to them; without those that share a fold
-	defaults  []defaultArgument
+	declared    map[string]bool
+	aliases     map[string]string
+	foldedNames map[string]string // declared names by folded name; names with an equal fold are left out
+	defaults    []defaultArgument
 }
 
 type defaultArgument struct{ name, member string } // member is `"name":value`
 
 func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *preparation {
-	p := &preparation{declared: map[string]bool{}, aliases: map[string]string{}, spellings: spellingsOf(schema, declared)}
+	p := &preparation{declared: map[string]bool{}, aliases: map[string]string{}, foldedNames: foldedNamesOf(schema, declared)}
 	for _, name := range declared {
 		p.declared[name] = true
 	}
@@ -39,9 +40,9 @@ func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *prep
 	return p
 }
 
-// spellingsOf gives the names that arguments may be given by in another case or with other separators: pageSize for
-// page_size. A schema that takes keys of the caller's own has none, as such a key is what it is.
-func spellingsOf(schema json.RawMessage, declared []string) map[string]string {
+// foldedNamesOf returns the declared names by folded name, so that pageSize stands for page_size. A schema that accepts
+// keys of the caller's choice has none, as such a key stands for itself.
+func foldedNamesOf(schema json.RawMessage, declared []string) map[string]string {
 	root := gjson.ParseBytes(schema)
 	if others := root.Get("additionalProperties"); others.Exists() && others.Type != gjson.False || root.Get("patternProperties").Exists() {
 		return nil
@@ -60,33 +61,34 @@ func spellingsOf(schema json.RawMessage, declared []string) map[string]string {
 	return spellings
 }
 
-// foldArgument drops case and the separators _ and -.
+// foldArgument removes case and the separators _ and -.
 func foldArgument(name string) string {
 	return strings.ToLower(argumentSeparators.Replace(name))
 }
 
 var argumentSeparators = strings.NewReplacer("_", "", "-", "")
 
-// stands is the declared name that an argument's name stands for; "" where it is declared itself, or stands for none.
-func (p *preparation) stands(name string) string {
+// declaredName returns the declared name that an argument's name stands for; "" if it is declared itself or stands for
+// none.
+func (p *preparation) declaredName(name string) string {
 	if p.declared[name] {
 		return ""
 	}
 	if declared, ok := p.aliases[name]; ok {
 		return declared
 	}
-	if len(p.spellings) == 0 {
+	if len(p.foldedNames) == 0 {
 		return ""
 	}
-	return p.spellings[foldArgument(name)]
+	return p.foldedNames[foldArgument(name)]
 }
 
-// changes reports whether arguments are to be prepared at all.
+// changes reports whether arguments need any preparation.
 func (p *preparation) changes(root gjson.Result) bool {
 	found, known := false, 0
 	root.ForEach(func(key, _ gjson.Result) bool {
 		name := key.String()
-		found = p.stands(name) != ""
+		found = p.declaredName(name) != ""
 		for _, d := range p.defaults {
 			if d.name == name {
 				known++
@@ -97,39 +99,40 @@ func (p *preparation) changes(root gjson.Result) bool {
 	return found || known < len(p.defaults)
 }
 
-// oddities tells of aliases of what the schema does not declare, and of defaults that it does not take.
-func (p *preparation) oddities(a *Arguments) (odd []*fault.Error) {
+// warnings warns of aliases of undeclared arguments and of defaults that do not match the schema.
+func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	for alias, name := range p.aliases {
 		if !p.declared[name] {
-			f := fault.New(fault.BadRequest, "the alias %s stands for %s, which the function does not declare", fault.Quote(alias), fault.Quote(name))
+			f := fault.New(fault.BadRequest, "the alias %s stands for %s, which the function does not declare", fault.Quote(alias),
+				fault.Quote(name))
 			f.Nearest = fault.Nearest(name, a.names(), 1)
-			odd = append(odd, f)
+			warnings = append(warnings, f)
 		}
 	}
 	if len(p.defaults) == 0 {
-		return odd
+		return warnings
 	}
 	given := make([]string, len(p.defaults))
 	for i, d := range p.defaults {
 		given[i] = fault.Key("", d.name)
 	}
-	faults, _ := a.mistakes(context.Background(), a.options.Defaults, nil)
+	faults, _ := a.faults(context.Background(), a.options.Defaults, nil)
 	for _, f := range faults {
-		// What is missing is for the caller to give.
+		// A missing argument is for the caller to give.
 		if slices.ContainsFunc(given, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
-			odd = append(odd, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
+			warnings = append(warnings, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
 		}
 	}
-	return odd
+	return warnings
 }
 
-// apply prepares compact arguments. given tells of each alias or other spelling that was taken, by the name that it stands
-// for; nil: none.
+// apply prepares compact arguments. given maps each declared name to the alias or other spelling that was given for it;
+// nil: none.
 func (p *preparation) apply(args []byte) (prepared []byte, given map[string]string) {
-	if len(p.spellings)+len(p.aliases)+len(p.defaults) == 0 || args[0] != '{' {
+	if len(p.foldedNames)+len(p.aliases)+len(p.defaults) == 0 || args[0] != '{' {
 		return args, nil
 	}
-	root := gjson.ParseBytes(args)
+	root := gjson.Parse(rawjson.View(args))
 	if !p.changes(root) {
 		return args, nil
 	}
@@ -148,7 +151,7 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 		prepared = append(prepared, member...)
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
-		name := p.stands(key.String())
+		name := p.declaredName(key.String())
 		if name == "" || has[name] {
 			add(key.Raw + ":" + value.Raw)
 			return true
@@ -157,7 +160,7 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 		if given == nil {
 			given = map[string]string{}
 		}
-		given[name] = key.String()
+		given[name] = strings.Clone(key.String())
 		quoted, _ := json.Marshal(name) // of a string: never fails
 		add(string(quoted) + ":" + value.Raw)
 		return true
@@ -173,8 +176,8 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 	return append(prepared, '}'), given
 }
 
-// accepted puts the aliases that were given in the place of the names that they stand for, in the places of faults.
-func accepted(faults []*fault.Error, given map[string]string) []*fault.Error {
+// withGivenNames replaces declared names by the names that were given, in the positions of faults.
+func withGivenNames(faults []*fault.Error, given map[string]string) []*fault.Error {
 	if len(given) == 0 {
 		return faults
 	}
@@ -194,16 +197,16 @@ func accepted(faults []*fault.Error, given map[string]string) []*fault.Error {
 	return faults
 }
 
-// declaredHoles is the inverse of accepted, for the places of holes.
-func declaredHoles(holes []Hole, given map[string]string) []Hole {
+// withDeclaredNames is the inverse of withGivenNames, for the positions of unknowns.
+func withDeclaredNames(unknowns []Unknown, given map[string]string) []Unknown {
 	if len(given) == 0 {
-		return holes
+		return unknowns
 	}
 	stands := make(map[string]string, len(given))
 	for name, alias := range given {
 		stands[fault.Key("", alias)] = fault.Key("", name)
 	}
-	declared := slices.Clone(holes)
+	declared := slices.Clone(unknowns)
 	for i, h := range declared {
 		first, rest := h.At, ""
 		if end := strings.IndexByte(h.At[min(1, len(h.At)):], '/'); end >= 0 {

@@ -9,16 +9,16 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Element is one element of a walk into a result.
+// Element is one element of a path into a result.
 type Element struct {
-	Key      string // an object's key; of digits, an array's index too, unless Index is false and the value is an object
-	Index    bool   // Key is an array's index only; it may be negative, from the end, or "*" for any one element
+	Key      string // an object's key; digits are also an array's index, unless Index is false and the value is an object
+	Index    bool   // Key is only an array's index; it may be negative, from the end, or "*" for any one element
 	Each     bool   // every element of an array; Key is empty
-	Optional bool   // where there is nothing, the walk ends in null
+	Optional bool   // a missing value is null
 }
 
-// kind tells elements apart whose keys are the same; no key has such a byte.
-func (e Element) kind() byte {
+// kindByte tells elements with equal keys apart; no key contains such a byte.
+func (e Element) kindByte() byte {
 	kind := byte(0xF8)
 	for i, is := range []bool{e.Index, e.Each, e.Optional} {
 		if is {
@@ -28,9 +28,9 @@ func (e Element) kind() byte {
 	return kind
 }
 
-// typesAt is Paths.TypesAt, of a schema that is not empty.
+// typesAt is Paths.TypesAt for a schema that is not empty.
 func typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
-	p := producer{walker: newWalker(schema), path: path, known: map[situation]typeSet{}, deepest: -1}
+	p := producer{walker: newWalker(schema), path: path, visited: map[situation]typeSet{}, deepest: -1}
 	found := p.walk(p.root, 0)
 	if found == 0 {
 		return nil, p.missing(name, "has")
@@ -42,15 +42,15 @@ type situation struct{ schema, position int }
 
 type producer struct {
 	walker
-	path  []Element
-	known map[situation]typeSet
+	path    []Element
+	visited map[situation]typeSet
 
-	deepest   int // the position in path of the deepest fault; -1: none
+	deepest   int // position in path of the deepest fault; -1: none
 	available []string
-	scalar    typeSet // what stood there, when it had neither keys nor elements
+	scalar    typeSet // the type found there, if it had neither keys nor elements
 }
 
-// walk gives what may stand at path[position:] below a schema.
+// walk returns the types that a value may have at path[position:] below a schema.
 func (p *producer) walk(schema gjson.Result, position int) typeSet {
 	target := p.resolve(schema)
 	switch {
@@ -60,11 +60,11 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 		return anyType
 	}
 	s := situation{target.Index, position}
-	found, known := p.known[s]
+	found, known := p.visited[s]
 	if !known {
-		p.known[s] = anyType // for a schema that refers to itself
-		found = p.own(target, position) & p.branches(target, position)
-		p.known[s] = found
+		p.visited[s] = anyType // for a schema that refers to itself
+		found = p.local(target, position) & p.branches(target, position)
+		p.visited[s] = found
 	}
 	if position == len(p.path) && (isNullable(schema) || isNullable(target)) {
 		found |= typeNull
@@ -72,7 +72,7 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 	return found
 }
 
-// branches is what allOf, anyOf and oneOf leave.
+// branches returns the types that allOf, anyOf and oneOf leave.
 func (p *producer) branches(schema gjson.Result, position int) typeSet {
 	found := anyType
 	for _, branch := range each(child(schema, "allOf")) {
@@ -91,9 +91,9 @@ func (p *producer) branches(schema gjson.Result, position int) typeSet {
 	return found
 }
 
-// own is what a schema's own keywords say, without its branches.
-func (p *producer) own(schema gjson.Result, position int) typeSet {
-	types := ownTypes(schema)
+// local returns the types that a schema's own keywords leave, without its branches.
+func (p *producer) local(schema gjson.Result, position int) typeSet {
+	types := localTypes(schema)
 	if position == len(p.path) {
 		return types
 	}
@@ -117,7 +117,7 @@ func (p *producer) own(schema gjson.Result, position int) typeSet {
 	return found
 }
 
-// container is what an element can be taken of.
+// container returns the types that have such an element.
 func (e Element) container() typeSet {
 	switch _, err := strconv.Atoi(e.Key); {
 	case e.Index, e.Each:
@@ -128,7 +128,7 @@ func (e Element) container() typeSet {
 	return typeObject
 }
 
-// member walks on into an object's key.
+// member continues at an object's key.
 func (p *producer) member(schema gjson.Result, key string, position int) typeSet {
 	properties := child(schema, "properties")
 	if property := child(properties, key); property.Exists() {
@@ -139,7 +139,7 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 		expression, err := compileRegexp(pattern.Str)
 		switch {
 		case err != nil:
-			matched = true // it may fit
+			matched = true // it may match
 		case expression.MatchString(key):
 			matched = true
 			found &= p.walk(property, position+1)
@@ -160,7 +160,7 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 	return p.walk(additional, position+1)
 }
 
-// element walks on into an array's element, or into each of them.
+// element continues at an array's element, or at each of them.
 func (p *producer) element(schema gjson.Result, element Element, position int) typeSet {
 	first, rest := child(schema, "prefixItems"), child(schema, "items")
 	if rest.IsArray() { // before 2020-12
@@ -190,7 +190,7 @@ func (p *producer) element(schema gjson.Result, element Element, position int) t
 	return p.walk(rest, position+1)
 }
 
-// fail remembers the deepest place at which a walk ended.
+// fail records the deepest position at which a walk ended.
 func (p *producer) fail(position int, available []string, scalar typeSet) {
 	if position > p.deepest || p.available == nil && p.scalar == noType {
 		p.deepest, p.available, p.scalar = position, available, scalar
@@ -199,7 +199,7 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 	}
 }
 
-// missing is the fault of a walk that has ended; verb says what is known of the members that there are.
+// missing returns the fault of a walk that has ended; verb describes the existing members.
 func (p *producer) missing(name, verb string) *fault.Error {
 	var before strings.Builder
 	p.deepest = max(p.deepest, 0)
@@ -228,7 +228,7 @@ func (p *producer) missing(name, verb string) *fault.Error {
 	return f
 }
 
-// String writes the element as a reference does.
+// String formats the element as in a reference.
 func (e Element) String() string {
 	switch {
 	case e.Each:

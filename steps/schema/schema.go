@@ -11,15 +11,15 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// What a schema may be at most: the compiler's work grows with the square of the number of subschemas, and a source's
-// schema must not be able to hold up the start.
+// Bounds of a schema: the compiler's work grows with the square of the number of subschemas, and a source's schema must not
+// delay the start.
 const maxSchemaBytes, maxSchemaDepth, maxSubschemas = 4 << 20, 100, 5000
 
 // schemaURL names every schema to the compiler; it is never loaded.
 const schemaURL = "onecall:///schema"
 
-// Sound gives a schema in compact JSON, or nothing and a note when it cannot be a schema.
-func Sound(schema []byte) (compact []byte, note string) {
+// CompactSchema returns a schema as compact JSON, or nothing and a warning if it cannot be a schema.
+func CompactSchema(schema []byte) (compact []byte, warning string) {
 	if len(schema) == 0 {
 		return nil, ""
 	}
@@ -33,24 +33,25 @@ func Sound(schema []byte) (compact []byte, note string) {
 	return compact, ""
 }
 
-// Compile compiles a schema of any draft. It returns nil where there is nothing to check; notes tell which parts are not
+// Compile compiles a schema of any draft. It returns nil if there is nothing to check; warnings says which parts are not
 // checked, and why.
-func Compile(schema []byte) (v *Validator, notes string) {
-	first, notes := compileValidator(schema)
-	if first == nil {
-		return nil, notes
+func Compile(schema []byte) (v *Validator, warnings string) {
+	compiled, warnings := compileValidator(schema)
+	if compiled == nil {
+		return nil, warnings
 	}
-	return &Validator{schema: schema, idle: []*validator{first}}, notes
+	return &Validator{schema: schema},
+		warnings // compiled at the first use: most functions are never called, and the compiled form is many times as large
 }
 
-func compileValidator(schema []byte) (compiled *validator, notes string) {
+func compileValidator(schema []byte) (compiled *compiledSchema, warnings string) {
 	switch {
 	case len(schema) == 0:
 		return nil, ""
 	case len(schema) > maxSchemaBytes:
 		return nil, fmt.Sprintf("it is longer than %d bytes", maxSchemaBytes)
 	}
-	doc, err := normalise(schema)
+	doc, err := normalize(schema)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -59,23 +60,23 @@ func compileValidator(schema []byte) (compiled *validator, notes string) {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(nothing{})
-	compiled = &validator{}
-	compiled.count(compiler, doc)
+	compiler.UseLoader(allowAllLoader{})
+	compiled = &compiledSchema{}
+	compiled.countWork(compiler, doc)
 	if err = compiler.AddResource(schemaURL, doc.root); err == nil {
 		compiled.schema, err = compiler.Compile(schemaURL)
 	}
 	if err != nil {
 		return nil, fault.Clip(err.Error(), maxText)
 	}
-	return compiled, doc.notes()
+	return compiled, doc.warnings()
 }
 
-// nothing is a loader that finds every schema outside the document to allow anything: nothing is ever fetched.
-type nothing struct{}
+// allowAllLoader loads every outside schema as one that allows anything: nothing is ever fetched.
+type allowAllLoader struct{}
 
 // Load implements jsonschema.URLLoader.
-func (nothing) Load(string) (any, error) { return true, nil }
+func (allowAllLoader) Load(string) (any, error) { return true, nil }
 
 func compileRegexp(pattern string) (jsonschema.Regexp, error) {
 	r, err := regexp.Compile(ecmaToRE2(pattern))
@@ -85,8 +86,8 @@ func compileRegexp(pattern string) (jsonschema.Regexp, error) {
 	return r, nil
 }
 
-// ecmaToRE2 rewrites the one notation of JSON Schema's patterns that RE2 has too but writes otherwise: \u00e9. What RE2
-// cannot express (looking ahead or behind, references back) stays, and is refused by its compiler.
+// ecmaToRE2 rewrites the one notation of JSON Schema patterns that RE2 writes differently: \u00e9. What RE2 does not have
+// (look-around, back-references) stays, and its compiler refuses it.
 func ecmaToRE2(pattern string) string {
 	if !strings.Contains(pattern, `\u`) {
 		return pattern
@@ -111,10 +112,10 @@ func isHex(digits string) bool {
 	return strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }
 
-// maxText bounds, in bytes, a text that comes from outside and stands in a message.
+// maxText bounds, in bytes, a text from outside in a message.
 const maxText = 2000
 
-// Properties lists the top-level properties of a schema through references and branches, in the order written.
+// Properties lists the top-level properties of a schema, including those of references and branches, in the order written.
 func Properties(schema []byte) []string {
 	var names []string
 	known, visited := map[string]bool{}, map[int]bool{}

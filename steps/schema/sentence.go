@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sentence says what is wrong, without the place, in at most maxSentence bytes or a few more.
+// sentence says what is wrong, without the position, in about maxSentence bytes at most.
 func (r *report) sentence(v *violation) string {
 	return fault.Clip(r.wording(v), maxSentence)
 }
@@ -23,9 +23,9 @@ func (r *report) wording(v *violation) string {
 	case *kind.Type:
 		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
-		return r.got(k.Got) + "want " + oneOf(k.Want)
+		return r.showGot(k.Got) + "want " + oneOf(k.Want)
 	case *kind.Const:
-		return r.got(k.Got) + "want " + show(k.Want)
+		return r.showGot(k.Got) + "want " + show(k.Want)
 	case *kind.Required:
 		return "missing " + quoted(k.Missing)
 	case *kind.Dependency:
@@ -39,20 +39,20 @@ func (r *report) wording(v *violation) string {
 	case *kind.FalseSchema, *kind.Not:
 		return "is not allowed"
 	case *kind.AnyOf:
-		return r.none(v)
+		return r.noAlternative(v)
 	case *kind.OneOf:
 		if len(k.Subschemas) == 2 {
 			return fmt.Sprintf("fits the alternatives %d and %d, but must fit one only", k.Subschemas[0]+1, k.Subschemas[1]+1)
 		}
-		return r.none(v)
+		return r.noAlternative(v)
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 		return r.first(v)
 	}
-	return bound(v.ErrorKind)
+	return boundMessage(v.ErrorKind)
 }
 
-// bound says which bound of a size, a number or a text is passed.
-func bound(k jsonschema.ErrorKind) string {
+// boundMessage says which bound of a size, a number or a text is exceeded.
+func boundMessage(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.MinLength:
 		return fmt.Sprintf("has %d characters, want at least %d", k.Got, k.Want)
@@ -92,11 +92,11 @@ func bound(k jsonschema.ErrorKind) string {
 	return "does not fit the schema"
 }
 
-// maxNested bounds the choices within choices whose alternatives are told.
+// maxNested bounds how deep choices within choices are described.
 const maxNested = 2
 
-// none says why no alternative fits: by types alone where that is all, else in short for each.
-func (r *report) none(v *violation) string {
+// noAlternative says why no alternative matches: by types if types are the only reason, else briefly for each.
+func (r *report) noAlternative(v *violation) string {
 	if r.choice == maxNested {
 		return fmt.Sprintf("fits none of %d alternatives", len(v.Causes))
 	}
@@ -109,7 +109,7 @@ func (r *report) none(v *violation) string {
 			got, want = k.Got, append(want, k.Want...)
 		}
 		if i < maxAlternatives {
-			reasons = append(reasons, fmt.Sprintf("(%d) %s", i+1, r.relative(v, alternative)))
+			reasons = append(reasons, fmt.Sprintf("(%d) %s", i+1, r.describeAlternative(v, alternative)))
 		}
 	}
 	slices.Sort(want)
@@ -130,8 +130,8 @@ func (r *report) typesOnly(v *violation) bool {
 	})
 }
 
-// relative says what is wrong with an alternative, with the place below that of the choice.
-func (r *report) relative(choice, alternative *violation) string {
+// describeAlternative says what is wrong with an alternative, with the position relative to the choice.
+func (r *report) describeAlternative(choice, alternative *violation) string {
 	v := r.leaf(alternative)
 	place := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
 	if place != "" {
@@ -140,7 +140,7 @@ func (r *report) relative(choice, alternative *violation) string {
 	return place + r.sentence(v)
 }
 
-// first says what is first found wrong below v.
+// first describes the first violation below v.
 func (r *report) first(v *violation) string {
 	if leaf := r.leaf(v); leaf != v {
 		return r.sentence(leaf)
@@ -148,7 +148,7 @@ func (r *report) first(v *violation) string {
 	return "does not fit the schema"
 }
 
-// leaf is the first certain violation below one that only holds others, in a stable order.
+// leaf returns the first certain violation below one that only groups others, in a stable order.
 func (r *report) leaf(v *violation) *violation {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
@@ -174,15 +174,15 @@ func (r *report) leaf(v *violation) *violation {
 	return best
 }
 
-// got shows a value that is not as it should be, unless arguments of this function may be secret.
-func (r *report) got(value any) string {
+// showGot shows a wrong value, unless the function's arguments may be secret.
+func (r *report) showGot(value any) string {
 	if r.secret {
 		return ""
 	}
 	return "got " + show(value) + ", "
 }
 
-// show writes a value for a message, shortened.
+// show formats a value for a message, shortened.
 func show(value any) string {
 	if text, ok := value.(string); ok {
 		return fault.Quote(text)
@@ -218,7 +218,7 @@ func quoted(names []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// rational writes a bound of the schema.
+// rational formats a bound of the schema.
 func rational(r *big.Rat) string {
 	if r.IsInt() {
 		return shorten(r.RatString())
@@ -227,7 +227,7 @@ func rational(r *big.Rat) string {
 	return fmt.Sprint(f)
 }
 
-// maxShown bounds, in characters, what a message shows of one value: a longer one may be a secret or a document.
+// maxShown bounds, in characters, how much of one value a message shows: a longer one may be a secret or a document.
 const maxShown = 60
 
 // shorten cuts a text for a message, between characters.

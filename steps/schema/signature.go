@@ -2,12 +2,12 @@ package schema
 
 import "strings"
 
-// Bounds of a signature: its length in bytes, so that it takes at most 120 tokens, how many of them its result may claim before
-// the arguments are written less deep, and the depth to which objects in arguments are written out.
+// Bounds of a signature: its length in bytes, which keeps it within 120 tokens; how many of them the result may claim
+// before the arguments are shown less deeply; and the depth of objects in arguments.
 const maxSignature, resultShare, argumentDepth = 390, 120, 3
 
-// Signature writes a function's signature, of its name and the schemas of its arguments and its result. Arguments are as deep as there is room beside the names of the result's members; the
-// result takes the rest, behind the text before.
+// Signature formats a function's signature from its name and the schemas of its arguments and result. Arguments are shown
+// as deeply as the names of the result's members leave space; the result takes the rest, after the text before.
 func Signature(name string, input []byte, before string, output []byte) string {
 	result := newTypeWriter(output, maxNodes)
 	text, share := name, 0
@@ -21,8 +21,8 @@ func Signature(name string, input []byte, before string, output []byte) string {
 	return text + before + result.line(maxSignature-cost(text+before))
 }
 
-// argumentsText writes the arguments that a schema declares, in parentheses: less and less deep until they are within limit
-// bytes, then without defaults, then without whole arguments from the end.
+// argumentsText formats the declared arguments in parentheses: less and less deeply until they take at most limit bytes,
+// then without defaults, then without the last arguments.
 func argumentsText(schema []byte, limit int) string {
 	w := newTypeWriter(schema, maxNodes)
 	if !w.root.Exists() {

@@ -17,30 +17,37 @@ func TestSignatureTypes(t *testing.T) {
 		`{"type":["string","null"]}`: "string|null", `{"type":"string","nullable":true}`: "string|null", `{"type":"null"}`: "null",
 		`{"enum":["a","b",1,null]}`: `"a"|"b"|1|null`, `{"const":"x"}`: `"x"`, `{"type":"string","enum":["a"],"nullable":true}`: `"a"|null`,
 		`{"enum":["1","2","3","4","5","6","7","8","9"]}`: `"1"|"2"|"3"|"4"|"5"|"6"|"7"|"8"|…`,
-		`{"type":"array"}`: "any[]", `{"type":"array","items":{"type":"string"}}`: "string[]", `{"type":"array","items":{"type":["string","null"]}}`: "(string|null)[]",
+		`{"type":"array"}`: "any[]", `{"type":"array","items":{"type":"string"}}`: "string[]",
+		`{"type":"array","items":{"type":["string","null"]}}`:                        "(string|null)[]",
 		`{"type":"array","items":{"type":"array","items":{"enum":["a","b"]}}}`:       `("a"|"b")[][]`,
 		`{"prefixItems":[{"type":"string"},{"type":"integer"}]}`:                     "[string, integer]",
 		`{"type":"array","items":[{"type":"string"}]}`:                               "[string]",
 		`{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}`: "[string, ...null[]]",
 		`{"type":"object"}`: "object",
-		`{"type":"object","additionalProperties":false}`:                                                                       "object",
-		`{"type":"object","additionalProperties":{"type":"integer"}}`:                                                          "{[key]: integer}",
-		`{"type":"object","patternProperties":{"^x":{"type":"string"}}}`:                                                       "{[key]: string}",
-		`{"properties":{"b":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`:                                       "{a: integer, b?: string}",
-		`{"type":"object","properties":{"a b":{},"x-y":{},"é":{}}}`:                                                            `{"a b"?: any, x-y?: any, "é"?: any}`,
-		`{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"string"}]}`:                                                   "string|integer",
-		`{"oneOf":[{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},{"type":"null"}]}`:                  "{a: string}|null",
-		`{"type":"array","items":{"oneOf":[{"type":"object","properties":{"a":{}}},{"type":"object","properties":{"b":{}}}]}}`: "({a?: any}|{b?: any})[]",
-		`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"null"}}}]}`:             "{a: string, b?: null}",
-		`{"allOf":[{"type":"string"},{"minLength":1}]}`:                                                                        "string",
-		`{"type":"object","properties":{"a":{"type":"string"},"b":{}},"anyOf":[{"required":["a"]},{"required":["b"]}]}`:        "{a?: string, b?: any}",
-		`{"$ref":"#/$defs/tree"}`:                            "{value: integer, kids?: {value: integer, kids?: {value: integer, kids?: {…}[]}[]}[]}",
+		`{"type":"object","additionalProperties":false}`:                                 "object",
+		`{"type":"object","additionalProperties":{"type":"integer"}}`:                    "{[key]: integer}",
+		`{"type":"object","patternProperties":{"^x":{"type":"string"}}}`:                 "{[key]: string}",
+		`{"properties":{"b":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`: "{a: integer, b?: string}",
+		`{"type":"object","properties":{"a b":{},"x-y":{},` +
+			`"é":{}}}`: `{"a b"?: any, x-y?: any, "é"?: any}`,
+		`{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"string"}]}`:                                  "string|integer",
+		`{"oneOf":[{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},{"type":"null"}]}`: "{a: string}|null",
+		`{"type":"array","items":{"oneOf":[{"type":"object","properties":{"a":{}}},{"type":"object",` +
+			`"properties":{"b":{}}}]}}`: "({a?: any}|{b?: any})[]",
+		`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},` +
+			`{"properties":{"b":{"type":"null"}}}]}`: "{a: string, b?: null}",
+		`{"allOf":[{"type":"string"},{"minLength":1}]}`: "string",
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{}},"anyOf":[{"required":["a"]},` +
+			`{"required":["b"]}]}`: "{a?: string, b?: any}",
+		`{"$ref":"#/$defs/tree"}`: "{value: integer, kids?: {value: integer, kids?: {value: integer, " +
+			"kids?: {…}[]}[]}[]}",
 		`{"$ref":"#/$defs/loop"}`:                            "any",
 		`{"$ref":"https://example.com/x"}`:                   "any",
 		`{"type":"file"}`:                                    "any",
 		`{"const":"` + strings.Repeat("x", 100) + `"}`:       `"` + strings.Repeat("x", 60) + `…"`,
 		`{"const":{"a":"` + strings.Repeat("x", 100) + `"}}`: "…",
-		`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"object","properties":{"c":{"type":"object","properties":{"d":{}}}}}}}}}`: "{a?: {b?: {c?: {…}}}}",
+		`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"object","properties":{"c":{"type":"object",` +
+			`"properties":{"d":{}}}}}}}}}`: "{a?: {b?: {c?: {…}}}}",
 	}
 	for schema, want := range tests {
 		e, _ := entry(`{"properties":{"x":`+schema+`},"required":["x"],"$defs":{"tree":{"type":"object","properties":{"value":{"type":"integer"},
@@ -58,11 +65,14 @@ func TestSignatureArguments(t *testing.T) {
 		{`{"type":"object"}`, ``, "test.call()"},
 		{`{"type":"object","properties":{}}`, `{}`, "test.call()"},
 		{`{"type":"object","additionalProperties":{"type":"string"}}`, ``, "test.call([key]: string)"},
-		{`{"properties":{"a":{"type":"string","default":"x"},"b":{"type":"integer","default":5},"c":{"default":null},"d":{"default":"` + strings.Repeat("y", 30) + `"},"e":{"$ref":"#/$defs/e"}},"required":["b"],"$defs":{"e":{"type":"boolean","default":true}}}`, ``,
+		{`{"properties":{"a":{"type":"string","default":"x"},"b":{"type":"integer","default":5},"c":{"default":null},"d":{"default":"` +
+			strings.Repeat("y", 30) + `"},"e":{"$ref":"#/$defs/e"}},"required":["b"],"$defs":{"e":{"type":"boolean","default":true}}}`, ``,
 			`test.call(b: integer, a?: string = "x", c?: any, d?: any, e?: boolean = true)`},
-		{`{"oneOf":[{"properties":{"id":{"type":"integer"}},"required":["id"]},{"properties":{"name":{"type":"string"}},"required":["name"]}]}`, ``,
+		{`{"oneOf":[{"properties":{"id":{"type":"integer"}},"required":["id"]},{"properties":{"name":{"type":"string"}},` +
+			`"required":["name"]}]}`, ``,
 			"test.call(id?: integer, name?: string)"},
-		{`{"type":"object"}`, `{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}`, "test.call(): {id: integer}[]"},
+		{`{"type":"object"}`, `{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}`,
+			"test.call(): {id: integer}[]"},
 		{`{"type":"object"}`, `{"type":"string"}`, "test.call(): string"},
 	}
 	for _, test := range tests {
@@ -83,8 +93,10 @@ func TestSignatureLength(t *testing.T) {
 		}
 		return `{"type":"object","properties":{"first":{"type":"string"}` + b.String() + `},"required":["first"]}`
 	}
-	for name, schema := range map[string]string{"wide": wide(100, `{"type":"string","default":"value"}`), "deep": wide(10, wide(10, `{"type":"integer"}`)),
-		"one": `{"properties":{"` + strings.Repeat("n", 900) + `":{"type":"string"}}}`, "union": `{"properties":{"u":{"anyOf":[` + strings.Repeat(wide(5, "true")+",", 20) + `{}]}}}`} {
+	for name, schema := range map[string]string{"wide": wide(100, `{"type":"string","default":"value"}`),
+		"deep":  wide(10, wide(10, `{"type":"integer"}`)),
+		"one":   `{"properties":{"` + strings.Repeat("n", 900) + `":{"type":"string"}}}`,
+		"union": `{"properties":{"u":{"anyOf":[` + strings.Repeat(wide(5, "true")+",", 20) + `{}]}}}`} {
 		e, _ := entry(schema, schema)
 		got := e.Signature()
 		if n := len([]rune(got)); n > maxSignature || !strings.HasPrefix(got, "test.call(") {

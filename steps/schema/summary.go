@@ -8,7 +8,7 @@ import (
 // maxSummary bounds a summary, in characters.
 const maxSummary = 120
 
-// Summary is the first sentence of a description on one line, at most 120 characters; "" where there is no description.
+// Summary returns the first sentence of a description on one line, at most 120 characters; "" if there is no description.
 func Summary(description string) string {
 	text := strings.Join(strings.Fields(description), " ")
 	for i := 0; i < len(text); i++ {
@@ -17,8 +17,8 @@ func Summary(description string) string {
 			break
 		}
 		i += next
-		// A period ends a sentence where a capital letter or nothing follows it, and a word of some length is before it: not
-		// "e.g. this" and "v1.2".
+		// A period ends a sentence if a capital letter or nothing follows, and a word of some length precedes: not "e.g.
+		// this" or "v1.2".
 		rest := text[i+1:]
 		if rest == "" || i > 2 && rest[0] == ' ' && text[i-2] != '.' && startsSentence(rest[1:]) {
 			text = text[:i+1]

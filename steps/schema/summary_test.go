@@ -1,8 +1,10 @@
-package schema
+package schema_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 func TestSummary(t *testing.T) {
@@ -19,7 +21,7 @@ func TestSummary(t *testing.T) {
 		strings.Repeat("é", 200):           strings.Repeat("é", 119) + "…",
 		"See https://example.com/a.b now.": "See https://example.com/a.b now",
 	} {
-		if got := Summary(description); got != want {
+		if got := schema.Summary(description); got != want {
 			t.Errorf("Summary of %q is %q, want %q", description, got, want)
 		}
 	}

@@ -7,27 +7,27 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Bounds of a type: the values of an enum and the length of a default that are shown, the schemas that are looked at for one
-// line and for an outline, and the objects that may turn out too long for a line before its text is final.
+// Bounds of a type: the values of an enum and the length of a default that are shown, the schemas visited for one line and
+// for an outline, and the objects that may turn out too long for a line.
 const maxEnum, maxDefault, maxNodes, maxOutlineNodes, maxMisses = 8, 24, 300, 3000, 6
 
-// typeText writes a JSON Schema as a type, in the manner of TypeScript, on one line:
+// typeText formats a JSON Schema as a type in the style of TypeScript, on one line:
 //
 //	{count: integer, files: {path: string, matches: {line, text}[]}[]}
 //
-// The names of members come first, breadth first, then their types, both as far as limit bytes allow; what is left out is "…".
-// Only the shortest form may be longer than limit. A schema that allows anything, or is not JSON, gives "".
+// It adds the names of members, breadth first, then their types, as far as limit bytes allow; "…" replaces the rest. Only
+// the shortest form may be longer than limit. A schema that allows anything, or is not JSON, gives "".
 func typeText(schema []byte, limit int) string { return newTypeWriter(schema, maxNodes).line(limit) }
 
-// Outline writes a JSON Schema as a type with one member a line and its description behind it: whole, but for objects that stand
-// in one of their own kind, and for what lies deepest in a very large schema. A schema that allows anything gives "any".
+// Outline formats a JSON Schema as a type with one member a line, followed by its description. It is complete, except for
+// recursive objects and the deepest levels of a very large schema. A schema that allows anything gives "any".
 func Outline(schema []byte) string {
 	w := newTypeWriter(schema, maxOutlineNodes)
 	w.fill(func() bool { return true })
-	return printer{lines: true, defaults: true}.union(w.whole, true, "")
+	return printer{lines: true, defaults: true}.union(w.rootType, true, "")
 }
 
-// union is the types that a schema allows, and alternative one of them: a text, or what has parts.
+// union is the types that a schema allows. An alternative is one of them: a text, an object or an array.
 type union []alternative
 
 type alternative struct {
@@ -36,49 +36,50 @@ type alternative struct {
 	array  *array
 }
 
-// array is the type of an array. first are the elements of a tuple, rest is the type of those after them; nil: there are none.
+// array is the type of an array. first are the elements of a tuple, rest is the type of the further elements; nil: there
+// are none.
 type array struct {
 	first []union
 	rest  union
 }
 
-// object is the type of an object. Its members are known once it is loaded, and written once it is open.
+// object is the type of an object. It has members once it is loaded, and shows them once it is open.
 type object struct {
 	schema      gjson.Result
-	above       *object // it stands in; nil: the root
+	parent      *object // the object that contains it; nil: the root
 	depth       int
 	members     []property
 	loaded      bool
 	open, typed bool
-	shown       int // members, of an open object; the rest is "…"
+	shown       int // members shown of an open object; "…" replaces the rest
 }
 
 type property struct {
-	name     string // as it is written
+	name     string // as written
 	required bool
 	union    union
-	initial  string // " = " and the default; "" where there is none
-	comment  string // its description, shortened
+	initial  string // " = " and the default; "" if there is none
+	comment  string // its shortened description
 }
 
-// typeWriter makes types of schemas.
+// typeWriter builds types from schemas.
 type typeWriter struct {
 	walker
-	whole   union                           // the type of the root
-	objects []*object                       // breadth first
-	nodes   int                             // that may still be looked at
-	read    map[int]map[string]gjson.Result // the keywords of schemas, by their places
+	rootType     union                           // the root's type
+	objects      []*object                       // breadth first
+	nodes        int                             // that may still be visited
+	keywordCache map[int]map[string]gjson.Result // the keywords of schemas, by position
 }
 
 func newTypeWriter(schema []byte, nodes int) *typeWriter {
-	w := &typeWriter{walker: newWalker(schema), nodes: nodes, read: map[int]map[string]gjson.Result{}}
-	w.whole = w.union(w.root, nil, 0)
+	w := &typeWriter{walker: newWalker(schema), nodes: nodes, keywordCache: map[int]map[string]gjson.Result{}}
+	w.rootType = w.union(w.root, nil, 0)
 	return w
 }
 
-// keywords are a schema's own, read once.
+// keywords returns a schema's own keywords and caches them.
 func (w *typeWriter) keywords(schema gjson.Result) map[string]gjson.Result {
-	known, ok := w.read[schema.Index]
+	known, ok := w.keywordCache[schema.Index]
 	if !ok {
 		known = map[string]gjson.Result{}
 		for name, value := range each(schema) {
@@ -86,12 +87,12 @@ func (w *typeWriter) keywords(schema gjson.Result) map[string]gjson.Result {
 				known[name.Str] = value
 			}
 		}
-		w.read[schema.Index] = known
+		w.keywordCache[schema.Index] = known
 	}
 	return known
 }
 
-// resolve is walker.resolve for schemas whose keywords are read.
+// resolve is walker.resolve with the keyword cache.
 func (w *typeWriter) resolve(schema gjson.Result) gjson.Result {
 	if w.keywords(schema)["$ref"].Type != gjson.String {
 		return schema
@@ -99,17 +100,17 @@ func (w *typeWriter) resolve(schema gjson.Result) gjson.Result {
 	return w.walker.resolve(schema)
 }
 
-// line writes the type on one line.
+// line formats the type on one line.
 func (w *typeWriter) line(limit int) string {
 	for _, o := range w.objects {
 		o.open, o.typed = false, false
 	}
-	text := printer{}.union(w.whole, true, "")
+	text := printer{}.union(w.rootType, true, "")
 	if text == "any" {
 		return ""
 	}
 	w.fill(func() bool {
-		longer := printer{}.union(w.whole, true, "")
+		longer := printer{}.union(w.rootType, true, "")
 		fits := cost(longer) <= limit
 		if fits {
 			text = longer
@@ -119,13 +120,13 @@ func (w *typeWriter) line(limit int) string {
 	return text
 }
 
-// fill opens objects, breadth first, as long as the text fits: first with the names of their members, then with their types. Of
-// the first object as many names are shown as fit.
+// fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. Of
+// the first object it shows as many names as fit.
 func (w *typeWriter) fill(fits func() bool) {
 	misses := 0
 	for i := 0; i < len(w.objects) && misses < maxMisses; i++ {
 		o := w.objects[i]
-		if o.above != nil && !o.above.open || o.within() {
+		if o.parent != nil && !o.parent.open || o.isRecursive() {
 			continue
 		}
 		w.load(o)
@@ -151,7 +152,7 @@ func (w *typeWriter) fill(fits func() bool) {
 	}
 }
 
-// deepen opens all objects to a depth, with types.
+// deepen opens all objects down to a depth, with types.
 func (w *typeWriter) deepen(depth int) {
 	for i := 0; i < len(w.objects); i++ {
 		o := w.objects[i]
@@ -162,9 +163,9 @@ func (w *typeWriter) deepen(depth int) {
 	}
 }
 
-// within reports whether an object stands, at any depth, in one of the same schema.
-func (o *object) within() bool {
-	for above := o.above; above != nil; above = above.above {
+// isRecursive reports whether an object is contained, at any depth, in one of the same schema.
+func (o *object) isRecursive() bool {
+	for above := o.parent; above != nil; above = above.parent {
 		if above.schema.Index == o.schema.Index {
 			return true
 		}
@@ -172,22 +173,23 @@ func (o *object) within() bool {
 	return false
 }
 
-// load reads an object's members: the required ones first, then the others, each in the order of the schema.
+// load reads an object's members: first the required ones, then the others, each in the order of the schema.
 func (w *typeWriter) load(o *object) {
 	if o.loaded {
 		return
 	}
 	o.loaded = true
-	s := w.shape(o.schema)
+	s := w.members(o.schema)
 	for _, required := range []bool{true, false} {
 		for _, name := range s.names {
 			if s.required[name] != required {
 				continue
 			}
 			schema := s.members[name]
-			m := property{name: key(name), required: required, union: w.union(schema, o, 0), comment: Summary(w.either(schema, "description").Str)}
+			m := property{name: key(name), required: required, union: w.union(schema, o, 0),
+				comment: Summary(w.keywordOf(schema, "description").Str)}
 			if !required {
-				m.initial = initial(w.either(schema, "default"))
+				m.initial = initial(w.keywordOf(schema, "default"))
 			}
 			o.members = append(o.members, m)
 		}
@@ -197,8 +199,8 @@ func (w *typeWriter) load(o *object) {
 	}
 }
 
-// either is a keyword of a schema, or of the one that it refers to.
-func (w *typeWriter) either(schema gjson.Result, keyword string) gjson.Result {
+// keywordOf returns a keyword of a schema, or of the one that it refers to.
+func (w *typeWriter) keywordOf(schema gjson.Result, keyword string) gjson.Result {
 	if value := w.keywords(schema)[keyword]; value.Exists() {
 		return value
 	}
@@ -212,8 +214,8 @@ func initial(value gjson.Result) string {
 	return " = " + value.Raw
 }
 
-// shape is an object's members, those of its branches included.
-type shape struct {
+// memberSet holds an object's members, including those of its branches.
+type memberSet struct {
 	names    []string
 	members  map[string]gjson.Result
 	required map[string]bool
@@ -221,14 +223,14 @@ type shape struct {
 	visited  map[int]bool
 }
 
-func (w *typeWriter) shape(schema gjson.Result) *shape {
-	s := &shape{members: map[string]gjson.Result{}, required: map[string]bool{}, visited: map[int]bool{}}
+func (w *typeWriter) members(schema gjson.Result) *memberSet {
+	s := &memberSet{members: map[string]gjson.Result{}, required: map[string]bool{}, visited: map[int]bool{}}
 	w.collect(s, schema, true)
 	return s
 }
 
-// collect adds a schema's members. What only one of several alternatives requires is not required.
-func (w *typeWriter) collect(s *shape, schema gjson.Result, always bool) {
+// collect adds a schema's members. A member that only one of several alternatives requires is not required.
+func (w *typeWriter) collect(s *memberSet, schema gjson.Result, always bool) {
 	schema = w.resolve(schema)
 	if !schema.IsObject() || s.visited[schema.Index] {
 		return
@@ -258,7 +260,7 @@ func (w *typeWriter) collect(s *shape, schema gjson.Result, always bool) {
 	}
 }
 
-// union lists the types that a schema allows. hops counts the branches since the object in which it stands.
+// union returns the types that a schema allows. hops counts the branches since the object that contains it.
 func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
 	nullable := w.nullable(schema)
 	schema = w.resolve(schema)
@@ -299,12 +301,12 @@ func (w *typeWriter) nullable(schema gjson.Result) bool {
 	return known["nullable"].Type == gjson.True || known["x-nullable"].Type == gjson.True
 }
 
-// any reports whether everything is allowed.
+// any reports whether every value is allowed.
 func (u union) any() bool {
 	return slices.ContainsFunc(u, func(a alternative) bool { return a.text == "any" })
 }
 
-// alternatives are the members of the union that a schema without an enum stands for.
+// alternatives returns the types of a schema without an enum.
 func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) union {
 	declared := w.keywords(schema)["type"].Array()
 	for _, keyword := range []string{"anyOf", "oneOf"} {
@@ -312,13 +314,13 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 		for _, branch := range each(w.keywords(schema)[keyword]) {
 			all = append(all, w.union(branch, in, hops+1)...)
 		}
-		// Branches that only tell which members must be given together add no type.
+		// Branches that only say which members go together add no type.
 		if len(all) > 0 && !all.any() {
 			return all
 		}
 	}
 	if branches := elements(w.keywords(schema)["allOf"]); len(branches) > 0 && len(declared) == 0 {
-		if shape := w.shape(schema); len(shape.names) > 0 {
+		if shape := w.members(schema); len(shape.names) > 0 {
 			return union{w.object(schema, in)}
 		}
 		for _, branch := range branches {
@@ -353,10 +355,10 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 }
 
 func (w *typeWriter) object(schema gjson.Result, in *object) alternative {
-	if s := w.shape(schema); len(s.names) == 0 && (!s.others.IsObject() || s.others.Raw == "{}") {
+	if s := w.members(schema); len(s.names) == 0 && (!s.others.IsObject() || s.others.Raw == "{}") {
 		return alternative{text: "object"}
 	}
-	o := &object{schema: schema, above: in, depth: 1}
+	o := &object{schema: schema, parent: in, depth: 1}
 	if in != nil {
 		o.depth = in.depth + 1
 	}

@@ -7,7 +7,8 @@ import (
 
 // filesSchema is the schema of a search's result.
 const filesSchema = `{"type":"object","required":["count","files"],"properties":{"count":{"type":"integer"},"files":{"type":"array","items":{"type":"object",
-	"required":["path"],"properties":{"path":{"type":"string","description":"Where it is.  From the root."},"matches":{"type":"array","items":{"type":"object",
+	"required":["path"],"properties":{"path":{"type":"string","description":"Where it is.  From the root."},"matches":{"type":"array",
+	"items":{"type":"object",
 	"properties":{"line":{"type":"integer"},"text":{"type":"string"}}}},"tags":{"type":"array","items":{"type":"string"}}}}}}}`
 
 // TestTypeText: the names of members come before their types, and outer ones before inner ones.
@@ -28,7 +29,8 @@ func TestTypeText(t *testing.T) {
 		{filesSchema, 1, "{…}"},
 		{`{"type":"array","items":` + filesSchema + `}`, 70, "{count: integer, files: {path, matches: {line, text}[], tags: []}[]}[]"},
 		{`{"anyOf":[` + filesSchema + `,{"type":"null"}]}`, 70, "{count, files: {path, matches: {line, text}[], tags: []}[]}|null"},
-		{`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"name":{"type":"string"},"inner":{"$ref":"#/$defs/a"}}}}}`, 400, "{name?: string, inner?: {…}}"},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"name":{"type":"string"},"inner":{"$ref":"#/$defs/a"}}}}}`, 400,
+			"{name?: string, inner?: {…}}"},
 		{`{}`, 400, ""}, {``, 400, ""}, {`true`, 400, ""}, {`{"type":"object"}`, 400, "object"}, {`{"type":"string"}`, 1, "string"},
 	}
 	for _, test := range tests {
@@ -38,7 +40,7 @@ func TestTypeText(t *testing.T) {
 	}
 }
 
-// TestOutline: an outline is whole, with defaults and descriptions, and ends where a schema stands in itself.
+// TestOutline: an outline is complete, with defaults and descriptions, and ends at a recursive schema.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	const want = `{

@@ -8,18 +8,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// printer writes types, on one line or with one member a line.
+// printer formats types, on one line or with one member a line.
 type printer struct {
 	lines    bool // with descriptions
 	defaults bool // with the defaults of members that are not required
 }
 
-// union writes the types that are allowed. Where it is not typed, only names are written, and what has them.
+// union formats the allowed types. Without typed it shows only names, and only of types that have some.
 func (p printer) union(u union, typed bool, indent string) string {
 	return strings.Join(p.alternatives(u, typed, indent), "|")
 }
 
-// alternatives writes each type once.
+// alternatives formats each type once.
 func (p printer) alternatives(u union, typed bool, indent string) []string {
 	var once []string
 	for _, a := range u {
@@ -50,7 +50,7 @@ func (p printer) object(o *object, indent string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// members writes the members of an open object.
+// members formats the members of an open object.
 func (p printer) members(o *object, indent string) []string {
 	var parts []string
 	for _, m := range o.members[:o.shown] {
@@ -92,7 +92,7 @@ func (p printer) array(a *array, typed bool, indent string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// brackets makes an array's type of its elements'.
+// brackets returns the type of an array from its element types.
 func brackets(union []string) string {
 	text := strings.Join(union, "|")
 	if len(union) > 1 {
@@ -101,12 +101,12 @@ func brackets(union []string) string {
 	return text + "[]"
 }
 
-// cost is the length of a type in bytes as a bound counts it: what takes many tokens for its length counts more.
+// cost returns the length of a type in bytes, counting more for text that takes many tokens for its length.
 func cost(text string) int {
 	return len(text) + 6*strings.Count(text, "{…}") + strings.Count(text, `"`)
 }
 
-// key writes a member's name, quoted where it is no plain word.
+// key formats a member's name, quoted if it is not a plain word.
 func key(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
 	if name != "" && strings.Trim(name, plain) == "" {

@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxBranches bounds the schemas of one place that undeclared looks at together.
+// maxBranches bounds the schemas of one position that undeclared visits together.
 const maxBranches = 64
 
-// undeclared walks a path through all schemas that may hold at each place, up to one that says nothing.
+// undeclared follows a path through all schemas that may apply at each position, up to one that declares nothing.
 func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	w := newWalker(schema)
 	here := []gjson.Result{w.root}
@@ -20,7 +20,7 @@ func undeclared(name string, schema []byte, path []Element) *fault.Error {
 		if here, ok = w.applicable(here); !ok {
 			return nil
 		}
-		next, names := steppedInto(here, element)
+		next, names := elementSchemas(here, element)
 		switch {
 		case len(next) > 0:
 			here = next
@@ -33,7 +33,7 @@ func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	return nil
 }
 
-// applicable are schemas with the branches of their allOf, anyOf and oneOf; false if those are too many.
+// applicable returns schemas with the branches of their allOf, anyOf and oneOf; false if there are too many.
 func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool) {
 	for i := 0; i < len(schemas); i++ {
 		if len(schemas) > maxBranches {
@@ -56,9 +56,9 @@ func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool
 	return all, true
 }
 
-// steppedInto are the schemas of what stands at one element of a value that has some of these, and the names of the members that
-// they declare; nil if others are meant to stand there.
-func steppedInto(schemas []gjson.Result, element Element) (next []gjson.Result, names []string) {
+// elementSchemas returns the schemas of an element of a value that has some of these schemas, and the member names that
+// they declare; nil if other schemas apply.
+func elementSchemas(schemas []gjson.Result, element Element) (next []gjson.Result, names []string) {
 	isOpen := false
 	for _, schema := range schemas {
 		if element.container()&typeArray != 0 {

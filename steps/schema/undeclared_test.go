@@ -13,15 +13,20 @@ func TestUndeclared(t *testing.T) {
 		"either":{"oneOf":[{"$ref":"#/$defs/named"},{"type":"object","properties":{"size":{"type":"integer"}}},{"type":"string"}]},
 		"labels":{"type":"object","properties":{"team":{"type":"string"}},"additionalProperties":{"type":"string"}},
 		"extra":{"type":"object","properties":{"team":{"type":"string"}},"patternProperties":{"^x-":{}}},
-		"free":{"type":"object"},"cases":{"properties":{"status":{}},"if":{"required":["status"]},"then":{"properties":{"statuses":{}}}},"it has a":{"properties":{"it has x":{}}},"next":{"$ref":"#"}},
-		"$defs":{"named":{"type":"object","properties":{"name":{"type":"string"},"owner":{"type":"object","properties":{"login":{"type":"string"}}}}}}}`
+		"free":{"type":"object"},"cases":{"properties":{"status":{}},"if":{"required":["status"]},"then":{"properties":{"statuses":{}}}},
+		"it has a":{"properties":{"it has x":{}}},"next":{"$ref":"#"}},
+		"$defs":{"named":{"type":"object","properties":{"name":{"type":"string"},"owner":{"type":"object",
+		"properties":{"login":{"type":"string"}}}}}}}`
 	e, warnings := entry("", open)
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
 	for text, nearest := range map[string]string{
-		"": "", "count": "", "cuont": "count", "items.0.nme": "name", "items.[*].prise": "price", "items.[*].price": "", "items.0.owner.loginn": "login",
-		"either.naem": "name", "either.sise": "size", "either.0": "", "labels.taem": "", "extra.taem": "", "free.x": "", "cases.statuss": "", "it has a.it has y": "it has x", "next.next.cuont": "count",
+		"": "", "count": "", "cuont": "count", "items.0.nme": "name", "items.[*].prise": "price", "items.[*].price": "",
+		"items.0.owner.loginn": "login",
+		"either.naem":          "name", "either.sise": "size", "either.0": "", "labels.taem": "", "extra.taem": "", "free.x": "",
+		"cases.statuss":     "",
+		"it has a.it has y": "it has x", "next.next.cuont": "count",
 		"whatever": "", "items.size": "", "items.[*].?prise": "price", "count.x": "",
 	} {
 		_, _ = e.Produces(path(text))
@@ -30,7 +35,8 @@ func TestUndeclared(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", text, f, nearest)
 		}
 	}
-	if f := e.Undeclared(path("it has a.it has y")); !strings.Contains(f.Message, `no member "it has y": it has a in its result declares it has x`) {
+	if f := e.Undeclared(path("it has a.it has y")); !strings.Contains(f.Message,
+		`no member "it has y": it has a in its result declares it has x`) {
 		t.Error(f)
 	}
 	e, _ = entry("", `{"type":"object","properties":{"count":{"type":"integer"}},"additionalProperties":false}`)

@@ -11,29 +11,29 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// The work of one validation is counted in schemas that are applied to values, with the branches of each and the
-// members of each value: at most leastWork and workPerByte more for each byte of the value. Schemas that refer to
-// themselves in several branches would make it grow exponentially.
-const leastWork, workPerByte = 200_000, 16
+// The work of a validation is counted in schemas applied to values, with the branches of each and the members of each
+// value: at most minWork, and workPerByte more for each byte of the value. Recursive schemas with several branches would
+// make it grow exponentially.
+const minWork, workPerByte = 200_000, 16
 
-// errTooMuchWork says that a validation was given up.
+// errTooMuchWork is the error of a validation that was given up.
 var errTooMuchWork = errors.New("the validation takes too long")
 
-// validator is a compiled schema that counts its work; it validates one value at a time.
-type validator struct {
-	schema *jsonschema.Schema
-	ctx    context.Context
-	left   int
-	visits uint
+// compiledSchema is a compiled schema that counts its work; it validates one value at a time.
+type compiledSchema struct {
+	schema   *jsonschema.Schema
+	ctx      context.Context
+	workLeft int
+	visits   uint
 }
 
-// validate gives the violations, or why it was given up: errTooMuchWork, or that ctx ended.
-func (v *validator) validate(ctx context.Context, value any, size int) (tree *violation, err error) {
-	v.ctx, v.left = ctx, leastWork+workPerByte*size
+// validate returns the violations, or why it was given up: errTooMuchWork or ctx's error.
+func (v *compiledSchema) validate(ctx context.Context, value any, size int) (tree *violation, err error) {
+	v.ctx, v.workLeft = ctx, minWork+workPerByte*size
 	defer func() {
 		v.ctx = nil
 		if given := recover(); given != nil {
-			stop, ok := given.(givenUp)
+			stop, ok := given.(stopValidation)
 			if !ok {
 				panic(given)
 			}
@@ -44,32 +44,32 @@ func (v *validator) validate(ctx context.Context, value any, size int) (tree *vi
 	return tree, nil
 }
 
-// givenUp is what a validation is ended with: the library has no other way out.
-type givenUp struct{ reason error }
+// stopValidation is panicked with to stop a validation: the library has no other way out.
+type stopValidation struct{ reason error }
 
-// spend is called at each schema before anything below it is looked at.
-func (v *validator) spend(branches int, value any) {
-	v.left -= 1 + branches
+// spend is called at each schema before anything below it is visited.
+func (v *compiledSchema) spend(branches int, value any) {
+	v.workLeft -= 1 + branches
 	switch value := value.(type) {
 	case map[string]any:
-		v.left -= len(value)
+		v.workLeft -= len(value)
 	case []any:
-		v.left -= len(value)
+		v.workLeft -= len(value)
 	}
-	if v.left < 0 {
-		panic(givenUp{errTooMuchWork})
+	if v.workLeft < 0 {
+		panic(stopValidation{errTooMuchWork})
 	}
 	if v.visits++; v.visits%64 == 0 && v.ctx.Err() != nil {
-		panic(givenUp{v.ctx.Err()})
+		panic(stopValidation{v.ctx.Err()})
 	}
 }
 
-// workFormat is the name of the format that a normalised schema has in the place of its own (which checks nothing): the
-// number of its branches. The validator looks at formats before all else that takes long.
+// workFormat returns the format that a normalized schema has instead of its own (which checks nothing): the number of its
+// branches. The validator checks formats before anything that takes long.
 func workFormat(branches int) string { return "branches:" + strconv.Itoa(branches) }
 
-// count has the compiler make schemas that spend the work of v, and check no other format.
-func (v *validator) count(compiler *jsonschema.Compiler, doc *document) {
+// countWork makes compiled schemas spend the work of v and check no other format.
+func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document) {
 	compiler.AssertFormat()
 	for branches := range doc.branches {
 		compiler.RegisterFormat(&jsonschema.Format{Name: workFormat(branches), Validate: func(value any) error {
@@ -88,24 +88,24 @@ func (v *validator) count(compiler *jsonschema.Compiler, doc *document) {
 	}
 }
 
-// Validator checks values against a compiled schema. It may be used by many goroutines: it keeps as many of the library's
-// validators as have ever been needed at once, up to maxIdle, and one from the start.
+// Validator checks values against a schema. Many goroutines may use it: it compiles schemas when they are needed and keeps
+// as many as were needed at once, up to maxIdle.
 type Validator struct {
 	schema []byte
-	secret bool // faults show no values
+	secret bool // faults do not show values
 	mu     sync.Mutex
-	idle   []*validator
+	idle   []*compiledSchema
 }
 
 const maxIdle = 8
 
 func (p *Validator) validate(ctx context.Context, value any, size int) (*violation, error) {
-	v := p.take()
-	defer p.put(v)
+	v := p.acquire()
+	defer p.release(v)
 	return v.validate(ctx, value, size)
 }
 
-func (p *Validator) take() *validator {
+func (p *Validator) acquire() *compiledSchema {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -117,7 +117,7 @@ func (p *Validator) take() *validator {
 	return v
 }
 
-func (p *Validator) put(v *validator) {
+func (p *Validator) release(v *compiledSchema) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) < maxIdle {
@@ -125,8 +125,8 @@ func (p *Validator) put(v *validator) {
 	}
 }
 
-// Check tells where a JSON value breaks the schema: at most 20 faults of code bad_arguments, sorted by place. It is for
-// tests of sources: calls do not check results, as an answer that its source documents wrongly is an answer still.
+// Check returns where a JSON value violates the schema: at most 20 bad_arguments faults, sorted by position. It is for
+// tests of sources: calls do not check results, as a wrongly documented answer is still an answer.
 func (p *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	compact, f := CompactWithin(value, MaxResultDepth)
 	if f != nil {
@@ -139,14 +139,14 @@ func (p *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	return faults
 }
 
-// violations validates a compact value, except for the holes.
-func (p *Validator) violations(ctx context.Context, compact []byte, holes []hole) ([]*fault.Error, error) {
-	r := newReport(p.schema, p.secret, holes)
+// violations validates a compact value, except for the unknowns.
+func (p *Validator) violations(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
+	r := newReport(p.schema, p.secret, unknowns)
 	value, f := decode(compact)
 	if f != nil {
-		return []*fault.Error{r.undecoded(f)}, nil
+		return []*fault.Error{r.decodeFault(f)}, nil
 	}
-	for _, h := range holes {
+	for _, h := range unknowns {
 		h.fill(value)
 	}
 	tree, err := p.validate(ctx, value, len(compact))

@@ -12,83 +12,84 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of what is told of a violation, and of the violations that are looked at in full: several may be told as one.
-const maxFaults, maxKept, maxValues, maxAlternatives, maxSentence = 20, 500, 10, 4, 500
+// Bounds of what is reported of a violation, and of the violations that are examined: several may be reported as one.
+const maxFaults, maxViolations, maxValues, maxAlternatives, maxSentence = 20, 500, 10, 4, 500
 
-// maxListed bounds the names that a fault lists, maxNearest those that are told as similar, maxCompared those that are compared.
+// maxListed bounds the names that a fault lists, maxNearest those that it suggests, maxCompared those that are compared for
+// a suggestion.
 const maxListed, maxNearest, maxCompared = 20, 3, 100
 
 // report turns the validator's tree of violations into faults.
 type report struct {
-	schema []byte // as it came
-	secret bool   // values must not be shown
-	value  any
-	open   bool // there are holes
-	holes  *holeTree
+	schema      []byte // as given
+	secret      bool   // do not show values
+	value       any
+	hasUnknowns bool // some values are unknown
+	unknowns    *unknownTree
 
-	found  []*violation // what is to be told, the first maxKept by place or a few more
-	total  int          // of what is to be told
-	known  map[*violation]bool
-	leaves map[*violation]*violation
-	choice int // of how many choices the alternatives are being told
+	violations []*violation // what to report: the first maxViolations by position, or a few more
+	total      int          // of violations to report
+	certainty  map[*violation]bool
+	leaves     map[*violation]*violation
+	choice     int // how deep in choices the current description is
 
 	doc any // the schema as it was compiled; nil before it is needed
 }
 
 type violation = jsonschema.ValidationError
 
-func newReport(schema []byte, secret bool, holes []hole) *report {
-	return &report{schema: schema, secret: secret, open: len(holes) > 0, holes: newHoleTree(holes),
-		known: map[*violation]bool{}, leaves: map[*violation]*violation{}}
+func newReport(schema []byte, secret bool, unknowns []unknownValue) *report {
+	return &report{schema: schema, secret: secret, hasUnknowns: len(unknowns) > 0, unknowns: newUnknownTree(unknowns),
+		certainty: map[*violation]bool{}, leaves: map[*violation]*violation{}}
 }
 
-// undecoded is the fault for a value that is not fit to be validated.
-func (r *report) undecoded(f *fault.Error) *fault.Error {
+// decodeFault returns the fault of a value that cannot be validated.
+func (r *report) decodeFault(f *fault.Error) *fault.Error {
 	if f.At != "" {
 		f.Message = shorten(f.At) + ": " + f.Message
 	}
 	return f
 }
 
-// faults are the violations that hold whatever the holes are, sorted by place.
+// faults returns the violations that hold whatever the unknown values are, sorted by position.
 func (r *report) faults(tree *violation) []*fault.Error {
 	r.collect(tree)
-	slices.SortFunc(r.found, compareViolations)
+	slices.SortFunc(r.violations, compareViolations)
 	var faults []*fault.Error
 	type text struct{ at, message string }
 	seen := map[text]bool{}
-	told := 0
-	for _, v := range r.found {
+	reported := 0
+	for _, v := range r.violations {
 		if len(faults) == maxFaults {
 			break
 		}
 		described, mistakes := r.describe(v, maxFaults-len(faults))
-		told += mistakes
+		reported += mistakes
 		for _, f := range described {
-			// One mistake may break several schemas.
+			// One mistake may violate several schemas.
 			if t := (text{f.At, f.Message}); !seen[t] {
 				seen[t] = true
 				faults = append(faults, f)
 			}
 		}
 	}
-	if more := r.total - told; more > 0 {
+	if more := r.total - reported; more > 0 {
 		faults[len(faults)-1].Message += fmt.Sprintf(" (and %d more)", more)
 	}
 	return faults
 }
 
-// keep notes a violation that is to be told, if it is among the first.
-func (r *report) keep(v *violation) {
-	r.total += mistakes(v)
-	if r.found = append(r.found, v); len(r.found) == 2*maxKept {
-		slices.SortFunc(r.found, compareViolations)
-		r.found = r.found[:maxKept]
+// add adds a violation to report if it is among the first.
+func (r *report) add(v *violation) {
+	r.total += faultCount(v)
+	if r.violations = append(r.violations, v); len(r.violations) == 2*maxViolations {
+		slices.SortFunc(r.violations, compareViolations)
+		r.violations = r.violations[:maxViolations]
 	}
 }
 
-// mistakes counts what a violation may be told as.
-func mistakes(v *violation) int {
+// faultCount returns the number of faults that a violation may be reported as.
+func faultCount(v *violation) int {
 	if k, ok := v.ErrorKind.(*kind.AdditionalProperties); ok {
 		return len(k.Properties)
 	}
@@ -100,7 +101,7 @@ func compareViolations(a, b *violation) int {
 		slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))
 }
 
-// compareTokens compares parts of places: array indexes by their number.
+// compareTokens compares tokens of positions: array indexes numerically.
 func compareTokens(a, b string) int {
 	if isIndex(a) && isIndex(b) {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
@@ -110,7 +111,7 @@ func compareTokens(a, b string) int {
 
 func isIndex(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
 
-// collect gathers the violations that are to be told: those that cannot be put down to one below them.
+// collect adds the violations to report: those that are not explained by one below them.
 func (r *report) collect(v *violation) {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
@@ -123,19 +124,19 @@ func (r *report) collect(v *violation) {
 		return
 	}
 	if r.certain(v) {
-		r.keep(v)
+		r.add(v)
 	}
 }
 
-// certain reports whether no value of the holes could avoid the violation.
+// certain reports whether no choice of the unknown values could avoid the violation.
 func (r *report) certain(v *violation) bool {
 	if len(v.Causes) == 0 {
 		return r.judge(v)
 	}
-	certain, known := r.known[v]
+	certain, known := r.certainty[v]
 	if !known {
 		certain = r.judge(v)
-		r.known[v] = certain
+		r.certainty[v] = certain
 	}
 	return certain
 }
@@ -156,11 +157,11 @@ func (r *report) judge(v *violation) bool {
 	case *kind.RefCycle, *kind.InvalidJsonValue:
 		return false // a defect of the schema
 	case *kind.PropertyNames:
-		return true // keys are never holes; the validator may name a sibling of the object as the place
+		return true // keys are always known; the validator may give the position of a sibling of the object
 	}
-	relation, types := r.holes.relate(v.InstanceLocation)
+	relation, types := r.unknowns.relate(v.InstanceLocation)
 	switch relation {
-	case atHole:
+	case atUnknown:
 		return certainAt(v.ErrorKind, types)
 	case above:
 		return structural(v.ErrorKind)
@@ -168,15 +169,15 @@ func (r *report) judge(v *violation) bool {
 	return true
 }
 
-// allCertain reports whether every alternative is certainly excluded.
+// allCertain reports whether every alternative is certainly ruled out.
 func (r *report) allCertain(alternatives []*violation) bool {
 	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, func(v *violation) bool { return !r.certain(v) })
 }
 
-// conditional reports whether the schema that is violated applies only because of other values, some of which are not
-// known. The validator does not say where those stand.
+// conditional reports whether the violated schema applies only because of other values, some of which are unknown. The
+// validator does not say where they are.
 func (r *report) conditional(v *violation) bool {
-	if !r.open {
+	if !r.hasUnknowns {
 		return false
 	}
 	for _, keyword := range []string{"/then", "/else", "/unevaluatedProperties", "/unevaluatedItems"} {
@@ -187,7 +188,7 @@ func (r *report) conditional(v *violation) bool {
 	return false
 }
 
-// certainAt reports whether a hole of some types can never satisfy a schema.
+// certainAt reports whether an unknown value of these types can never match a schema.
 func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	switch k := k.(type) {
 	case *kind.FalseSchema:
@@ -202,7 +203,7 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	return false
 }
 
-// compatible is what a value that is known by its type only must be to fit: a number may turn out to be whole.
+// compatible returns the types that a value known only by type may have to match: a number may turn out to be an integer.
 func compatible(names []string) typeSet {
 	set := typesNamed(names)
 	if set&(typeInteger|typeFraction) != 0 {
@@ -232,7 +233,7 @@ func typesOf(values []any) typeSet {
 	return set
 }
 
-// structural reports whether a violation depends on the keys and the number of elements only, never on values below.
+// structural reports whether a violation depends only on keys and the number of elements, not on values.
 func structural(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties, *kind.AdditionalItems, *kind.Dependency,

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// typeSet is a set of JSON Schema types. That of "number" holds "integer" too.
+// typeSet is a set of JSON Schema types. "number" includes "integer".
 type typeSet uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 var typeSets = map[string]typeSet{"null": typeNull, "boolean": typeBoolean, "integer": typeInteger,
 	"number": typeInteger | typeFraction, "string": typeString, "array": typeArray, "object": typeObject}
 
-// names is nil for any type.
+// names returns nil for any type.
 func (t typeSet) names() []string {
 	if t == anyType {
 		return nil
@@ -46,7 +46,7 @@ func (t typeSet) names() []string {
 	return names
 }
 
-// typesNamed is the set of some types; any type for an empty or unknown list.
+// typesNamed returns the set of these types; any type for an empty or unknown list.
 func typesNamed(names []string) typeSet {
 	set := noType
 	for _, name := range names {
@@ -62,23 +62,23 @@ func typesNamed(names []string) typeSet {
 	return set
 }
 
-// walker reads a schema's own bytes, so that the order in which it was written stays.
+// walker reads a schema's bytes, which keeps its order.
 type walker struct {
 	root    gjson.Result
-	targets map[string]gjson.Result            // what references lead to
-	defined map[string]map[string]gjson.Result // the members of the objects at the root that hold definitions, such as $defs
-	inner   []span                             // inner schemas with ids of their own, which references in them are relative to
+	targets map[string]gjson.Result            // targets of references
+	defined map[string]map[string]gjson.Result // members of the root's objects of definitions, such as $defs
+	inner   []span                             // inner schemas with their own ids, to which references in them are relative
 }
 
-// span is where a value stands in a text.
+// span is the position of a value in a text.
 type span struct{ start, end int }
 
 func newWalker(schema []byte) walker {
 	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}, inner: innerSchemas(schema)}
 }
 
-// innerSchemas finds the objects of a compact schema, but for itself, that have an id (in drafts 3 and 4 id, else $id)
-// that is not merely an anchor.
+// innerSchemas finds the objects of a compact schema, except itself, that have an id (in drafts 3 and 4 id, else $id) that
+// is not merely an anchor.
 func innerSchemas(schema []byte) []span {
 	keyword := []byte(`"$id":"`)
 	draft := gjson.GetBytes(schema, "$schema").Str
@@ -113,15 +113,15 @@ func innerSchemas(schema []byte) []span {
 	return found
 }
 
-// below reports whether a schema stands in an inner one with an id of its own.
-func (w *walker) below(at gjson.Result) bool {
+// inInner reports whether a schema is in an inner one with its own id.
+func (w *walker) inInner(at gjson.Result) bool {
 	return slices.ContainsFunc(w.inner, func(s span) bool { return s.start <= at.Index && at.Index < s.end })
 }
 
-// maxReferences bounds a row of references that lead to each other.
+// maxReferences bounds a chain of references to references.
 const maxReferences = 32
 
-// child gives a member of an object or an element of an array; nothing when it is not there.
+// child returns a member of an object or an element of an array; nothing if there is none.
 func child(at gjson.Result, key string) gjson.Result {
 	position := 0
 	for k, v := range each(at) {
@@ -133,7 +133,7 @@ func child(at gjson.Result, key string) gjson.Result {
 	return gjson.Result{}
 }
 
-// each gives the members of an object or the elements of an array, with their places in the text.
+// each yields the members of an object or the elements of an array, with their positions in the text.
 func each(at gjson.Result) iter.Seq2[gjson.Result, gjson.Result] {
 	return func(yield func(k, v gjson.Result) bool) {
 		if at.IsObject() || at.IsArray() {
@@ -142,7 +142,7 @@ func each(at gjson.Result) iter.Seq2[gjson.Result, gjson.Result] {
 	}
 }
 
-// elements lists an array's elements; none of anything else.
+// elements returns an array's elements; none for other values.
 func elements(at gjson.Result) []gjson.Result {
 	if !at.IsArray() {
 		return nil
@@ -154,14 +154,14 @@ func elements(at gjson.Result) []gjson.Result {
 	return list
 }
 
-// resolve follows $ref within the document; what it cannot follow is nothing, which means that anything goes.
+// resolve follows $ref within the document. A reference that it cannot follow gives nothing, which allows anything.
 func (w *walker) resolve(at gjson.Result) gjson.Result {
 	for range maxReferences {
 		reference := child(at, "$ref")
 		if reference.Type != gjson.String {
 			return at
 		}
-		if w.below(at) {
+		if w.inInner(at) {
 			return gjson.Result{}
 		}
 		target, known := w.targets[reference.Str]
@@ -174,7 +174,7 @@ func (w *walker) resolve(at gjson.Result) gjson.Result {
 	return gjson.Result{}
 }
 
-// target is what a reference within the document leads to.
+// target returns the target of a reference within the document.
 func (w *walker) target(reference string) gjson.Result {
 	fragment, ok := strings.CutPrefix(reference, "#")
 	if !ok || fragment != "" && fragment[0] != '/' {
@@ -190,7 +190,7 @@ func (w *walker) target(reference string) gjson.Result {
 	return at
 }
 
-// definition is a member of an object at the root, which is read once for all references into it.
+// definition returns a member of an object of the root, which is read once for all references into it.
 func (w *walker) definition(container, name string) gjson.Result {
 	members, known := w.defined[container]
 	if !known {
@@ -214,7 +214,7 @@ func (w *walker) definition(container, name string) gjson.Result {
 	return members[name]
 }
 
-// unescaped undoes the percent-encoding of a reference's fragment; one that is not encoded well stays as it is.
+// unescaped undoes the percent-encoding of a reference's fragment; an invalid encoding stays as it is.
 func unescaped(fragment string) string {
 	if text, err := url.PathUnescape(fragment); err == nil {
 		return text
@@ -240,8 +240,8 @@ func isNullable(schema gjson.Result) bool {
 	return child(schema, "nullable").Type == gjson.True || child(schema, "x-nullable").Type == gjson.True
 }
 
-// ownTypes are the types that type, enum, const and nullable leave.
-func ownTypes(schema gjson.Result) typeSet {
+// localTypes returns the types that type, enum, const and nullable leave.
+func localTypes(schema gjson.Result) typeSet {
 	types := anyType
 	if declared := child(schema, "type"); declared.Exists() {
 		var names []string

@@ -27,7 +27,8 @@ func many(tb testing.TB, count int) *steps.Registry {
 		resource, part := words[i/len(verbs)%len(words)], words[(i/len(verbs)*7+i/len(words)*13)%len(words)]
 		verb := verbs[i%len(verbs)]
 		functions = append(functions, function(fmt.Sprintf("service%d.%s.%s_%d.%s", i%37, resource, part, i/1000, verb),
-			fmt.Sprintf("%ss the %s of a %s for the tenant that owns the %s. Answers within the limits of the service.", verb, part, resource, words[i*31%len(words)]),
+			fmt.Sprintf("%ss the %s of a %s for the tenant that owns the %s. Answers within the limits of the service.", verb, part, resource,
+				words[i*31%len(words)]),
 			resource+"Id", part+"Name", "pageSize", "cursor", words[i*17%len(words)]+"Filter", "includeArchived"))
 	}
 	r, err := steps.NewRegistry(functions, nil)

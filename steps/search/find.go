@@ -9,54 +9,54 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Hit is a function that was found.
+// Hit is a function found by a search.
 type Hit struct {
 	Entry *steps.Entry
-	Score float64 // more is better; scores of different queries or views cannot be compared
+	Score float64 // higher is better; scores of different queries or views are not comparable
 }
 
-// leastShare is the share of the best score below which a function is no hit.
-const leastShare = 0.25
+// minShare is the share of the best score below which a function is no hit.
+const minShare = 0.25
 
-// Find ranks the functions that keep accepts (nil: all) by how well the query finds them, best first, equal ones by name,
-// at most limit of them (0: all). Those that are far behind the best are left out. A query that is the name of functions,
-// in the manner of Registry.Resolve, or a keyword of theirs, finds these alone, if it is of more than one word. Only the
-// first 1,024 bytes and 32 words of a query count; one without words finds nothing.
+// Find ranks the functions that keep accepts (nil: all) by how well they match the query, best first, equal ones by name,
+// at most limit of them (0: all). It drops those far behind the best. A query of more than one word that is the name of
+// functions, as in Registry.Resolve, or a keyword of theirs, finds only these. Only the first 1,024 bytes and 32 words of a
+// query count; a query without words finds nothing.
 //
-// What it answers is the same, scores included, as if the registry held nothing but what keep accepts. keep is called
-// once for every function and must not change it.
+// The answer, including scores, is the same as if the registry contained only what keep accepts. keep is called once for
+// every function and must not change it.
 func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit {
-	f := newFinding(x, keep)
-	if named := f.named(query); named != nil {
-		return first(named, limit)
+	f := newSearchRun(x, keep)
+	if named := f.exactNames(query); named != nil {
+		return topHits(named, limit)
 	}
 	for _, group := range f.groups(query) {
 		f.count(group)
 	}
-	return first(f.hits(), limit)
+	return topHits(f.hits(), limit)
 }
 
-func first(hits []Hit, limit int) []Hit {
+func topHits(hits []Hit, limit int) []Hit {
 	if limit > 0 && len(hits) > limit {
 		return hits[:limit]
 	}
 	return hits
 }
 
-// finding is one search.
-type finding struct {
+// searchRun is one search.
+type searchRun struct {
 	*Index
 	visible []bool // by entry
-	total   int    // that are visible
+	total   int    // number of visible entries
 	scores  []float32
 
-	best  []float32 // of the word that is being counted
-	found []int32   // those with best
+	best    []float32 // of the word that is being counted
+	matched []int32   // entries with a score in best
 }
 
-func newFinding(x *Index, keep func(*steps.Spec) bool) *finding {
+func newSearchRun(x *Index, keep func(*steps.Spec) bool) *searchRun {
 	n := len(x.entries)
-	f := &finding{Index: x, visible: make([]bool, n), scores: make([]float32, n), best: make([]float32, n)}
+	f := &searchRun{Index: x, visible: make([]bool, n), scores: make([]float32, n), best: make([]float32, n)}
 	for i, entry := range x.entries {
 		if keep == nil || keep(entry.Spec()) {
 			f.visible[i] = true
@@ -66,8 +66,8 @@ func newFinding(x *Index, keep func(*steps.Spec) bool) *finding {
 	return f
 }
 
-// named finds the functions that the query names; nil when there are none.
-func (f *finding) named(query string) (hits []Hit) {
+// exactNames returns the functions that the query names; nil if there are none.
+func (f *searchRun) exactNames(query string) (hits []Hit) {
 	query = strings.TrimSpace(query)
 	words := 0
 	if len(query) > maxQuery || strings.ContainsAny(query, " \t\r\n") {
@@ -90,7 +90,7 @@ func (f *finding) named(query string) (hits []Hit) {
 	return hits
 }
 
-// endsIn reports whether what follows a separator of a name is folded.
+// endsIn reports whether what follows a separator of a name folds to folded.
 func endsIn(name, folded string) bool {
 	for {
 		at := strings.IndexAny(name, "._-/")
@@ -103,34 +103,34 @@ func endsIn(name, folded string) bool {
 	}
 }
 
-// count adds to the scores what one word of the query gives: of the terms that stand for it the one that gives most. How
-// rare the word is follows from all the functions that it finds.
-func (f *finding) count(group []alternative) {
-	f.found = f.found[:0]
+// count adds the scores of one word of the query: of the terms that stand for it, the best. The word's rarity follows from
+// all functions that it finds.
+func (f *searchRun) count(group []alternative) {
+	f.matched = f.matched[:0]
 	for _, a := range group {
 		for _, p := range f.postings[a.term] {
 			if !f.visible[p.at] {
 				continue
 			}
 			if f.best[p.at] == 0 {
-				f.found = append(f.found, p.at)
+				f.matched = append(f.matched, p.at)
 			}
 			f.best[p.at] = max(f.best[p.at], a.weight*p.impact)
 		}
 	}
-	holding := float64(len(f.found))
+	holding := float64(len(f.matched))
 	rarity := float32(math.Log(1 + (float64(f.total)-holding+0.5)/(holding+0.5)))
-	for _, at := range f.found {
+	for _, at := range f.matched {
 		f.scores[at] += rarity * f.best[at]
 		f.best[at] = 0
 	}
 }
 
-func (f *finding) hits() (hits []Hit) {
+func (f *searchRun) hits() (hits []Hit) {
 	if len(f.scores) == 0 {
 		return nil
 	}
-	least := max(leastShare*slices.Max(f.scores), math.SmallestNonzeroFloat32)
+	least := max(minShare*slices.Max(f.scores), math.SmallestNonzeroFloat32)
 	for i, score := range f.scores {
 		if score >= least {
 			hits = append(hits, Hit{f.entries[i], float64(score)})

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -79,7 +80,8 @@ func npm(tb testing.TB, path string) string {
 }
 
 func github(tb testing.TB) *steps.Registry {
-	s, err := openapi.New(&openapi.Options{Name: "github", Client: http.DefaultClient, Spec: npm(tb, "@octokit/openapi/generated/api.github.com.json")})
+	s, err := openapi.New(&openapi.Options{Name: "github", Client: http.DefaultClient,
+		Spec: npm(tb, "@octokit/openapi/generated/api.github.com.json")})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,7 +94,11 @@ func servers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("there is no node")
 	}
-	var functions []steps.Function
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { catalog.Close() })
 	for name, args := range map[string][]string{
 		"filesystem": {"@modelcontextprotocol/server-filesystem/dist/index.js", t.TempDir()},
 		"memory":     {"@modelcontextprotocol/server-memory/dist/index.js"},
@@ -105,14 +111,13 @@ func servers(t *testing.T) *steps.Registry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { s.Close() })
-		deadline := time.Now().Add(time.Minute)
-		for len(s.Functions()) == 0 && time.Now().Before(deadline) {
-			time.Sleep(20 * time.Millisecond)
+		if err := catalog.Add(name, s); err != nil {
+			t.Fatal(err)
 		}
-		functions = append(functions, s.Functions()...)
 	}
-	return registry(t, functions...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return steps.Await(ctx, catalog, nil)
 }
 
 // quality is how well a search answers: the share of the wanted functions that are among the first five, and the mean
@@ -193,7 +198,8 @@ func TestQuality(t *testing.T) {
 				}
 				halves[i] = measure(t, half, func(query string) []string { return names(x.Find(query, nil, 20)) })
 			}
-			t.Logf("%d functions, %d queries: %.3f; substrings: %.3f; tuned half %.3f, other half %.3f", r.Len(), len(queries), got, baseline, halves[0], halves[1])
+			t.Logf("%d functions, %d queries: %.3f; substrings: %.3f; tuned half %.3f, other half %.3f", r.Len(), len(queries), got, baseline,
+				halves[0], halves[1])
 			if len(queries) < 15 || got.recall < c.least.recall || got.rank < c.least.rank {
 				t.Errorf("%d queries: %.3f, below %.3f", len(queries), got, c.least)
 			}

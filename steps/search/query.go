@@ -9,12 +9,10 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// Bounds of a query: its bytes, its words, the words that are looked for with mistakes, and the terms that stand for such
-// a word.
+// Bounds of a query: its bytes, its words, the words that are corrected, and the terms that stand for such a word.
 const maxQuery, maxWords, maxGuessed, maxGuesses = 1024, 32, 8, 12
 
-// What a term counts that stands for a word: another form of it, another word for the same, a word that it begins, a word
-// that it is but for a mistake.
+// Weights of terms that stand for a word: another form of it, a synonym, a completion, a correction.
 const formWeight, kinWeight, prefixWeight, typoWeight = 0.7, 0.5, 0.8, 0.7
 
 // alternative is a term that stands for a word of the query.
@@ -23,8 +21,8 @@ type alternative struct {
 	weight float32
 }
 
-// groups are the words of the query, each with what stands for it.
-func (f *finding) groups(query string) (groups [][]alternative) {
+// groups returns the words of the query, each with the terms that stand for it.
+func (f *searchRun) groups(query string) (groups [][]alternative) {
 	words := f.wordsOf(query)
 	guessed := 0
 	for i, word := range words {
@@ -46,20 +44,20 @@ func (f *finding) groups(query string) (groups [][]alternative) {
 	return groups
 }
 
-// wordsOf gives those of a query that say something, each once.
-func (f *finding) wordsOf(query string) (words []string) {
+// wordsOf returns the significant words of a query, each once.
+func (f *searchRun) wordsOf(query string) (words []string) {
 	if len(query) > maxQuery {
 		query = strings.ToValidUTF8(query[:maxQuery], "")
 	}
 	add := func(word string) bool {
-		word = long(word)
+		word = expandAbbreviation(word)
 		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 		return len(words) < maxWords
 	}
 	for piece := range strings.FieldsFuncSeq(query, func(c rune) bool { return !isWord(c) }) {
-		if whole := strings.ToLower(piece); len(f.forms(long(whole))) > 0 {
+		if whole := strings.ToLower(piece); len(f.forms(expandAbbreviation(whole))) > 0 {
 			add(whole)
 		} else {
 			split(piece, true, add)
@@ -75,8 +73,8 @@ func (f *finding) wordsOf(query string) (words []string) {
 	return telling
 }
 
-// forms are the terms of a word and of its other forms.
-func (f *finding) forms(word string) (group []alternative) {
+// forms returns the terms of a word and of its other forms.
+func (f *searchRun) forms(word string) (group []alternative) {
 	for _, term := range f.families[stem(word)] {
 		if f.isVisible(term) {
 			weight := float32(formWeight)
@@ -89,8 +87,8 @@ func (f *finding) forms(word string) (group []alternative) {
 	return group
 }
 
-// kindred are the terms of the words that are kin of a word.
-func (f *finding) kindred(word string) (group []alternative) {
+// kindred returns the terms of a word's synonyms.
+func (f *searchRun) kindred(word string) (group []alternative) {
 	for _, other := range kindred()[stem(word)] {
 		for _, term := range f.families[other] {
 			if f.isVisible(term) {
@@ -101,13 +99,12 @@ func (f *finding) kindred(word string) (group []alternative) {
 	return group
 }
 
-func (f *finding) isVisible(term int32) bool {
+func (f *searchRun) isVisible(term int32) bool {
 	return slices.ContainsFunc(f.postings[term], func(p posting) bool { return f.visible[p.at] })
 }
 
-// guess finds what may be meant by a word that no function has: two words that were run together, a word that it
-// begins, a word that it is but for a mistake.
-func (f *finding) guess(word string) [][]alternative {
+// guess returns terms for a word that no function has: two words that were joined, completions, corrections.
+func (f *searchRun) guess(word string) [][]alternative {
 	const least = 3
 	for at := len(word) - least; at >= least; at-- {
 		left, right := f.forms(word[:at]), f.forms(word[at:])
@@ -118,14 +115,14 @@ func (f *finding) guess(word string) [][]alternative {
 	if len(word) < least {
 		return nil
 	}
-	if group := f.begun(word); len(group) > 0 {
+	if group := f.completions(word); len(group) > 0 {
 		return [][]alternative{group}
 	}
-	return [][]alternative{f.misspelt(word)}
+	return [][]alternative{f.corrections(word)}
 }
 
-// begun gives the first terms that a word begins.
-func (f *finding) begun(word string) (group []alternative) {
+// completions returns the first terms that begin with a word.
+func (f *searchRun) completions(word string) (group []alternative) {
 	sorted := f.sorted()
 	from, _ := slices.BinarySearchFunc(sorted, word, func(term int32, word string) int { return strings.Compare(f.words[term], word) })
 	for _, term := range sorted[from:] {
@@ -139,10 +136,10 @@ func (f *finding) begun(word string) (group []alternative) {
 	return group
 }
 
-// misspelt gives the first of the terms that are nearest to a word of four letters or more: one letter less, more or
-// other, or two neighbours that changed places; of seven letters or more, two such mistakes. Where the words are not as near,
-// their stems may be, as isue is to issues.
-func (f *finding) misspelt(word string) (group []alternative) {
+// corrections returns the first of the terms that are nearest to a word of four letters or more: one letter missing, added
+// or changed, or two neighbors swapped; for seven letters or more, two such mistakes. If words are not as near, their stems
+// may be, as for isue and issues.
+func (f *searchRun) corrections(word string) (group []alternative) {
 	const least, two = 4, 7
 	if len(word) < least {
 		return nil
@@ -173,10 +170,11 @@ func (f *finding) misspelt(word string) (group []alternative) {
 	return group
 }
 
-// distance is the number of mistakes that make b of a, as misspelt counts them, and more than most where there are more.
-func distance(a, b string, most int) int {
-	if differing := letters(a) ^ letters(b); len(a)-len(b) > most || len(b)-len(a) > most || bits.OnesCount32(differing) > 2*most {
-		return most + 1
+// distance returns the number of mistakes between a and b, as corrections counts them, and more than limit if there are
+// more.
+func distance(a, b string, limit int) int {
+	if differing := letters(a) ^ letters(b); len(a)-len(b) > limit || len(b)-len(a) > limit || bits.OnesCount32(differing) > 2*limit {
+		return limit + 1
 	}
 	if isSwapped(a, b) {
 		return 1
@@ -184,7 +182,7 @@ func distance(a, b string, most int) int {
 	return levenshtein.Distance(a, b, nil)
 }
 
-// letters is roughly which letters a word has.
+// letters returns approximately which letters a word has.
 func letters(word string) (set uint32) {
 	for i := range len(word) {
 		set |= 1 << (word[i] % 32)
@@ -192,7 +190,7 @@ func letters(word string) (set uint32) {
 	return set
 }
 
-// isSwapped reports whether two neighbours changed places and nothing else differs.
+// isSwapped reports whether two neighbors were swapped and nothing else differs.
 func isSwapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -120,7 +120,8 @@ func TestFind(t *testing.T) {
 // TestMisspeltForms: a word with a mistake is found where only another form of it stands.
 func TestMisspeltForms(t *testing.T) {
 	t.Parallel()
-	x := New(registry(t, function("hub.getIssues", "All that is open."), function("hub.getRepositories", "All that are here."), function("hub.getIsbn", "Of a book."), function("hub.running", "What runs.")))
+	x := New(registry(t, function("hub.getIssues", "All that is open."), function("hub.getRepositories", "All that are here."),
+		function("hub.getIsbn", "Of a book."), function("hub.running", "What runs.")))
 	for query, want := range map[string]string{
 		"isue": "hub.getIssues", "issu": "hub.getIssues", "repositry": "hub.getRepositories", "reposittory": "hub.getRepositories",
 	} {
@@ -166,9 +167,11 @@ func TestFewHits(t *testing.T) {
 // TestHidden: neither the names nor the words of hidden functions change what is found.
 func TestHidden(t *testing.T) {
 	t.Parallel()
-	r := registry(t, append(slices.Clone(shop), function("secret.shipment", "Hidden."), function("open.shiprent", "Seen."), function("secret.item.list", "Hidden."))...)
+	r := registry(t, append(slices.Clone(shop), function("secret.shipment", "Hidden."), function("open.shiprent", "Seen."),
+		function("secret.item.list", "Hidden."))...)
 	keep := func(spec *steps.Spec) bool { return spec.Source() != "secret" }
-	for query, want := range map[string]string{"shipmxnt": "open.shiprent", "secret.item.list": "shop.item.list", "item.list": "shop.item.list"} {
+	for query, want := range map[string]string{"shipmxnt": "open.shiprent", "secret.item.list": "shop.item.list",
+		"item.list": "shop.item.list"} {
 		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
 		if !slices.Equal(all, view) || names(all)[0] != want {
 			t.Errorf("%q finds %v, and %v in the view alone", query, names(all), names(view))
@@ -234,8 +237,9 @@ func TestBounds(t *testing.T) {
 	if got := names(x.Find(strings.Repeat("a", 1<<20)+" cancel order", nil, 1)); len(got) != 0 {
 		t.Errorf("what stands behind a megabyte finds %v", got)
 	}
-	f := newFinding(x, nil)
-	if words := f.wordsOf(strings.Repeat("a b2 c d e f1 g h i j k l m n o p q r s t u v w x y z ", 1) + "aa bb cc dd ee ff gg hh ii jj kk"); len(words) > maxWords {
+	f := newSearchRun(x, nil)
+	if words := f.wordsOf(strings.Repeat("a b2 c d e f1 g h i j k l m n o p q r s t u v w x y z ",
+		1) + "aa bb cc dd ee ff gg hh ii jj kk"); len(words) > maxWords {
 		t.Errorf("%d words count", len(words))
 	}
 	if words := f.wordsOf(strings.Repeat("é", maxQuery)); len(words) > 1 || len(words) == 1 && !utf8.ValidString(words[0]) {
@@ -251,7 +255,8 @@ func TestBounds(t *testing.T) {
 // nothing but what it sees.
 func TestView(t *testing.T) {
 	t.Parallel()
-	vocabulary := strings.Fields("item items order orders list delete create customer label labels branch branches repository repo secret secrets token run runner")
+	vocabulary := strings.Fields("item items order orders list delete create customer label labels branch branches repository repo " +
+		"secret secrets token run runner")
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom(vocabulary)
 		text := rapid.Map(rapid.SliceOfN(word, 1, 4), func(words []string) string { return strings.Join(words, "_") })
@@ -314,7 +319,8 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func FuzzFind(f *testing.F) {
-	for _, query := range []string{"", "list items", "shop.item.list", "ünï 列出", "\xff\x00", "aaaaaaaaaaaaaa", "getOAuthTokens2 s3bucket", strings.Repeat("ab ", 500)} {
+	for _, query := range []string{"", "list items", "shop.item.list", "ünï 列出", "\xff\x00", "aaaaaaaaaaaaaa", "getOAuthTokens2 s3bucket",
+		strings.Repeat("ab ", 500)} {
 		f.Add(query)
 	}
 	x := New(registry(f, shop...))
@@ -335,7 +341,8 @@ func FuzzFind(f *testing.F) {
 // method and path.
 func TestOperationID(t *testing.T) {
 	t.Parallel()
-	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../source/openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1", Client: http.DefaultClient})
+	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../source/openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1",
+		Client: http.DefaultClient})
 	if err != nil {
 		t.Fatal(err)
 	}

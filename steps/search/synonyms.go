@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// abbreviations stand for the words beside them, in functions and queries alike.
+// abbreviations maps abbreviations to words, in functions and queries alike.
 var abbreviations = pairs(`admin administrator  apis api  app application  apps application  arg argument  args argument  auth authentication
-	config configuration  configs configuration  db database  dbs database  del delete  dir directory  dirs directory  doc document
-	docs document  env environment  envs environment  info information  ls list  msg message  msgs message  org organization
-	organisation organization  orgs organization  param parameter  params parameter  perm permission  perms permission  pr pull  prs pull
-	re2 regular  regex regular  regexp regular  repo repository  repos repository  rm delete  var variable  vars variable`)
+	config configuration  configs configuration  db database  dbs database  del delete  dir directory  dirs directory
+	doc document  docs document  env environment  envs environment  info information  ls list  msg message  msgs message
+	org organization  organisation organization  orgs organization  param parameter  params parameter  perm permission
+	perms permission  pr pull  prs pull  re2 regular  regex regular  regexp regular  repo repository  repos repository
+	rm delete  var variable  vars variable`)
 
 func pairs(text string) map[string]string {
 	words := strings.Fields(text)
@@ -21,8 +22,8 @@ func pairs(text string) map[string]string {
 	return all
 }
 
-// kin are words for the same thing: each word of a line finds, for less, what the others of its line find. They are the
-// verbs and nouns that people take for those of interfaces; nothing in them is particular to one service.
+// kin are synonyms: each word of a line finds, with less weight, what the others of its line find. They are verbs and nouns
+// that people use for those of interfaces; none is particular to one service.
 const kin = `
 create add new make open insert post register
 delete remove drop destroy erase discard
@@ -51,7 +52,7 @@ expression formula calculate compute
 file document
 `
 
-// kindred gives the stems of the words that are kin of a stem.
+// kindred maps the stem of a word to those of its synonyms.
 var kindred = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for line := range strings.Lines(kin) {
@@ -75,7 +76,7 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// stopWords say nothing of what is looked for, unless nothing else is said.
+// stopWords are ignored in a query, unless it has no other words.
 var stopWords = wordSet(`a an the this that these those it its of to in on at by for from with within into onto as is are be was been do does
-	can could should would will shall may might must please want need how what when where there here and or but if so some any very just
-	use using via per than then about you your we us our they them their he she his her`)
+	can could should would will shall may might must please want need how what when where there here and or but if so some any
+	very just         use using via per than then about you your we us our they them their he she his her`)

@@ -8,15 +8,15 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// maxWord bounds a word in bytes: nobody looks for what is longer.
+// maxWord bounds a word in bytes: nobody searches for longer ones.
 const maxWord = 64
 
-// split gives the words of a text in lower case, until yield says stop. A word ends at every character that is neither
-// a letter nor a digit; in scripts that are written without blanks, each character is a word. In an identifier a word
-// also ends where lower case turns into upper (listPulls), before the last capital of a row of three and more
-// (HTTPServer, but OAuth and URLs), and after digits that a longer row of letters follows (s3bucket, but k8s).
+// split yields the words of a text in lower case, until yield returns false. A word ends at every character that is neither
+// a letter nor a digit; in scripts without blanks, each character is a word. In an identifier a word also ends at a change
+// from lower to upper case (listPulls), before the last capital of three or more (HTTPServer, but OAuth and URLs), and
+// after digits before a longer run of letters (s3bucket, but k8s).
 func split(text string, identifier bool, yield func(word string) bool) {
-	start, at := 0, 0 // of the word that is being read
+	start, at := 0, 0 // of the current word
 	var before, last rune
 	end := func() bool {
 		word := text[start:at]
@@ -31,13 +31,13 @@ func split(text string, identifier bool, yield func(word string) bool) {
 				return
 			}
 			start = at + size
-		case isAlone(c):
+		case isUnspaced(c):
 			if !end() || !yield(text[at:at+size]) {
 				return
 			}
 			start = at + size
 		default:
-			if identifier && last != 0 && breaks(before, last, c, text[at+size:]) {
+			if identifier && last != 0 && startsWord(before, last, c, text[at+size:]) {
 				if !end() {
 					return
 				}
@@ -57,14 +57,15 @@ func isWord(c rune) bool {
 	return c != utf8.RuneError && (unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsMark(c))
 }
 
-// isAlone tells of characters of scripts that are written without blanks.
-func isAlone(c rune) bool {
-	return c >= 0x0e00 && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+// isUnspaced reports characters of scripts without blanks.
+func isUnspaced(c rune) bool {
+	return c >= 0x0e00 && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
+		unicode.Myanmar)
 }
 
-// breaks reports whether a new word of an identifier begins at c. before and last stand before it in the same row of
-// letters and digits, rest follows it.
-func breaks(before, last, c rune, rest string) bool {
+// startsWord reports whether a new word of an identifier begins at c. before and last precede it in the same run of letters
+// and digits, rest follows it.
+func startsWord(before, last, c rune, rest string) bool {
 	next, size := utf8.DecodeRuneInString(rest)
 	afterNext, _ := utf8.DecodeRuneInString(rest[size:])
 	switch {
@@ -79,7 +80,8 @@ func breaks(before, last, c rune, rest string) bool {
 	return false
 }
 
-// stem brings the forms of an English word together: plural, -ing, -ed and the like (Porter2). word is in lower case.
+// stem returns the common stem of the forms of an English word: plural, -ing, -ed and the like (Porter2). word is in lower
+// case.
 func stem(word string) string {
 	if len(word) < 3 || word[0] >= utf8.RuneSelf {
 		return word
@@ -87,8 +89,8 @@ func stem(word string) string {
 	return english.Stem(word, false)
 }
 
-// long is the word that an abbreviation stands for, and any other word as it is.
-func long(word string) string {
+// expandAbbreviation returns the word that an abbreviation stands for, and any other word unchanged.
+func expandAbbreviation(word string) string {
 	if long := abbreviations[word]; long != "" {
 		return long
 	}

@@ -23,8 +23,8 @@ const (
 	maxFile     = 8 << 20
 )
 
-// fileForm is the content of the file.
-type fileForm struct {
+// fileContent is the content of the file.
+type fileContent struct {
 	Version int                    `json:"version"`
 	Salt    []byte                 `json:"salt"`
 	Shapes  map[string]fileSection `json:"shapes"` // by a hash of the function's identity
@@ -37,7 +37,8 @@ type fileSection struct {
 	Used    int64           `json:"used"`              // the day, since 1970
 }
 
-// sightingBytes is the length of a counted name: 6 bytes of its path's hash, the calls, the types, 2 bytes of the caller's hash.
+// sightingBytes is the length of an encoded sighting: 6 bytes of its path's hash, the calls, the types, 2 bytes of the
+// caller's hash.
 const sightingBytes = 10
 
 func (s sighting) appendTo(dst []byte, path hash) []byte {
@@ -45,7 +46,7 @@ func (s sighting) appendTo(dst []byte, path hash) []byte {
 	return binary.BigEndian.AppendUint16(append(dst, s.calls, byte(s.types)), s.caller)
 }
 
-// section is a function as the file holds it. The caller holds the function's lock.
+// section returns the function's section of the file. The caller holds the function's lock.
 func (f *function) section() fileSection {
 	section := fileSection{Used: time.Now().Unix() / (24 * 60 * 60)}
 	if f.root != nil {
@@ -59,7 +60,7 @@ func (f *function) section() fileSection {
 	return section
 }
 
-// join adds what the file knows of the function. The caller holds the function's lock.
+// join adds the file's section of the function. The caller holds the function's lock.
 func (f *function) join(section fileSection) {
 	if schema := gjson.ParseBytes(section.Schema); schema.IsObject() && len(section.Schema) <= 2*maxSchema {
 		root := parse(schema, maxDepth)
@@ -80,39 +81,39 @@ func (f *function) join(section fileSection) {
 		mine, counted := f.pending[path]
 		theirs.types |= mine.types
 		if counted && mine.caller != theirs.caller {
-			theirs.caller = several // kept when it is seen again
+			theirs.caller = manyCallers // kept when it is seen again
 		}
 		theirs.calls = max(theirs.calls, mine.calls)
 		f.pending[path] = theirs
 	}
 	if f.root != nil {
-		f.dropKept(f.root, f.step(0, ""))
+		f.dropStored(f.root, f.step(0, ""))
 	}
 }
 
-// dropKept stops counting what is kept at a path and below it.
-func (f *function) dropKept(n *node, at hash) {
+// dropStored stops counting what is stored at a path and below it.
+func (f *function) dropStored(n *node, at hash) {
 	delete(f.pending, at)
 	for _, m := range n.members {
-		f.dropKept(m.node, f.step(at, m.name))
+		f.dropStored(m.node, f.step(at, m.name))
 	}
 	if n.others != nil {
-		f.dropKept(n.others, f.step(at, keyStep))
+		f.dropStored(n.others, f.step(at, keyStep))
 	}
 	if n.items != nil {
-		f.dropKept(n.items, f.step(at, itemStep))
+		f.dropStored(n.items, f.step(at, itemStep))
 	}
 }
 
-// read takes in what the file holds.
+// read merges the content of the file.
 func (s *Store) read() {
 	if s.options.Path == "" {
 		return
 	}
-	form, f := readForm(s.options.Path)
+	form, f := readContent(s.options.Path)
 	if f != nil {
 		s.warn(f)
-		s.changed() // it is written again
+		s.scheduleSave() // write it again
 		return
 	}
 	if form == nil {
@@ -128,13 +129,13 @@ func (s *Store) read() {
 	}
 }
 
-// readForm reads a file; nil where there is none. A file that is broken, or of another version, is unavailable.
-func readForm(path string) (*fileForm, *fault.Error) {
+// readContent reads a file; nil if there is none. It fails with unavailable if the file is broken or has another version.
+func readContent(path string) (*fileContent, *fault.Error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
-	var form fileForm
+	var form fileContent
 	if err == nil {
 		defer file.Close()
 		err = json.NewDecoder(io.LimitReader(file, maxFile)).Decode(&form)
@@ -148,7 +149,7 @@ func readForm(path string) (*fileForm, *fault.Error) {
 	return &form, nil
 }
 
-// save merges what was learnt into the file, if something waits for that. It waits for a save that runs.
+// save merges what was learnt into the file, if there is something new. It waits for a running save.
 func (s *Store) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
@@ -177,14 +178,14 @@ func (s *Store) merge() error {
 		return err
 	}
 	defer unlock()
-	form, f := readForm(s.options.Path)
+	form, f := readContent(s.options.Path)
 	if form == nil || f != nil { // a broken file was reported when it was read
-		form = &fileForm{Version: fileVersion}
+		form = &fileContent{Version: fileVersion}
 	}
 	if form.Shapes == nil {
 		form.Shapes = map[string]fileSection{}
 	}
-	s.into(form)
+	s.addTo(form)
 	data, err := json.Marshal(form)
 	if err != nil {
 		return err
@@ -192,8 +193,8 @@ func (s *Store) merge() error {
 	return replace(s.options.Path, data)
 }
 
-// into puts the functions of this process into the file's form, joined with what stands there.
-func (s *Store) into(form *fileForm) {
+// addTo adds the functions of this process to the file's content.
+func (s *Store) addTo(form *fileContent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if form.Salt == nil {
@@ -228,13 +229,13 @@ func (s *Store) into(form *fileForm) {
 	}
 }
 
-// replace puts data in a file's place in one step; only its owner may read it.
+// replace atomically replaces a file, which only its owner may read.
 func replace(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // nothing is there after the rename
+	defer os.Remove(file.Name()) // fails after the rename
 	_, err = file.Write(data)
 	if closing := file.Close(); err == nil {
 		err = closing

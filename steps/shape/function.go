@@ -8,59 +8,59 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Bounds of one function: bytes of its schema, names that are counted and not kept yet, and the calls after which a name
-// is kept.
+// Bounds of one function: bytes of its schema, names that are counted but not stored yet, and the calls after which a name
+// is stored.
 const maxSchema, maxPending, enoughCalls = 4096, 256, 5
 
-// forgetful is the number of readings after which names that one call has seen are forgotten.
-const forgetful = 256
+// forgetAfter is the number of readings after which names seen in one call are forgotten.
+const forgetAfter = 256
 
-// Which results are read: all of the first eager ones, then one of seldom.
-const eager, seldom = 32, 32
+// Which results are read: the first firstReads, then one of readInterval.
+const firstReads, readInterval = 32, 32
 
-// hash stands for the path of a name that is not kept yet.
+// hash identifies the path of a name that is not stored yet.
 type hash uint64
 
 // sighting counts the calls that saw a name.
 type sighting struct {
 	calls  uint8
 	types  types
-	caller uint16 // a hash of the first caller; several: of more than one
+	caller uint16 // a hash of the first caller; manyCallers: of more than one
 }
 
-// several is the caller of a name that more than one have seen.
-const several = 0
+// manyCallers is the caller of a name that several callers have seen.
+const manyCallers = 0
 
-// function is the shape of one function's results.
+// function is what was learned of one function's results.
 type function struct {
-	key   string
-	calls atomic.Int64
-	seen  atomic.Pointer[steps.Seen] // nil: nothing is kept
+	key       string
+	calls     atomic.Int64
+	published atomic.Pointer[steps.ResultShape] // nil: nothing is stored
 
 	mu       sync.Mutex
 	salt     []byte
 	readings int
-	root     *node // nil: not kept yet
+	root     *node // nil: nothing is stored yet
 	pending  map[hash]sighting
-	full     bool // no more names are kept
+	full     bool // no more names are stored
 }
 
 func newFunction(key string, salt []byte) *function {
 	return &function{key: key, salt: salt, pending: map[hash]sighting{}}
 }
 
-// due reports whether the result of this call is read.
-func (f *function) due() bool {
+// shouldRead reports whether the result of this call is read.
+func (f *function) shouldRead() bool {
 	n := f.calls.Add(1)
-	return n <= eager || n%seldom == 0
+	return n <= firstReads || n%readInterval == 0
 }
 
-// observe learns from a result of a call that the caller made; it reports whether anything is new.
+// observe learns from the result of a caller's call; it reports whether anything is new.
 func (f *function) observe(result []byte, caller string) bool {
 	read := infer(result)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.readings++; f.readings%forgetful == 0 {
+	if f.readings++; f.readings%forgetAfter == 0 {
 		maps.DeleteFunc(f.pending, func(_ hash, s sighting) bool { return s.calls == 1 })
 	}
 	o := observation{function: f, caller: f.callerHash(caller)}
@@ -71,7 +71,7 @@ func (f *function) observe(result []byte, caller string) bool {
 	return o.changed
 }
 
-// observation is one result on its way into the shape.
+// observation adds one result to the shape.
 type observation struct {
 	*function
 	caller  uint16
@@ -79,13 +79,13 @@ type observation struct {
 	queue   []match
 }
 
-// match is a node of a result with the kept node of the same place; nil: there is none.
+// match is a node of a result with the stored node at the same path; nil: there is none.
 type match struct {
-	kept, read *node
-	path       hash
+	stored, read *node
+	path         hash
 }
 
-// learn takes in a result, the outer names before the inner ones.
+// learn adds a result, outer names before inner ones.
 func (o *observation) learn(read *node) {
 	root := o.step(0, "")
 	if o.root == nil {
@@ -100,36 +100,36 @@ func (o *observation) learn(read *node) {
 }
 
 func (o *observation) match(m match) {
-	if m.kept != nil {
-		o.widen(m.kept, m.read)
+	if m.stored != nil {
+		o.widen(m.stored, m.read)
 	}
 	for _, one := range m.read.members {
 		o.member(m, one)
 	}
-	o.unnamed(m, keyStep, func(n *node) **node { return &n.others })
-	o.unnamed(m, itemStep, func(n *node) **node { return &n.items })
+	o.matchUnnamed(m, keyStep, func(n *node) **node { return &n.others })
+	o.matchUnnamed(m, itemStep, func(n *node) **node { return &n.items })
 }
 
-// unnamed goes on to the values of names that are data, or to the elements of an array.
-func (o *observation) unnamed(m match, step string, pick func(*node) **node) {
+// matchUnnamed continues at the values of names that are data, or at the elements of an array.
+func (o *observation) matchUnnamed(m match, step string, pick func(*node) **node) {
 	read := *pick(m.read)
 	if read == nil {
 		return
 	}
 	next := match{nil, read, o.step(m.path, step)}
-	if m.kept != nil {
-		next.kept = *pick(m.kept)
+	if m.stored != nil {
+		next.stored = *pick(m.stored)
 	}
-	if next.kept == nil {
-		next.kept = o.count(next.path, read)
-		if m.kept != nil {
-			*pick(m.kept) = next.kept
+	if next.stored == nil {
+		next.stored = o.count(next.path, read)
+		if m.stored != nil {
+			*pick(m.stored) = next.stored
 		}
 	}
 	o.queue = append(o.queue, next)
 }
 
-// widen adds the types of a reading to a kept node, and what follows from how it looks.
+// widen adds the types of a reading to a stored node, with their consequences.
 func (o *observation) widen(kept, read *node) {
 	if kept.types|read.types != kept.types || read.open && !kept.open {
 		kept.types |= read.types
@@ -154,21 +154,21 @@ func (o *observation) widen(kept, read *node) {
 	}
 }
 
-// member goes on to a name of an object, if that is kept, and counts it if it is not.
+// member continues at a member of an object if its name is stored, and counts the name if it is not.
 func (o *observation) member(m match, read *member) {
 	path := o.step(m.path, read.name)
 	var kept *node
 	switch {
-	case m.kept == nil:
+	case m.stored == nil:
 		o.count(path, read.node)
-	case m.kept.isMap: // since one of its names before this
+	case m.stored.isMap: // since an earlier name of this result
 		m.read.other().union(read.node)
 		return
-	case m.kept.member(read.name) != nil:
-		kept = m.kept.member(read.name).node
+	case m.stored.member(read.name) != nil:
+		kept = m.stored.member(read.name).node
 	case o.full:
-		if !m.kept.open {
-			m.kept.open, o.changed = true, true
+		if !m.stored.open {
+			m.stored.open, o.changed = true, true
 		}
 		return
 	default:
@@ -176,22 +176,22 @@ func (o *observation) member(m match, read *member) {
 		kept = o.count(path, read.node)
 		switch {
 		case kept != nil:
-			m.kept.members = append(m.kept.members, &member{name: read.name, node: kept, optional: read.optional})
+			m.stored.members = append(m.stored.members, &member{name: read.name, node: kept, optional: read.optional})
 		case counted:
 		case len(o.pending) < maxPending:
-			m.kept.novel++
+			m.stored.novel++
 		default:
-			m.kept.open = true
+			m.stored.open = true
 		}
-		if len(m.kept.members)+m.kept.novel > maxMembers { // what is kept of this one is among the others now
-			m.kept.toMap()
+		if len(m.stored.members)+m.stored.novel > maxMembers { // what is stored of this one is now among the others
+			m.stored.toMap()
 			o.changed = true
 		}
 	}
 	o.queue = append(o.queue, match{kept, read.node, path})
 }
 
-// count counts that this call has seen a path, and gives the node to keep for it when that is enough.
+// count counts that this call has seen a path, and returns the node to store when that is enough.
 func (o *observation) count(path hash, read *node) *node {
 	s, counted := o.pending[path]
 	if !counted && len(o.pending) >= maxPending {
@@ -202,9 +202,9 @@ func (o *observation) count(path hash, read *node) *node {
 	if s.calls++; s.calls == 1 {
 		s.caller = o.caller
 	} else if s.caller != o.caller {
-		s.caller = several
+		s.caller = manyCallers
 	}
-	if s.calls >= enoughCalls || s.caller == several {
+	if s.calls >= enoughCalls || s.caller == manyCallers {
 		delete(o.pending, path)
 		return &node{types: s.types}
 	}

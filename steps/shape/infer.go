@@ -9,8 +9,8 @@ import (
 // Bounds of what is read of one result: bytes, values and levels.
 const maxBytes, maxValues, maxDepth = 1 << 20, 4096, 10
 
-// infer gives the shape of one result, which is valid JSON. Elements of an array have one shape together. Beyond the bounds
-// nothing is known: objects that were not read to their end are open. The elements that were read stand for all.
+// infer returns the shape of one result, which is valid JSON. Elements of an array share one shape. Beyond the bounds
+// nothing is known: objects that were not read completely are open, and the elements that were read stand for all.
 func infer(result []byte) *node {
 	r := reader{values: maxValues}
 	root := &node{}
@@ -19,7 +19,7 @@ func infer(result []byte) *node {
 	return root
 }
 
-// finish makes maps of the objects whose names are data as a whole, and marks the members that some objects lack.
+// finish converts objects whose names are all data to maps, and marks members that some objects lack.
 func (n *node) finish() {
 	for _, m := range n.members {
 		m.optional = m.seen < n.objects
@@ -35,14 +35,14 @@ func (n *node) finish() {
 	for _, m := range n.members {
 		names += m.seen
 	}
-	if n.data > 0 && n.data >= names || n.alike() {
+	if n.data > 0 && n.data >= names || n.isRecordLike() {
 		n.toMap()
 	}
 }
 
-// alike reports whether the members are records of one kind, whose names are data: at least three objects with the same
-// members, of which there are two or more.
-func (n *node) alike() bool {
+// isRecordLike reports whether the members are similar records, whose names are data: at least three objects with the same
+// two or more members.
+func (n *node) isRecordLike() bool {
 	if len(n.members) < 3 {
 		return false
 	}
@@ -60,8 +60,8 @@ func (n *node) alike() bool {
 	return true
 }
 
-// reader counts what is read of one result.
-type reader struct{ values int } // that may be looked at still
+// reader bounds what is read of one result.
+type reader struct{ values int } // that may still be read
 
 // value reads one value into n.
 func (r *reader) value(n *node, v gjson.Result, depth int) {
@@ -93,7 +93,7 @@ func (r *reader) object(n *node, v gjson.Result, depth int) {
 			n.open = true
 			return false
 		}
-		r.value(n.named(name.Str, next), inner, depth)
+		r.value(n.memberNamed(name.Str, next), inner, depth)
 		next++
 		if len(n.members) > maxMembers {
 			n.toMap()
@@ -120,9 +120,9 @@ func typeOf(v gjson.Result) types {
 	return integer
 }
 
-// named is the node of a name that an object has. Objects of one array mostly have their members in one order, so the
-// one at position is looked at first.
-func (n *node) named(name string, position int) *node {
+// memberNamed returns the node of an object's member. Objects of one array mostly have their members in one order, so the
+// one at position is tried first.
+func (n *node) memberNamed(name string, position int) *node {
 	var m *member
 	if position < len(n.members) && n.members[position].name == name {
 		m = n.members[position]
@@ -136,7 +136,7 @@ func (n *node) named(name string, position int) *node {
 		n.data++
 		return n.other()
 	case m == nil:
-		m = &member{name: strings.Clone(name), node: &node{}} // the result is not kept
+		m = &member{name: strings.Clone(name), node: &node{}} // the result is not retained
 		n.members = append(n.members, m)
 	}
 	m.seen++

@@ -5,11 +5,11 @@ import (
 	"unicode"
 )
 
-// maxName is the length in bytes beyond which a name is data.
+// maxName is the length in bytes above which a name is data.
 const maxName = 64
 
-// isData reports whether the name of a member is data and no name: an id, a number, a hash, an address, a date, a path, a
-// phrase. A name is made of letters, digits, "_" and "-", may begin with "@", "$" or "#", and has no word that looks
+// isData reports whether the name of a member is data: an id, a number, a hash, an address, a date, a path, a phrase. A
+// proper name consists of letters, digits, "_" and "-", may begin with "@", "$" or "#", and has no word that looks
 // generated.
 func isData(name string) bool {
 	if len(name) > maxName {
@@ -35,8 +35,8 @@ func isData(name string) bool {
 	return strings.Trim(plain, "0123456789_-") == ""
 }
 
-// isGenerated reports whether a word of letters and digits looks like a part of an id: four digits in a row, mostly
-// digits, capitals with digits, letters and digits that change more than three times, or eight hexadecimal digits.
+// isGenerated reports whether a word of letters and digits looks like part of an id: four digits in a row, mostly digits,
+// capitals with digits, more than three changes between letters and digits, or eight hexadecimal digits.
 func isGenerated(word string) bool {
 	digits, longest, run, changes, lower, hex := 0, 0, 0, 0, false, true
 	before := ' '

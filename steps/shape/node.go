@@ -22,16 +22,16 @@ const (
 
 var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"} // by bit
 
-// node is the shape of the values that stand at one place.
+// node is the shape of the values at one path.
 type node struct {
 	types   types
-	members []*member // in the order in which they were first seen
+	members []*member // in the order of their first appearance
 	others  *node     // the values of names that are data; nil: there are none
 	items   *node     // of arrays; nil: all were empty
-	open    bool      // an object may have members that are not known
+	open    bool      // an object may have unknown members
 	isMap   bool      // every name of the object is data
-	novel   int       // names seen here and not kept yet
-	objects int       // of one result: the objects that were seen here
+	novel   int       // names seen here but not stored yet
+	objects int       // of one result: the objects seen here
 	data    int       // of one result: the names that are data
 }
 
@@ -42,7 +42,7 @@ type member struct {
 	seen     int  // of one result: the objects that have it
 }
 
-// maxMembers is the number of names beyond which an object is a map.
+// maxMembers is the number of names above which an object is a map.
 const maxMembers = 64
 
 func (n *node) member(name string) *member {
@@ -54,7 +54,7 @@ func (n *node) member(name string) *member {
 	return nil
 }
 
-// other is the node of all names that are data.
+// other returns the node of all names that are data.
 func (n *node) other() *node {
 	if n.others == nil {
 		n.others = &node{}
@@ -69,7 +69,7 @@ func (n *node) item() *node {
 	return n.items
 }
 
-// toMap makes all members of an object one.
+// toMap merges all members of an object into one.
 func (n *node) toMap() {
 	n.isMap = true
 	for _, m := range n.members {
@@ -122,13 +122,13 @@ func (n *node) equal(to *node) bool {
 		})
 }
 
-// schema appends the node as a JSON Schema. For the file it also holds what only this package reads: "optional",
+// schema appends the node as a JSON Schema. For the file it includes keywords that only this package reads: "optional",
 // "map", "novel". Otherwise the names that every object has are required.
 func (n *node) schema(dst []byte, forFile bool) []byte {
 	dst = append(dst, '{')
 	known := n.types
 	if !forFile && known == null {
-		known = 0 // it may be anything when it is there
+		known = 0 // it may have any type when it is present
 	}
 	if known&number != 0 {
 		known &^= integer
@@ -198,7 +198,7 @@ func (n *node) list(dst []byte, keyword string, optional bool) []byte {
 	return dst
 }
 
-// quote appends a name as JSON. Names that are kept hold nothing that needs an escape: see isData.
+// quote appends a name as JSON. Stored names need no escapes: see isData.
 func quote(dst []byte, name string) []byte { return append(append(append(dst, '"'), name...), '"') }
 
 func (t types) append(dst []byte) []byte {
@@ -215,7 +215,7 @@ func (t types) append(dst []byte) []byte {
 	return dst
 }
 
-// parse reads what schema wrote for a file. What does not belong there is left out.
+// parse parses what schema wrote for a file. It drops anything else.
 func parse(schema gjson.Result, depth int) *node {
 	n := &node{isMap: schema.Get("map").Bool(), novel: int(schema.Get("novel").Int())}
 	for _, name := range schema.Get("type").Array() {

@@ -70,8 +70,9 @@ func TestNoValueIsKept(t *testing.T) {
 			results = append(results, result)
 			f.observe(result, rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "caller"))
 		}
-		kept := string(f.section().Schema) // beside it stand hashes, in which any letters may come up
-		if schema := schemaOf(f); strings.Contains(kept, "MARK") || strings.Contains(kept, "987654") || strings.Contains(schema, "MARK") || strings.Contains(schema, "987654") {
+		kept := string(f.section().Schema) // it is followed by hashes, which may contain any letters
+		if schema := schemaOf(f); strings.Contains(kept, "MARK") || strings.Contains(kept, "987654") || strings.Contains(schema, "MARK") ||
+			strings.Contains(schema, "987654") {
 			t.Fatalf("%s\n%s", kept, schema)
 		}
 		if f.root == nil {
@@ -85,15 +86,16 @@ func TestNoValueIsKept(t *testing.T) {
 				break
 			}
 			for _, path := range paths(gjson.ParseBytes(result), nil) {
-				if missing := entry.Unseen(path); missing != nil {
+				if missing := entry.UnseenPath(path); missing != nil {
 					t.Fatalf("%s: %v in %s\n%s", schemaOf(f), path, result, missing)
 				}
 			}
 		}
-		f.dropKept(f.root, f.step(0, "")) // what a map has taken in since it was counted; reading drops it too
+		f.dropStored(f.root, f.step(0, "")) // what a map has taken in since it was counted; reading drops it too
 		again := newFunction("", []byte("salt"))
 		again.join(f.section())
-		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) || len(again.pending) != len(f.pending) {
+		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) ||
+			len(again.pending) != len(f.pending) {
 			t.Fatalf("%s became %s", f.root.schema(nil, true), again.root.schema(nil, true))
 		}
 	})
@@ -105,7 +107,9 @@ func entryOf(t interface{ Fatal(...any) }, f *function) *steps.Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) { return call, f.seen.Load })
+	r = r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
+		return call, f.published.Load
+	})
 	return r.All()[0]
 }
 

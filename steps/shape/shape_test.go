@@ -20,7 +20,7 @@ func learnt(results ...string) *function {
 }
 
 func schemaOf(f *function) string {
-	if seen := f.seen.Load(); seen != nil {
+	if seen := f.published.Load(); seen != nil {
 		return string(seen.Schema)
 	}
 	return ""
@@ -46,15 +46,25 @@ func TestShape(t *testing.T) {
 		"optional later": {[]string{`{"a":1,"b":2}`, `{"a":1}`},
 			`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a"]` + anyMore},
 		"nested": {[]string{`{"files":[{"path":"x","lines":[[1],[]]}]}`},
-			`{"type":"object","properties":{"files":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"lines":{"type":"array",` +
+			`{"type":"object","properties":{"files":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},` +
+				`"lines":{"type":"array",` +
 				`"items":{"type":"array","items":{"type":"integer"}}}},"required":["path","lines"]` + anyMore + `}},"required":["files"]` + anyMore},
-		"ids":     {[]string{`{"1151293680":{"price":1},"7706410293":{"price":2.5}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]` + anyMore + `}`},
-		"records": {[]string{`{"ann":{"age":1,"sex":"f"},"bob":{"age":2,"sex":"m"},"eve":{"age":3,"sex":"f"}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"age":{"type":"integer"},"sex":{"type":"string"}},"required":["age","sex"]` + anyMore + `}`},
-		"escapes": {[]string{`{"a":"\"}{\\","b":"\\\\"}`}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]` + anyMore},
+		"ids": {[]string{`{"1151293680":{"price":1},"7706410293":{"price":2.5}}`},
+			`{"type":"object","additionalProperties":{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]` + anyMore +
+				`}`},
+		"records": {[]string{`{"ann":{"age":1,"sex":"f"},"bob":{"age":2,"sex":"m"},"eve":{"age":3,"sex":"f"}}`},
+			`{"type":"object","additionalProperties":{"type":"object","properties":{"age":{"type":"integer"},"sex":{"type":"string"}},` +
+				`"required":["age","sex"]` + anyMore + `}`},
+		"escapes": {[]string{`{"a":"\"}{\\","b":"\\\\"}`},
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]` + anyMore},
 		"escaped": {[]string{`{"gr\u00f6\u00dfe":1,"ok":true,"a\"b":2}`},
-			`{"type":"object","properties":{"größe":{"type":"integer"},"ok":{"type":"boolean"}},"required":["größe","ok"],"additionalProperties":{"type":"integer"}}`},
-		"two names":   {[]string{`{"total":1,"items":[],"a@example.org":2}`}, `{"type":"object","properties":{"total":{"type":"integer"},"items":{"type":"array"}},"required":["total","items"],"additionalProperties":{"type":"integer"}}`},
-		"other types": {[]string{`{"a":1}`, `"failed"`}, `{"type":["string","object"],"properties":{"a":{"type":"integer"}},"required":["a"]` + anyMore},
+			`{"type":"object","properties":{"größe":{"type":"integer"},"ok":{"type":"boolean"}},"required":["größe","ok"],` +
+				`"additionalProperties":{"type":"integer"}}`},
+		"two names": {[]string{`{"total":1,"items":[],"a@example.org":2}`},
+			`{"type":"object","properties":{"total":{"type":"integer"},"items":{"type":"array"}},"required":["total","items"],` +
+				`"additionalProperties":{"type":"integer"}}`},
+		"other types": {[]string{`{"a":1}`, `"failed"`},
+			`{"type":["string","object"],"properties":{"a":{"type":"integer"}},"required":["a"]` + anyMore},
 	} {
 		if got := schemaOf(learnt(test.results...)); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, test.want)
@@ -87,7 +97,7 @@ func word(i int) string {
 	return fmt.Sprintf("%c%c%c", 'a'+i/26/26%26, 'a'+i/26%26, 'a'+i%26)
 }
 
-// TestKept: a name is kept once two callers or five calls have seen it, with what lies below it.
+// TestKept: a name is stored, with what is below it, once two callers or five calls have seen it.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	const result = `{"items":[{"id":1}]}`
@@ -110,12 +120,12 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestRare: what was seen too rarely to be kept is not said to be missing.
+// TestRare: names that were seen too rarely to be stored are not reported as missing.
 func TestRare(t *testing.T) {
 	t.Parallel()
 	f := learnt(`{"items":[{"id":1}],"map":{"1111":{"a":1}}}`)
 	f.observe([]byte(`{"items":[{"id":1,"note":"x"}],"map":{"2222":{"b":1}},"more":true}`), "ann")
-	path := func(elements ...schema.Element) bool { return f.seen.Load().Rare(elements) }
+	path := func(elements ...schema.Element) bool { return f.published.Load().Rare(elements) }
 	each, key := schema.Element{Each: true}, func(name string) schema.Element { return schema.Element{Key: name} }
 	for name, test := range map[string][2]bool{
 		"more":      {path(key("more")), true},
@@ -196,13 +206,16 @@ func escapedText(size int) string { return `{"text":"` + strings.Repeat(`\n`, si
 
 func TestIsData(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"id", "file_path", "isRequired", "@type", "$ref", "#text", "line2", "sha256", "x86_64", "ipv4", "utf-8", "名前", "größe", "_links", "p95", "oauth2Token"} {
+	for _, name := range []string{"id", "file_path", "isRequired", "@type", "$ref", "#text", "line2", "sha256", "x86_64", "ipv4", "utf-8",
+		"名前", "größe", "_links", "p95", "oauth2Token"} {
 		if isData(name) {
 			t.Errorf("%q is a name", name)
 		}
 	}
-	for _, name := range []string{"", "0", "17", "1151293680", "2024-05-01", "12:30", "2024-05-01T12:30:00Z", "a@example.org", "src/main.go", "main.go", `C:\x`, "https://x.org",
-		"550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "deadbee1", "user_17304", "credit_card_9513926", "U024BE7LH", "dQw4w9WgXcQ", "HAT001",
+	for _, name := range []string{"", "0", "17", "1151293680", "2024-05-01", "12:30", "2024-05-01T12:30:00Z", "a@example.org",
+		"src/main.go", "main.go", `C:\x`, "https://x.org",
+		"550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "deadbee1", "user_17304", "credit_card_9513926",
+		"U024BE7LH", "dQw4w9WgXcQ", "HAT001",
 		"John Smith", "10.0.0.1", "fe80::1", "a\x00b", "a\"b", "+49301234", strings.Repeat("long", 20)} {
 		if !isData(name) {
 			t.Errorf("%q is data", name)
@@ -216,12 +229,12 @@ func TestDue(t *testing.T) {
 	f := newFunction("", []byte("salt"))
 	read := 0
 	for range 10_000 {
-		if f.due() {
+		if f.shouldRead() {
 			read++
 			f.observe([]byte(`{"a":1}`), "")
 		}
 	}
-	if read > eager+10_000/seldom || read < eager {
+	if read > firstReads+10_000/readInterval || read < firstReads {
 		t.Errorf("%d of 10,000 results were read", read)
 	}
 }

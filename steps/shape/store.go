@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxFunctions bounds the functions of a store; saveAfter is how long what is new waits to be written.
+// maxFunctions bounds the functions of a store; saveAfter is how long new data waits to be written.
 const (
 	maxFunctions = 512
 	saveAfter    = 10 * time.Second
@@ -20,28 +20,28 @@ const (
 
 // Options configure a store. nil is the zero value.
 type Options struct {
-	// Path is the file in which the shapes are kept; "": in memory only. Its folder is made when it is needed.
+	// Path is the file that holds the shapes; "": in memory only. Its folder is created when it is needed.
 	Path string
-	// Warn gets what is wrong with the file, once: unavailable. The store goes on in memory. nil: nobody listens.
+	// Warn receives a problem with the file, once: unavailable. The store continues in memory. May be nil.
 	Warn func(*fault.Error)
 }
 
-// Store keeps the shapes of functions. It may be used by many goroutines, and its file by many processes.
+// Store holds the shapes of functions. Many goroutines may use it, and many processes its file.
 type Store struct {
 	options Options
 	load    func() // reads the file, once
 
-	saving    sync.Mutex // held while the file is written; taken before mu
+	saving    sync.Mutex // held while the file is written; acquired before mu
 	mu        sync.Mutex
 	salt      []byte
 	functions map[string]*function // by key
-	learnt    map[string]bool      // keys of the functions whose results this process has read
+	learnt    map[string]bool      // keys of functions whose results this process has read
 	timer     *time.Timer          // nil: nothing waits to be written
 	warned    bool
 	closed    bool
 }
 
-// Open makes a store. Its file is read when the first function is wrapped.
+// Open creates a store. Its file is read when the first function is wrapped.
 func Open(o *Options) *Store {
 	s := &Store{functions: map[string]*function{}, learnt: map[string]bool{}, salt: make([]byte, 8)}
 	if o != nil {
@@ -53,31 +53,31 @@ func Open(o *Options) *Store {
 }
 
 // Learn returns a clone of a registry that learns from the results of its functions, and shows what was learnt. identity
-// gives what a shape belongs to: the same for the same function of the same source, and no secret; "": nothing is learnt
-// of the function. It may be called for many registries.
+// identifies the owner of a shape: it is equal for the same function of the same source, and not secret; "": nothing is
+// learnt. Learn may be called for many registries.
 func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *steps.Registry {
-	return r.Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+	return r.Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
 		id := identity(spec)
 		if id == "" {
 			return nil, nil
 		}
 		f := s.function(id)
-		return s.learning(f, call), f.seen.Load
+		return s.observeCalls(f, call), f.published.Load
 	})
 }
 
-// learning is a call whose results are learnt from.
-func (s *Store) learning(f *function, call steps.Call) steps.Call {
+// observeCalls wraps a call to learn from its results.
+func (s *Store) observeCalls(f *function, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
-		if err == nil && f.due() && s.admits(f) && f.observe(result, steps.CallbacksOf(ctx).Caller) {
-			s.changed()
+		if err == nil && f.shouldRead() && s.admits(f) && f.observe(result, steps.CallbacksOf(ctx).Caller) {
+			s.scheduleSave()
 		}
 		return result, err
 	}
 }
 
-// function is that of an identity.
+// function returns the function of an identity.
 func (s *Store) function(identity string) *function {
 	s.load()
 	sum := sha256.Sum256([]byte(identity))
@@ -90,7 +90,7 @@ func (s *Store) function(identity string) *function {
 	return s.functions[key]
 }
 
-// admits reports whether the function is one of those that this process learns of.
+// admits reports whether this process learns the function's shape.
 func (s *Store) admits(f *function) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *Store) admits(f *function) bool {
 	return s.learnt[f.key]
 }
 
-// changed has the file be written soon.
-func (s *Store) changed() {
+// scheduleSave schedules a write of the file.
+func (s *Store) scheduleSave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.options.Path != "" && s.timer == nil && !s.closed {
@@ -109,8 +109,8 @@ func (s *Store) changed() {
 	}
 }
 
-// Close writes what is new, and waits for a save that has begun. Functions may still be called; what they give then is
-// learnt in memory only.
+// Close writes new data and waits for a running save. Functions may still be called; their results are then learnt in
+// memory only.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -121,7 +121,7 @@ func TestFailures(t *testing.T) {
 			t.Fatal("no error")
 		}
 	}
-	if entry.Seen() != nil {
+	if entry.ResultShape() != nil {
 		t.Error(entry.Signature())
 	}
 }
@@ -160,7 +160,8 @@ func TestSeveralProcesses(t *testing.T) {
 // TestBrokenFile: a broken file is a warning, and is written again.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`, `{"version":1,"salt":"AAAA","shapes":{"a":{"schema":17}},"more":"` + strings.Repeat("x", maxFile) + `"}`} {
+	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`,
+		`{"version":1,"salt":"AAAA","shapes":{"a":{"schema":17}},"more":"` + strings.Repeat("x", maxFile) + `"}`} {
 		path := filepath.Join(t.TempDir(), "shapes.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -247,12 +248,12 @@ func TestManyFunctions(t *testing.T) {
 		for i := range maxFunctions {
 			call(t, learning(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
 		}
-		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.Seen() != nil {
+		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.ResultShape() != nil {
 			t.Error("more functions than a store has")
 		}
 		s.Close()
 	}
-	if form, f := readForm(path); f != nil || len(form.Shapes) != maxFunctions {
+	if form, f := readContent(path); f != nil || len(form.Shapes) != maxFunctions {
 		t.Errorf("%v, %d functions", f, len(form.Shapes))
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// patience is how long the suite waits before it says that a call hangs. A call that ends sooner costs no time.
-const patience = 5 * time.Second
+// callTimeout is how long the suite waits for a call before it reports that the call hangs.
+const callTimeout = 5 * time.Second
 
 var canonical = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`)
 
@@ -55,7 +55,7 @@ func (s *suite) checkSpec(fn *steps.Function) {
 	if _, err := steps.NewRegistry([]steps.Function{*fn}, &steps.RegistryOptions{Warn: warn}); err != nil {
 		s.fail("%s cannot be registered: %v", fn.Name, err)
 	}
-	// The output schema has to be usable too: it is compiled in the place of the input's.
+	// The output schema must be usable too: it is registered as an input schema to check it.
 	if len(fn.Output) > 0 {
 		output := *fn
 		output.Input, output.Output = fn.Output, nil
@@ -87,13 +87,13 @@ func checkResults(s *suite) {
 			s.fail("%s fails with its example arguments: %v", name, err)
 			return
 		}
-		for _, f := range checked(s.t.Context(), entry.Spec().Output, result) {
+		for _, f := range outputFaults(s.t.Context(), entry.Spec().Output, result) {
 			s.fail("%s: the result does not fit its output schema: %v", name, f)
 		}
 	})
 }
 
-// call calls and waits, but not for ever; a panic is told and comes back as an error.
+// call calls with a timeout. A panic fails the test and is returned as an error.
 func (s *suite) call(ctx context.Context, name string, call steps.Call, args []byte) ([]byte, error) {
 	type outcome struct {
 		result []byte
@@ -116,15 +116,15 @@ func (s *suite) call(ctx context.Context, name string, call steps.Call, args []b
 			o.err = fault.New(fault.Internal, "panic")
 		}
 		return o.result, o.err
-	case <-time.After(s.patience):
-		s.fail("%s does not return within %v", name, s.patience)
+	case <-time.After(s.callTimeout):
+		s.fail("%s does not return within %v", name, s.callTimeout)
 		return nil, fault.New(fault.Timeout, "hangs")
 	}
 }
 
-// misfits are arguments that do not fit: each declared property with values of all types that it may not have, each
+// invalidArguments returns arguments that violate the schema: each declared property with values of all types that it may not have, each
 // required one left out, one that is not declared where none is allowed.
-func misfits(entry *steps.Entry, args string) []string {
+func invalidArguments(entry *steps.Entry, args string) []string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(args), &members); err != nil {
 		members = map[string]json.RawMessage{}
@@ -155,21 +155,21 @@ func misfits(entry *steps.Entry, args string) []string {
 func checkMisfits(s *suite) {
 	s.each(func(entry *steps.Entry, raw steps.Call, args string) {
 		name := entry.Spec().Name
-		for _, misfit := range append(misfits(entry, args), "[]", "null", `"text"`, "{", "") {
+		for _, misfit := range append(invalidArguments(entry, args), "[]", "null", `"text"`, "{", "") {
 			if misfit != "" {
 				_, err := s.call(s.t.Context(), name, entry.Call, []byte(misfit))
-				s.coded(fmt.Sprintf("%s with %s", name, misfit), err, fault.BadArguments)
+				s.expectCode(fmt.Sprintf("%s with %s", name, misfit), err, fault.BadArguments)
 			}
-			// Behind the registry's check a function need not understand why, but must stand it.
+			// Without the registry's check, a function may accept them but must not panic.
 			if _, err := s.call(s.t.Context(), name, raw, []byte(misfit)); err != nil {
-				s.coded(fmt.Sprintf("%s, called without a check, with %s", name, misfit), err)
+				s.expectCode(fmt.Sprintf("%s, called without a check, with %s", name, misfit), err)
 			}
 		}
 	})
 }
 
-// coded wants an error with a code of the closed list, or with one of those named.
-func (s *suite) coded(what string, err error, want ...fault.Code) {
+// expectCode fails unless err has a known code, or one of want if given.
+func (s *suite) expectCode(what string, err error, want ...fault.Code) {
 	f, ok := fault.As(err)
 	switch {
 	case err == nil:
@@ -194,7 +194,7 @@ func checkFailures(s *suite) {
 				continue
 			}
 			_, err := s.call(s.t.Context(), fn.Name, fn.Call, []byte(args))
-			s.coded(fn.Name+" with "+args, err)
+			s.expectCode(fn.Name+" with "+args, err)
 		}
 	}
 }
@@ -230,14 +230,14 @@ func checkCancellation(s *suite) {
 		ended, cancel := context.WithCancel(s.t.Context())
 		cancel()
 		_, err := s.call(ended, name, entry.Call, []byte(args))
-		s.coded(name+" with a cancelled context", err, fault.Cancelled)
+		s.expectCode(name+" with a cancelled context", err, fault.Cancelled)
 		if _, err := s.call(ended, name, raw, []byte(args)); err != nil && !isContext(err) {
-			s.coded(name+", called without a guard, with a cancelled context", err)
+			s.expectCode(name+", called without a guard, with a cancelled context", err)
 		}
 		ending, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := s.call(ending, name, raw, []byte(args)); err != nil && !isContext(err) {
-			s.coded(name+" with a context that ends while it runs", err)
+			s.expectCode(name+" with a context that ends while it runs", err)
 		}
 	})
 }
@@ -281,12 +281,12 @@ func checkClose(s *suite) {
 	s.each(func(entry *steps.Entry, raw steps.Call, args string) {
 		name := entry.Spec().Name
 		_, err := s.call(s.t.Context(), name, raw, []byte(args))
-		s.coded(name+" after Close", err, fault.Unavailable)
+		s.expectCode(name+" after Close", err, fault.Unavailable)
 	})
 }
 
-// checked tells where a result does not fit an output schema.
-func checked(ctx context.Context, output, result []byte) []*fault.Error {
+// outputFaults returns where a result violates its output schema.
+func outputFaults(ctx context.Context, output, result []byte) []*fault.Error {
 	if validator, _ := schema.Compile(output); validator != nil {
 		return validator.Check(ctx, result)
 	}

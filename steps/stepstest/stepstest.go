@@ -47,12 +47,12 @@ func Run(t *testing.T, o Options) {
 // suite is one source under test.
 type suite struct {
 	Options
-	t         *testing.T
-	patience  time.Duration // how long to wait before saying that a call hangs
-	fail      func(format string, args ...any)
-	source    steps.Source
-	functions []steps.Function
-	registry  *steps.Registry
+	t           *testing.T
+	callTimeout time.Duration // how long to wait before saying that a call hangs
+	fail        func(format string, args ...any)
+	source      steps.Source
+	functions   []steps.Function
+	registry    *steps.Registry
 }
 
 var rules = []struct {
@@ -72,7 +72,7 @@ var rules = []struct {
 // newSuite opens a source and puts its functions into a registry. What is wrong with them is told by fail.
 func newSuite(t *testing.T, o Options, fail func(string, ...any)) *suite {
 	t.Helper()
-	s := &suite{Options: o, t: t, patience: patience, fail: fail, source: o.New(t)}
+	s := &suite{Options: o, t: t, callTimeout: callTimeout, fail: fail, source: o.New(t)}
 	t.Cleanup(func() { _ = s.source.Close() })
 	s.functions = s.source.Functions()
 	for i := range s.functions {

@@ -268,7 +268,7 @@ func defects(t *testing.T, o Options, rule string) string {
 		defer mu.Unlock()
 		fmt.Fprintf(&found, format+"\n", args...)
 	})
-	s.patience = time.Second
+	s.callTimeout = time.Second
 	for _, r := range rules {
 		if r.name == rule {
 			r.check(s)

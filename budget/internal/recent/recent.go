@@ -1,4 +1,4 @@
-// Package recent holds the values that a store has read last, and lets those who ask for one at once share one reading of it.
+// Package recent holds the values that a store has read last, and lets concurrent readers of a value share one read.
 package recent
 
 import (
@@ -12,69 +12,70 @@ import (
 )
 
 const (
-	// Default is how many bytes of values are held where a store's options do not say it.
-	Default = 64 << 20
+	// DefaultMaxBytes is how many bytes of values are held by default.
+	DefaultMaxBytes = 64 << 20
 
-	// Least is the size of a value in bytes that is worth all this: a smaller one is read in a moment.
-	Least = 256 << 10
+	// MinSize is the size in bytes of the smallest value that is held. Smaller values are read quickly.
+	MinSize = 256 << 10
 
-	idle = time.Minute // without a use, after which all values are let go of
+	idleTimeout = time.Minute // without a read, after which all values are released
 )
 
-// Values are the values that were read last, each under a name, with a mark of what it was read from: whoever asks has looked
-// where it is kept, and so knows that it is still there, and which it is. They are safe for concurrent use.
+// Values are recently read values by name, each with a version. The caller determines the current version before each Get, so a value
+// that is returned still exists in the store. Values is safe for concurrent use.
 type Values[M any] struct {
-	most int64 // bytes of all values together; below 0: none
-	same func(a, b M) bool
+	maxBytes int64 // of all values; below 0: none are held
+	equal    func(a, b M) bool
 
-	mu      sync.Mutex
-	values  *simplelru.LRU[string, *value[M]]
-	bytes   int64
-	reading map[string]*reading[M]
-	letGo   *time.Timer // nil while there is nothing to let go of
+	mu        sync.Mutex
+	values    *simplelru.LRU[string, *value[M]]
+	bytes     int64
+	pending   map[string]*pendingRead[M]
+	idleTimer *time.Timer // nil: nothing to release
 }
 
 type value[M any] struct {
-	mark  M
-	bytes []byte
+	version M
+	bytes   []byte
 }
 
-// reading is a reading under way, and those who wait for it.
-type reading[M any] struct {
-	mark    M
+// pendingRead is a read in progress, shared by its readers.
+type pendingRead[M any] struct {
+	version M
 	readers int
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when value and err are there
+	done    chan struct{} // closed when value and err are set
 	value   []byte
 	err     error
 }
 
-// New makes Values of so many bytes at most; below 0: nothing is held. Marks are of the same value where same says so.
-func New[M any](most int64, same func(a, b M) bool) *Values[M] {
-	v := &Values[M]{most: most, same: same, reading: map[string]*reading[M]{}}
-	// It refuses only a size below 1.
+// New returns Values of at most maxBytes; below 0: nothing is held. equal compares versions.
+func New[M any](maxBytes int64, equal func(a, b M) bool) *Values[M] {
+	v := &Values[M]{maxBytes: maxBytes, equal: equal, pending: map[string]*pendingRead[M]{}}
+	// NewLRU fails only for a size below 1.
 	v.values, _ = simplelru.NewLRU(math.MaxInt, func(_ string, old *value[M]) { v.bytes -= int64(len(old.bytes)) })
 	return v
 }
 
-// Get gives the value with that name and mark, of so many bytes: the one that is held, or what read gives, which is asked
-// once for all who want it at the time. Each leaves with its own context, whose error it gets; the context of read ends when
-// nobody waits any more. The value is for reading only.
-func (v *Values[M]) Get(ctx context.Context, name string, mark M, size int64, read func(context.Context) ([]byte, error)) ([]byte, error) {
-	if size < Least {
+// Get returns the value with that name, version and size in bytes. It returns the held value, or calls read once for all concurrent
+// readers. A reader whose context ends gets the context's error. The context of read ends when no reader is left. Callers must not change
+// the value.
+func (v *Values[M]) Get(ctx context.Context, name string, version M, size int64,
+	read func(context.Context) ([]byte, error)) ([]byte, error) {
+	if size < MinSize {
 		return read(ctx)
 	}
 	v.mu.Lock()
-	if held, ok := v.values.Get(name); ok && v.same(held.mark, mark) {
-		v.used()
+	if held, ok := v.values.Get(name); ok && v.equal(held.version, version) {
+		v.touch()
 		v.mu.Unlock()
 		return held.bytes, nil
 	}
-	r := v.reading[name]
+	r := v.pending[name]
 	switch {
 	case r == nil:
-		r = v.begin(ctx, name, mark, size, read)
-	case !v.same(r.mark, mark): // replaced meanwhile
+		r = v.startRead(ctx, name, version, size, read)
+	case !v.equal(r.version, version): // replaced meanwhile
 		v.mu.Unlock()
 		return read(ctx)
 	}
@@ -84,94 +85,95 @@ func (v *Values[M]) Get(ctx context.Context, name string, mark M, size int64, re
 	case <-r.done:
 		return r.value, r.err
 	case <-ctx.Done():
-		v.leave(name, r)
+		v.abandon(name, r)
 		return nil, ctx.Err()
 	}
 }
 
-// begin begins to read. The caller holds the lock.
-func (v *Values[M]) begin(ctx context.Context, name string, mark M, size int64, read func(context.Context) ([]byte, error)) *reading[M] {
+// startRead starts a read. The caller holds the lock.
+func (v *Values[M]) startRead(ctx context.Context, name string, version M, size int64,
+	read func(context.Context) ([]byte, error)) *pendingRead[M] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &reading[M]{mark: mark, cancel: cancel, done: make(chan struct{})}
-	v.reading[name] = r
+	r := &pendingRead[M]{version: version, cancel: cancel, done: make(chan struct{})}
+	v.pending[name] = r
 	v.values.Remove(name)
-	if v.worth(size) {
-		v.makeRoom(size) // before it is there, so that both are never there at once
+	if v.cacheable(size) {
+		v.evict(size) // before reading, so that both are never held together
 	}
 	go func() {
 		defer cancel()
 		bytes, err := read(ctx)
 		r.value, r.err = slices.Clip(bytes), err
-		v.end(name, r)
+		v.finishRead(name, r)
 	}()
 	return r
 }
 
-// end hands over what was read.
-func (v *Values[M]) end(name string, r *reading[M]) {
+// finishRead passes the result to the readers and holds it.
+func (v *Values[M]) finishRead(name string, r *pendingRead[M]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	close(r.done)
-	if v.reading[name] != r {
-		return // everybody left
+	if v.pending[name] != r {
+		return // abandoned by all readers
 	}
-	delete(v.reading, name)
-	if r.err == nil && v.worth(int64(len(r.value))) {
-		v.hold(name, r.mark, r.value)
+	delete(v.pending, name)
+	if r.err == nil && v.cacheable(int64(len(r.value))) {
+		v.add(name, r.version, r.value)
 	}
 }
 
-// leave lets one go that waits for a reading; the last ends it.
-func (v *Values[M]) leave(name string, r *reading[M]) {
+// abandon removes one reader from a read. The last one cancels the read.
+func (v *Values[M]) abandon(name string, r *pendingRead[M]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if r.readers--; r.readers == 0 && v.reading[name] == r {
-		delete(v.reading, name)
+	if r.readers--; r.readers == 0 && v.pending[name] == r {
+		delete(v.pending, name)
 		r.cancel()
 	}
 }
 
-// worth reports whether a value of that size is held at all.
-func (v *Values[M]) worth(size int64) bool { return size >= Least && size <= v.most }
+// cacheable reports whether a value of that size is held.
+func (v *Values[M]) cacheable(size int64) bool { return size >= MinSize && size <= v.maxBytes }
 
-func (v *Values[M]) hold(name string, mark M, bytes []byte) {
+func (v *Values[M]) add(name string, version M, bytes []byte) {
 	v.values.Remove(name)
-	v.makeRoom(int64(len(bytes)))
-	v.values.Add(name, &value[M]{mark, bytes})
+	v.evict(int64(len(bytes)))
+	v.values.Add(name, &value[M]{version, bytes})
 	v.bytes += int64(len(bytes))
-	v.used()
+	v.touch()
 }
 
-// makeRoom lets go of the values that were not used for the longest time.
-func (v *Values[M]) makeRoom(size int64) {
-	for v.bytes > 0 && v.bytes+size > v.most {
+// evict releases the least recently used values.
+func (v *Values[M]) evict(size int64) {
+	for v.bytes > 0 && v.bytes+size > v.maxBytes {
 		v.values.RemoveOldest()
 	}
 }
 
-// used puts off the time at which everything is let go of.
-func (v *Values[M]) used() {
-	if v.letGo == nil {
-		v.letGo = time.AfterFunc(idle, v.clear)
+// touch restarts the idle timer.
+func (v *Values[M]) touch() {
+	if v.idleTimer == nil {
+		v.idleTimer = time.AfterFunc(idleTimeout, v.clear)
 		return
 	}
-	v.letGo.Reset(idle)
+	v.idleTimer.Reset(idleTimeout)
 }
 
-// Close lets go of everything that is held, for good: what is read then, or was being read, is not held any more.
+// Close releases everything. Reads that finish later are not held.
 func (v *Values[M]) Close() {
 	v.mu.Lock()
-	v.most = -1
+	v.maxBytes = -1
 	v.mu.Unlock()
 	v.clear()
 }
 
-// clear lets go of everything that is held.
+// clear releases everything.
 func (v *Values[M]) clear() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.values.Purge()
-	if v.letGo != nil {
-		v.letGo.Stop()
+	if v.idleTimer != nil {
+		v.idleTimer.Stop()
 	}
 }

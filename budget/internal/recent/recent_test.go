@@ -25,7 +25,7 @@ func (s *source) read(ctx context.Context) ([]byte, error) {
 	s.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
-		return make([]byte, recent.Least), s.failed
+		return make([]byte, recent.MinSize), s.failed
 	case <-ctx.Done():
 		s.mu.Lock()
 		s.ended++
@@ -49,14 +49,14 @@ func (s *source) did(t *testing.T, begun, ended int) {
 func TestSharedReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := recent.New(4*recent.Least, func(a, b string) bool { return a == b })
+		v := recent.New(4*recent.MinSize, func(a, b string) bool { return a == b })
 		defer v.Close()
 		s := &source{}
 		get := func(ctx context.Context, mark string) chan error {
 			done := make(chan error, 1)
 			go func() {
-				value, err := v.Get(ctx, "name", mark, recent.Least, s.read)
-				if err == nil && !bytes.Equal(value, make([]byte, recent.Least)) {
+				value, err := v.Get(ctx, "name", mark, recent.MinSize, s.read)
+				if err == nil && !bytes.Equal(value, make([]byte, recent.MinSize)) {
 					t.Errorf("%d bytes", len(value))
 				}
 				done <- err
@@ -106,11 +106,11 @@ func TestSharedReading(t *testing.T) {
 func TestRoomBeforeReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := recent.New(2*recent.Least, func(a, b string) bool { return a == b })
+		v := recent.New(2*recent.MinSize, func(a, b string) bool { return a == b })
 		defer v.Close()
 		s := &source{}
 		get := func(name string) {
-			if _, err := v.Get(t.Context(), name, "", recent.Least, s.read); err != nil {
+			if _, err := v.Get(t.Context(), name, "", recent.MinSize, s.read); err != nil {
 				t.Error(err)
 			}
 		}
@@ -137,10 +137,10 @@ func TestRoomBeforeReading(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := recent.New(2*recent.Least, func(a, b string) bool { return a == b })
+		v := recent.New(2*recent.MinSize, func(a, b string) bool { return a == b })
 		s := &source{}
 		get := func(name string) {
-			if value, err := v.Get(t.Context(), name, "", recent.Least, s.read); err != nil || len(value) != recent.Least {
+			if value, err := v.Get(t.Context(), name, "", recent.MinSize, s.read); err != nil || len(value) != recent.MinSize {
 				t.Error(len(value), err)
 			}
 		}

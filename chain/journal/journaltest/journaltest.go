@@ -26,8 +26,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		name string
 		run  func(*testing.T, Store)
 	}{
-		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
-		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums", sums}, {"SideBySide", sideBySide},
+		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find",
+			find}, {"List", list}, {"Days", days}, {"Expire", expire},
+		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums",
+			sums}, {"SideBySide", sideBySide},
 		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 	} {
 		store := fresh(t)
@@ -44,7 +46,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func row(id string) *journal.Row {
-	return &journal.Row{ID: id, Caller: "token:ci", Status: journal.Running, Began: start, Last: start, Expires: start.Add(time.Hour), Steps: 2, Lease: 1,
+	return &journal.Row{ID: id, Caller: "token:ci", Status: journal.Running, Began: start, Last: start, Expires: start.Add(time.Hour),
+		Steps: 2, Lease: 1,
 		Functions: []string{"fs.read"}}
 }
 
@@ -53,7 +56,8 @@ func added(id string) journal.Write {
 }
 
 func segment(lease int64, first int) *journal.Segment {
-	return &journal.Segment{Lease: lease, First: first, Events: fmt.Appendf(nil, `[{"n":%d}]`, first), Results: []byte{1, 2, 0, 255}, Kept: []byte("kept")}
+	return &journal.Segment{Lease: lease, First: first, Events: fmt.Appendf(nil, `[{"n":%d}]`, first), Results: []byte{1, 2, 0, 255},
+		Retained: []byte("kept")}
 }
 
 func write(t *testing.T, d journal.Driver, list ...journal.Write) {
@@ -88,7 +92,7 @@ func segments(t *testing.T, s Store) {
 		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
 	}
 	if len(got.Segments) != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
-		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Kept) != "kept" {
+		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
 		t.Errorf("segments %+v", got.Segments)
 	}
 	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
@@ -106,24 +110,25 @@ func lease(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	write(t, d, added("run_a"))
 	for _, from := range []journal.Driver{d, other} {
-		if _, err := from.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+		if _, err := from.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 			t.Fatalf("a run that goes on: %v", err)
 		}
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
 	foreign := "token:other"
-	if _, err := other.Take(t.Context(), "run_a", &foreign); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := other.Acquire(t.Context(), "run_a", &foreign); !errors.Is(err, journal.ErrNotFound) {
 		t.Fatalf("a run of somebody else: %v", err)
 	}
 	mine := "token:ci"
-	got, err := other.Take(t.Context(), "run_a", &mine)
+	got, err := other.Acquire(t.Context(), "run_a", &mine)
 	if err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+	if _, err := d.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 		t.Fatalf("taken by another: %v", err)
 	}
-	refused, err := d.Write(t.Context(), []journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, added("run_b"), {ID: "run_none", Lease: 1}})
+	refused, err := d.Write(t.Context(),
+		[]journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, added("run_b"), {ID: "run_none", Lease: 1}})
 	if err != nil || !slices.Equal(refused, []bool{true, false, true}) {
 		t.Fatalf("refused %v, error %v", refused, err)
 	}
@@ -132,7 +137,7 @@ func lease(t *testing.T, s Store) {
 		t.Errorf("segments %+v", got.Segments)
 	}
 	load(t, d, "run_b")
-	if _, err := d.Take(t.Context(), "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := d.Acquire(t.Context(), "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("of no run: %v", err)
 	}
 }
@@ -141,7 +146,7 @@ func lease(t *testing.T, s Store) {
 func late(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
+	if _, err := d.Acquire(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 2, Segment: segment(2, 2)},
@@ -150,16 +155,17 @@ func late(t *testing.T, s Store) {
 	if len(got.Segments) != 3 || got.Segments[1].Lease != 1 || got.Segments[2].Lease != 2 || got.Row.Lease != 2 || got.Row.Tokens != 3 {
 		t.Errorf("%+v", got)
 	}
-	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+	if _, err := d.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 		t.Errorf("a late write gave the lease back: %v", err)
 	}
 }
 
 func drop(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"), added("run_b"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2), DropResults: true, Release: true})
+	write(t, d, added("run_a"), added("run_b"),
+		journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2), DropResults: true, Release: true})
 	for _, s := range load(t, d, "run_a").Segments {
-		if len(s.Results) > 0 || string(s.Kept) != "kept" {
+		if len(s.Results) > 0 || string(s.Retained) != "kept" {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -204,11 +210,14 @@ func list(t *testing.T, s Store) {
 		filter journal.Filter
 		want   string
 	}{
-		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller", journal.Filter{Caller: &nobody}, "[5 3 1]"},
+		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller",
+			journal.Filter{Caller: &nobody}, "[5 3 1]"},
 		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chain: "nightly", Limit: 1}, "[5]"},
 		{"function", journal.Filter{Function: "pay.charge"}, "[5 3 1]"}, {"part of a name", journal.Filter{Function: "pay"}, "[]"},
-		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)}, "[1 0]"},
-		{"all of them", journal.Filter{Caller: &nobody, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5}, "[5 3]"},
+		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)},
+			"[1 0]"},
+		{"all of them", journal.Filter{Caller: &nobody, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5},
+			"[5 3]"},
 	} {
 		rows, err := d.List(t.Context(), &test.filter)
 		ids := []string{}
@@ -224,7 +233,8 @@ func list(t *testing.T, s Store) {
 func days(t *testing.T, s Store) {
 	d := s.Open(t)
 	day := func(of time.Time, function string, took ...time.Duration) journal.Day {
-		sum := journal.Day{Day: journal.DayOf(of), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)), Failures: 1, Calls: 2, Tokens: 3,
+		sum := journal.Day{Day: journal.DayOf(of), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)),
+			Failures: 1, Calls: 2, Tokens: 3,
 			Kept: 4, Times: journal.Times{}}
 		for _, t := range took {
 			sum.Times.Count(t)
@@ -233,7 +243,8 @@ func days(t *testing.T, s Store) {
 	}
 	w := added("run_a")
 	w.Days = []journal.Day{day(start, "a.b", time.Millisecond, time.Second), day(start, "", time.Second)}
-	again := journal.Write{ID: "run_a", Lease: 1, Days: []journal.Day{day(start, "a.b", time.Millisecond), day(start.AddDate(0, 0, 1), "a.b", time.Hour)}}
+	again := journal.Write{ID: "run_a", Lease: 1,
+		Days: []journal.Day{day(start, "a.b", time.Millisecond), day(start.AddDate(0, 0, 1), "a.b", time.Hour)}}
 	write(t, d, w, again)
 	got, err := d.Days(t.Context(), &journal.Filter{Function: "a.b", Until: start})
 	if err != nil || len(got) != 1 {
@@ -250,7 +261,8 @@ func days(t *testing.T, s Store) {
 	for _, test := range []struct {
 		filter journal.Filter
 		want   int
-	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &nobody}, 0}, {journal.Filter{Chain: "nightly"}, 3}} {
+	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &nobody},
+		0}, {journal.Filter{Chain: "nightly"}, 3}} {
 		if got, err := d.Days(t.Context(), &test.filter); len(got) != test.want || err != nil {
 			t.Errorf("%+v: %d days, %v", test.filter, len(got), err)
 		}
@@ -285,8 +297,9 @@ func batch(t *testing.T, s Store) {
 	d := s.Open(t)
 	second := row("run_a")
 	second.Status = journal.OK
-	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)}, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
+	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)},
+		journal.Write{ID: "run_a", Lease: 1, Release: true})
+	if got, err := d.Acquire(t.Context(), "run_a", nil); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -309,7 +322,7 @@ func many(t *testing.T, s Store) {
 		wg.Go(func() {
 			for i := range runs {
 				id := fmt.Sprint("run_", i)
-				got, err := from.Take(t.Context(), id, nil)
+				got, err := from.Acquire(t.Context(), id, nil)
 				if errors.Is(err, journal.ErrBusy) {
 					continue
 				}
@@ -342,7 +355,7 @@ func reopen(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	d = s.Open(t)
-	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
+	if got, err := d.Acquire(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -19,9 +19,10 @@ func rewritten(t *testing.T, s Store) {
 	changed.Functions, changed.Chain, changed.Caller, changed.Key = []string{"a.b", "c.d"}, "nightly", "token:new", "k"
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: changed})
 	changed = row("run_a")
-	changed.Functions, changed.Status, changed.Chain, changed.Caller, changed.Key, changed.Lease = []string{"c.d", "e.f"}, journal.Failed, "nightly", "token:new", "k", 2
+	changed.Functions, changed.Status, changed.Chain, changed.Caller, changed.Key, changed.Lease = []string{"c.d",
+		"e.f"}, journal.Failed, "nightly", "token:new", "k", 2
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if _, err := other.Take(t.Context(), "run_a", nil); err != nil {
+	if _, err := other.Acquire(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, other, journal.Write{ID: "run_a", Lease: 2, Row: changed})
@@ -30,8 +31,10 @@ func rewritten(t *testing.T, s Store) {
 		filter journal.Filter
 		want   int
 	}{
-		{journal.Filter{Function: "fs.read"}, 0}, {journal.Filter{Function: "a.b"}, 0}, {journal.Filter{Function: "c.d"}, 1}, {journal.Filter{Function: "e.f"}, 1},
-		{journal.Filter{Caller: &old}, 0}, {journal.Filter{Caller: &now}, 1}, {journal.Filter{Status: journal.Running}, 0}, {journal.Filter{Status: journal.Failed}, 1},
+		{journal.Filter{Function: "fs.read"}, 0}, {journal.Filter{Function: "a.b"}, 0}, {journal.Filter{Function: "c.d"},
+			1}, {journal.Filter{Function: "e.f"}, 1},
+		{journal.Filter{Caller: &old}, 0}, {journal.Filter{Caller: &now}, 1}, {journal.Filter{Status: journal.Running},
+			0}, {journal.Filter{Status: journal.Failed}, 1},
 		{journal.Filter{Status: journal.Failed, Function: "e.f"}, 1}, {journal.Filter{Status: journal.Failed, Function: "a.b"}, 0},
 	} {
 		if rows, err := d.List(t.Context(), &test.filter); len(rows) != test.want || err != nil {
@@ -78,7 +81,8 @@ func sums(t *testing.T, s Store) {
 				for _, function := range functions {
 					times := journal.Times{}
 					times.Count(time.Duration(i+1) * time.Millisecond)
-					w.Days = append(w.Days, journal.Day{Day: journal.DayOf(start), Caller: "token:ci", Function: function, Count: 1, Calls: 2, Times: times})
+					w.Days = append(w.Days,
+						journal.Day{Day: journal.DayOf(start), Caller: "token:ci", Function: function, Count: 1, Calls: 2, Times: times})
 				}
 				if g%2 == 1 {
 					slices.Reverse(w.Days)
@@ -144,16 +148,16 @@ func lateRelease(t *testing.T, s Store) {
 	d := s.Open(t)
 	release := journal.Write{ID: "run_a", Lease: 1, Late: true, Release: true}
 	write(t, d, added("run_a"), release)
-	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
+	if _, err := d.Acquire(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, d, release)
-	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+	if _, err := d.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 		t.Fatalf("an old lease gave back a new one: %v", err)
 	}
 	release.Lease = 2
 	write(t, d, release)
-	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 3 {
+	if got, err := d.Acquire(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 3 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -203,7 +207,7 @@ func interrupted(t *testing.T, s Store) {
 			t.Errorf("of those that are %s: %v, %v", status, rows, err)
 		}
 	}
-	rec, err := d.Take(t.Context(), "run_c", nil)
+	rec, err := d.Acquire(t.Context(), "run_c", nil)
 	if err != nil || rec.Row.Status != journal.Running {
 		t.Fatalf("taken: %+v, %v", rec, err)
 	}
@@ -218,10 +222,10 @@ func whole(t *testing.T, s Store) {
 	ended, dropped := added("run_a"), added("run_b")
 	ended.Release, dropped.Release, dropped.DropResults = true, true, true
 	write(t, d, ended, dropped)
-	if s := load(t, d, "run_b").Segments; len(s) != 1 || len(s[0].Results) > 0 || string(s[0].Kept) != "kept" {
+	if s := load(t, d, "run_b").Segments; len(s) != 1 || len(s[0].Results) > 0 || string(s[0].Retained) != "kept" {
 		t.Errorf("%+v", s)
 	}
-	got, err := d.Take(t.Context(), "run_a", nil)
+	got, err := d.Acquire(t.Context(), "run_a", nil)
 	if err != nil || len(got.Segments) != 1 || !slices.Equal(got.Segments[0].Results, ended.Segment.Results) || string(got.Segments[0].Events) != `[{"n":1}]` {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -233,7 +237,7 @@ func whole(t *testing.T, s Store) {
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 2, Row: &got.Row, DropResults: true, Release: true})
 	for _, s := range load(t, d, "run_a").Segments {
-		if len(s.Results) > 0 || string(s.Kept) != "kept" {
+		if len(s.Results) > 0 || string(s.Retained) != "kept" {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -21,7 +21,7 @@ func typical(id string, release bool) journal.Write {
 	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43), Functions: []string{"memory.read_graph", "fs.read_text_file"}, Status: journal.OK,
 		Began: now, Last: now, Expires: now.Add(24 * time.Hour), Steps: 10, Calls: 10, Took: 3 * time.Millisecond, Lease: 1}
 	w := journal.Write{ID: id, Lease: 1, New: true, Row: r, Release: release, Tokens: 100, Kept: 5000,
-		Segment: &journal.Segment{Lease: 1, First: 1, Events: []byte("[" + strings.Repeat("e", 1498) + "]"), Kept: make([]byte, 300)}}
+		Segment: &journal.Segment{Lease: 1, First: 1, Events: []byte("[" + strings.Repeat("e", 1498) + "]"), Retained: make([]byte, 300)}}
 	if release {
 		times := journal.Times{}
 		times.Count(3 * time.Millisecond)
@@ -84,7 +84,7 @@ func BenchmarkWrite(b *testing.B) {
 			lease := int64(1)
 			for b.Loop() {
 				mustWrite(b, d, journal.Write{ID: newID(0), Lease: lease, Release: true})
-				rec, err := d.Take(b.Context(), newID(0), nil)
+				rec, err := d.Acquire(b.Context(), newID(0), nil)
 				if err != nil || len(rec.Segments) != 201 {
 					b.Fatal(rec, err)
 				}

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
@@ -61,7 +60,7 @@ func openAny(where string) (*sqljournal.Driver, error) {
 
 // segmentOf is as large as reports whether the whole of it is there.
 func segmentOf(n int) *journal.Segment {
-	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Kept: []byte("kept"),
+	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Retained: []byte("kept"),
 		Results: []byte(strings.Repeat(fmt.Sprintf("%06d", n), 700))}
 }
 
@@ -103,12 +102,14 @@ func (w *writer) kill(acknowledged int) int {
 // write between the two looks.
 func whole(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
 	t.Helper()
-	a, b := segmentsOf(t, d, prefix+"a"), segmentsOf(t, d, prefix+"b")
-	for try := 0; a != b && try < 20; try++ {
-		time.Sleep(50 * time.Millisecond)
-		a, b = segmentsOf(t, d, prefix+"a"), segmentsOf(t, d, prefix+"b")
-	}
-	if a != b || a < acknowledged || a > acknowledged+1 {
+	var a, b int
+	eventually(t, func(context.Context) error {
+		if a, b = segmentsOf(t, d, prefix+"a"), segmentsOf(t, d, prefix+"b"); a != b {
+			return fmt.Errorf("the runs have %d and %d segments", a, b)
+		}
+		return nil
+	})
+	if a < acknowledged || a > acknowledged+1 {
 		t.Fatalf("%d writes were acknowledged, and the runs have %d and %d segments", acknowledged, a, b)
 	}
 }

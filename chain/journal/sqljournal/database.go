@@ -10,36 +10,36 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// reopenAfter is how long a database that failed is left alone.
+// reopenAfter is how long a failed database is not opened again.
 const reopenAfter = time.Second
 
 // database is an open database.
 type database struct {
 	*dialect
 	read  *sql.DB
-	write *sql.DB // in which each transaction may write from its beginning
+	write *sql.DB // its transactions may write from the beginning
 	// begin begins the transaction of a batch of writes.
 	begin func(ctx context.Context) (transaction, error)
-	// alive reports whether a holder lives.
+	// alive reports whether a holder of leases is alive.
 	alive func(ctx context.Context, from queries, holder string) (bool, error)
-	// tidy gives back room, and forgets holders that have gone.
-	tidy func(ctx context.Context) error
-	// moved tells that the database is not where it was opened any more.
-	moved func() bool
-	close func()
+	// cleanUp frees space and removes dead holders.
+	cleanUp func(ctx context.Context) error
+	// isMoved reports whether the file is no longer the one that was opened; nil: it cannot move.
+	isMoved func() bool
+	close   func()
 }
 
-// transaction is one of the transactions of Driver.Write.
+// transaction is a transaction of Driver.Write.
 type transaction interface {
-	// exec carries out statements, in as few round trips as there can be, and gives how many rows each changed. last commits.
+	// exec executes statements in as few round trips as possible, and returns how many rows each one changed. last commits.
 	exec(ctx context.Context, list []statement, last bool) (changed []int64, err error)
-	// query gives the only column of the only row of a statement.
+	// query returns the only column of the only row of a statement.
 	query(ctx context.Context, s statement) (value []byte, err error)
-	// end gives back what the transaction holds, and takes back what was not committed.
+	// end rolls back what was not committed, and releases the transaction.
 	end()
 }
 
-// statement is SQL of this package, and its arguments.
+// statement is SQL in the dialect of this package, with its arguments.
 type statement struct {
 	sql  string
 	args []any
@@ -48,38 +48,38 @@ type statement struct {
 // engine is what differs between databases.
 type engine interface {
 	open(ctx context.Context, holder string) (*database, error)
-	// explain says what failed and what helps, and what is to be done with the database.
-	explain(err error) (message string, v verdict)
-	// again tells that a transaction failed only because of another one, and nothing of it was done.
-	again(err error) bool
-	// close closes a database, if it is open (else nil), and gives back the leases of a holder.
+	// explain says what failed and what helps, and how to go on with the database.
+	explain(err error) (message string, v failureEffect)
+	// isRetryable reports whether a transaction failed only because of another one, and did nothing.
+	isRetryable(err error) bool
+	// close closes the database, unless db is nil, and releases the leases of a holder.
 	close(db *database, holder string)
 }
 
-// verdict is what a failure says of a database.
-type verdict int
+// failureEffect says how to go on with a database after a failure.
+type failureEffect int
 
 const (
-	usable verdict = iota // the next try may work
-	away                  // it is left alone for a while
-	broken                // and has to be opened again then
+	retryNow   failureEffect = iota // try at once
+	retrySoon                       // try after reopenAfter
+	mustReopen                      // open it again after reopenAfter
 )
 
 var errClosed = errors.New("the journal is closed")
 
-// do has f work on the database, which it opens if need be, for no longer than limit.
-func (d *Driver) do(ctx context.Context, limit time.Duration, f func(ctx context.Context, db *database) error) error {
-	own, cancel := context.WithTimeout(ctx, limit)
+// withDatabase calls f with the database, which it opens if needed, for at most limit.
+func (d *Driver) withDatabase(ctx context.Context, limit time.Duration, f func(ctx context.Context, db *database) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	db, err := d.opened(own)
-	if _, told := fault.As(err); err != nil && !told && ctx.Err() == nil && own.Err() != nil {
-		return d.fail(nil, err) // who opens it takes longer
+	db, err := d.openDatabase(limited)
+	if _, isFault := fault.As(err); err != nil && !isFault && ctx.Err() == nil && limited.Err() != nil {
+		return d.fail(nil, err) // another caller is still opening it
 	}
 	if err != nil {
 		return err
 	}
-	for range maxAgain {
-		if err = f(own, db); err == nil || !d.engine.again(err) {
+	for range maxAttempts {
+		if err = f(limited, db); err == nil || !d.engine.isRetryable(err) {
 			break
 		}
 	}
@@ -92,11 +92,11 @@ func (d *Driver) do(ctx context.Context, limit time.Duration, f func(ctx context
 	return d.fail(db, err)
 }
 
-// maxAgain is how often a transaction is tried that others keep from being done.
-const maxAgain = 5
+// maxAttempts bounds the attempts at a transaction that conflicts with others.
+const maxAttempts = 5
 
-// opened gives the database, which one caller opens while others wait.
-func (d *Driver) opened(ctx context.Context) (*database, error) {
+// openDatabase returns the database. One caller opens it while others wait.
+func (d *Driver) openDatabase(ctx context.Context) (*database, error) {
 	select {
 	case d.opening <- struct{}{}:
 		defer func() { <-d.opening }()
@@ -104,18 +104,18 @@ func (d *Driver) opened(ctx context.Context) (*database, error) {
 		return nil, ctx.Err()
 	}
 	d.mu.Lock()
-	db, failed, at, closed := d.db, d.failure, d.failedAt, d.closed
+	db, failed, failedAt, closed := d.db, d.failure, d.failedAt, d.closed
 	d.mu.Unlock()
 	switch {
 	case closed:
 		return nil, errClosed
-	case failed != nil && time.Since(at) < reopenAfter:
+	case failed != nil && time.Since(failedAt) < reopenAfter:
 		return nil, failed
-	case db != nil && (db.moved == nil || !db.moved()):
+	case db != nil && (db.isMoved == nil || !db.isMoved()):
 		return db, nil
 	case db != nil:
 		db.close()
-		d.set(nil)
+		d.setDatabase(nil)
 	}
 	db, err := d.engine.open(ctx, d.holder)
 	switch {
@@ -124,29 +124,29 @@ func (d *Driver) opened(ctx context.Context) (*database, error) {
 	case err != nil:
 		return nil, d.fail(nil, err)
 	}
-	d.set(db)
+	d.setDatabase(db)
 	return db, nil
 }
 
-func (d *Driver) set(db *database) {
+func (d *Driver) setDatabase(db *database) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.db, d.failure = db, nil
 }
 
-// fail takes note of a failure, and tells what helps; db is nil where it could not be opened.
+// fail records a failure and returns a fault with the remedy. db is nil if the database could not be opened.
 func (d *Driver) fail(db *database, err error) error {
 	message, v := d.engine.explain(err)
-	told := &fault.Error{Code: fault.Unavailable, Message: message, Err: err}
+	failure := &fault.Error{Code: fault.Unavailable, Message: message, Err: err}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v == usable && db != nil || d.db != db {
-		return told
+	if v == retryNow && db != nil || d.db != db {
+		return failure
 	}
-	d.failure, d.failedAt = told, time.Now()
-	if v == broken && db != nil {
+	d.failure, d.failedAt = failure, time.Now()
+	if v == mustReopen && db != nil {
 		d.db = nil
-		go db.close() // others may be at work with it
+		go db.close() // others may be using it
 	}
-	return told
+	return failure
 }

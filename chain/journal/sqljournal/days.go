@@ -8,8 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// sumDays sums up what writes add that were not refused, in an order that all processes share: so none waits for another that
-// waits for it.
+// sumDays sums up the days of writes that were not refused. The order is the same in all processes, so that they cannot deadlock.
 func sumDays(byWrite map[int][]journal.Day, refused []bool) []*journal.Day {
 	type key struct{ day, caller, chain, function string }
 	sums := map[key]*journal.Day{}
@@ -19,7 +18,7 @@ func sumDays(byWrite map[int][]journal.Day, refused []bool) []*journal.Day {
 		}
 		for j := range days {
 			d := &days[j]
-			k := key{text(d.Day), text(d.Caller), text(d.Chain), text(d.Function)}
+			k := key{validText(d.Day), validText(d.Caller), validText(d.Chain), validText(d.Function)}
 			if sums[k] == nil {
 				sums[k] = &journal.Day{Day: k.day, Caller: k.caller, Chain: k.chain, Function: k.function}
 			}
@@ -38,11 +37,11 @@ func sumDays(byWrite map[int][]journal.Day, refused []bool) []*journal.Day {
 }
 
 const (
-	ofDay  = ` WHERE day = $1 AND caller = $2 AND chain = $3 AND fn = $4`
-	newDay = `INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times)
+	whereDay = ` WHERE day = $1 AND caller = $2 AND chain = $3 AND fn = $4`
+	newDay   = `INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times)
 	VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
 	addDay = `UPDATE onecall_days SET counted = counted + $5, failures = failures + $6, calls = calls + $7, tokens = tokens + $8,
-	kept = kept + $9, times = $10` + ofDay
+	kept = kept + $9, times = $10` + whereDay
 )
 
 // addDays adds sums to those in the database, and commits.
@@ -56,7 +55,7 @@ func addDays(ctx context.Context, tx transaction, days []*journal.Day) error {
 	}
 	updates := make([]statement, 0, len(days))
 	for i, d := range days {
-		known, err := tx.query(ctx, statement{`SELECT times FROM onecall_days` + ofDay + ` FOR UPDATE`, rows[i].args})
+		known, err := tx.query(ctx, statement{`SELECT times FROM onecall_days` + whereDay + ` FOR UPDATE`, rows[i].args})
 		if err != nil {
 			return err
 		}

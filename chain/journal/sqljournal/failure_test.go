@@ -35,7 +35,7 @@ func failsEverywhere(t *testing.T, d journal.Driver, what string) {
 			_, err := d.Write(ctx, []journal.Write{typical("run_x", false)})
 			return err
 		},
-		"Take":   func(ctx context.Context) error { _, err := d.Take(ctx, "run_x", nil); return err },
+		"Take":   func(ctx context.Context) error { _, err := d.Acquire(ctx, "run_x", nil); return err },
 		"Load":   func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
 		"Find":   func(ctx context.Context) error { _, err := d.Find(ctx, "", "", "run_"); return err },
 		"List":   func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
@@ -336,7 +336,7 @@ func TestMoved(t *testing.T) {
 	if _, err := other.Load(t.Context(), "run_b"); err != nil {
 		t.Error(err)
 	}
-	if _, err := other.Take(t.Context(), "run_b", nil); err != journal.ErrBusy { //nolint:errorlint // it is not wrapped
+	if _, err := other.Acquire(t.Context(), "run_b", nil); err != journal.ErrBusy { //nolint:errorlint // it is not wrapped
 		t.Errorf("the lock went with the file: %v", err)
 	}
 }

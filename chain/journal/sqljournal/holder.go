@@ -11,33 +11,33 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockSuffix ends the names of files that stand for holders.
+// lockSuffix ends the names of lock files.
 const lockSuffix = ".lock"
 
-// lockPath is the file that stands for a holder.
+// lockPath returns the lock file of a holder.
 func (e *sqliteEngine) lockPath(holder string) string { return e.path + "-" + holder + lockSuffix }
 
-// hold locks this driver's file, unless that is done.
-func (e *sqliteEngine) hold(holder string) error {
+// lockFile locks this driver's lock file, unless it is locked.
+func (e *sqliteEngine) lockFile(holder string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	path := e.lockPath(holder)
-	if e.lock != nil {
+	if e.fileLock != nil {
 		if _, err := os.Stat(path); err == nil {
 			return nil
 		}
-		e.lock.Close() // the file was removed: it stands for nobody now
-		e.lock = nil
+		e.fileLock.Close() // the file was removed, so its lock means nothing
+		e.fileLock = nil
 	}
 	for {
 		file := flock.New(path, flock.SetPermissions(0o600))
 		if err := file.Lock(); err != nil {
 			return err
 		}
-		// Who looks for files that nobody holds may have removed it before it was locked.
+		// removeDeadHolders of another process may have removed the file before it was locked.
 		if mine, err := file.Stat(); err == nil {
 			if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
-				e.lock = file
+				e.fileLock = file
 				return nil
 			}
 		}
@@ -45,7 +45,7 @@ func (e *sqliteEngine) hold(holder string) error {
 	}
 }
 
-// alive reports whether a process has the lock of a holder's file. Those who ask share the lock, so none takes another for the
+// alive reports whether a process has locked a holder's file. The check shares the lock, so that one check does not see another as the
 // holder.
 func (e *sqliteEngine) alive(_ context.Context, _ queries, holder string) (bool, error) {
 	file := flock.New(e.lockPath(holder), flock.SetFlag(os.O_RDONLY))
@@ -57,8 +57,8 @@ func (e *sqliteEngine) alive(_ context.Context, _ queries, holder string) (bool,
 	return !free, err
 }
 
-// sweep removes the files of holders that have gone.
-func (e *sqliteEngine) sweep() {
+// removeDeadHolders removes lock files that nobody has locked.
+func (e *sqliteEngine) removeDeadHolders() {
 	entries, _ := os.ReadDir(filepath.Dir(e.path))
 	for _, entry := range entries {
 		if name := entry.Name(); !strings.HasPrefix(name, filepath.Base(e.path)+"-") || !strings.HasSuffix(name, lockSuffix) {
@@ -79,10 +79,10 @@ func (e *sqliteEngine) close(db *database, _ string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lock != nil {
-		os.Remove(e.lock.Path())
-		e.lock.Close()
-		os.Remove(e.lock.Path()) // Windows removes no file that is open
-		e.lock = nil
+	if e.fileLock != nil {
+		os.Remove(e.fileLock.Path())
+		e.fileLock.Close()
+		os.Remove(e.fileLock.Path()) // Windows does not remove open files
+		e.fileLock = nil
 	}
 }

@@ -4,6 +4,7 @@ package sqljournal_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -56,7 +57,7 @@ func TestKilledSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	other := openSQLite(t, path)
 	killSome(t, path, kills(100), func(id string) {
-		if rec, err := other.Take(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
+		if rec, err := other.Acquire(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
 			t.Fatalf("%s was not taken: %+v, %v", id, rec, err)
 		}
 	})
@@ -81,16 +82,12 @@ func TestKilledPostgres(t *testing.T) {
 	url := sharedPostgres(t).Database(t)
 	other, last, at := openPostgres(t, url), "", time.Time{}
 	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
-	_, err := other.Take(t.Context(), last, nil)
+	_, err := other.Acquire(t.Context(), last, nil)
 	if time.Since(at) < 2*time.Second && !errors.Is(err, journal.ErrBusy) {
 		t.Errorf("it was renewed a moment ago: %v", err)
 	}
-	for err != nil && time.Since(at) < 20*time.Second {
-		time.Sleep(100 * time.Millisecond)
-		_, err = other.Take(t.Context(), last, nil)
-	}
 	if err != nil {
-		t.Error(err)
+		eventually(t, func(ctx context.Context) error { _, err := other.Acquire(ctx, last, nil); return err })
 	}
 }
 
@@ -109,7 +106,7 @@ func TestSleeperPostgres(t *testing.T) {
 	}
 	var rec *journal.Record
 	eventually(t, func(ctx context.Context) (err error) {
-		rec, err = other.Take(ctx, "run_a", nil)
+		rec, err = other.Acquire(ctx, "run_a", nil)
 		return err
 	})
 	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
@@ -134,6 +131,11 @@ func TestPostgresStops(t *testing.T) {
 	s := postgrestest.Start(t)
 	url := s.Database(t)
 	d, other := openPostgres(t, url), openPostgres(t, url)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
 	for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
 		prefix := fmt.Sprintf("run_%d_", i)
 		mustWrite(t, d, typical(prefix+"held", false))
@@ -157,9 +159,9 @@ func TestPostgresStops(t *testing.T) {
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held"); return err })
 		whole(t, d, prefix, acknowledged)
-		time.Sleep(1500 * time.Millisecond) // until it is renewed
+		eventually(t, func(ctx context.Context) error { return holderIsAlive(ctx, db, prefix+"held") })
 		eventually(t, func(ctx context.Context) error {
-			if _, err := other.Take(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
+			if _, err := other.Acquire(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
 				return fmt.Errorf("of a run whose holder lives: %w", err)
 			}
 			return nil
@@ -168,16 +170,35 @@ func TestPostgresStops(t *testing.T) {
 	}
 }
 
-// eventually tries for some seconds.
+// holderIsAlive fails until the lease of a run has been renewed.
+func holderIsAlive(ctx context.Context, db *sql.DB, run string) error {
+	var holders int
+	err := db.QueryRowContext(ctx, `SELECT count(*) FROM onecall_holders h JOIN onecall_runs r ON r.holder = h.id
+	WHERE r.id = $1 AND h.live_until > clock_timestamp()`, run).Scan(&holders)
+	if err == nil && holders == 0 {
+		err = errors.New("the lease is not renewed")
+	}
+	return err
+}
+
+// eventually calls f until it succeeds, within a minute.
 func eventually(t *testing.T, f func(context.Context) error) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if err = f(t.Context()); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f(ctx)
+		if err == nil {
 			return
 		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
 	}
-	t.Fatal(err)
 }
 
 // TestFullDisk: the file may not grow beyond a bound. The write that does not fit fails, reads go on, and what was acknowledged is

@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// Take implements journal.Driver. One of two who try at once waits for the other, and then sees who has the lease.
-func (d *Driver) Take(ctx context.Context, id string, caller *string) (rec *journal.Record, err error) {
-	id = text(id)
-	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
+// Acquire implements journal.Driver. Of two concurrent calls, one waits for the other and then sees the lease.
+func (d *Driver) Acquire(ctx context.Context, id string, caller *string) (rec *journal.Record, err error) {
+	id = validText(id)
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		rec, err = db.take(ctx, id, caller, d.holder)
 		return err
 	})
@@ -19,7 +19,7 @@ func (d *Driver) Take(ctx context.Context, id string, caller *string) (rec *jour
 		return nil, err
 	}
 	d.mu.Lock()
-	d.held[id] = identityOf(&rec.Row)
+	d.rows[id] = identityOf(&rec.Row)
 	d.mu.Unlock()
 	return rec, nil
 }
@@ -32,12 +32,12 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
 	var before, owner string
 	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before, &owner)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && text(*caller) != owner {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != owner {
 		return nil, journal.ErrNotFound
 	} else if err != nil {
 		return nil, err
 	}
-	if busy, err := db.holds(ctx, tx, before); err != nil {
+	if busy, err := db.isHeld(ctx, tx, before); err != nil {
 		return nil, err
 	} else if busy {
 		return nil, journal.ErrBusy
@@ -52,8 +52,8 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	return rec, tx.Commit()
 }
 
-// holds reports whether somebody who lives has a lease.
-func (db *database) holds(ctx context.Context, from queries, holder string) (bool, error) {
+// isHeld reports whether a live holder has a lease.
+func (db *database) isHeld(ctx context.Context, from queries, holder string) (bool, error) {
 	if holder == "" {
 		return false, nil
 	}

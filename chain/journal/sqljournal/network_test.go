@@ -16,7 +16,7 @@ import (
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	d, err := newDriver(&sqliteEngine{path: path, remote: func(string) bool { return true }}, nil)
+	d, err := newDriver(&sqliteEngine{path: path, isRemote: func(string) bool { return true }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

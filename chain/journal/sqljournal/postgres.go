@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// OpenPostgres makes a driver over a PostgreSQL database, whose tables are made at the first use in the first schema of its
-// search path. The URL, or list of keywords, is one of libpq. It fails if that cannot be read; no error quotes the password.
+// OpenPostgres returns a driver for a PostgreSQL database. The tables are created at first use, in the first schema of the search path.
+// where is a URL or keyword list of libpq. It fails if where cannot be parsed; no error contains the password.
 func OpenPostgres(where string, o *Options) (*Driver, error) {
 	config, err := pgx.ParseConfig(where)
 	if err != nil || where == "" {
@@ -34,7 +34,7 @@ func OpenPostgres(where string, o *Options) (*Driver, error) {
 
 const connectTimeout = 5 * time.Second
 
-// A holder that has not been renewed for leaseTime is dead.
+// A holder is dead if it was not renewed for leaseTime.
 const (
 	leaseTime  = 4 * time.Second
 	renewEvery = time.Second
@@ -55,7 +55,7 @@ func (e *postgresEngine) open(ctx context.Context, holder string) (*database, er
 		pool.Close()
 		return nil, err
 	}
-	if err := renew(ctx, pool, holder); err != nil {
+	if err := renewHolder(ctx, pool, holder); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (e *postgresEngine) open(ctx context.Context, holder string) (*database, er
 		conn, err := pool.Conn(ctx)
 		return &postgresTransaction{conn: conn}, err
 	}
-	db.tidy = func(ctx context.Context) error {
+	db.cleanUp = func(ctx context.Context) error {
 		_, err := pool.ExecContext(ctx, `DELETE FROM onecall_holders WHERE live_until < clock_timestamp() - interval '1 hour'`)
 		return err
 	}
@@ -81,7 +81,7 @@ type renewal struct {
 	stop, done chan struct{}
 }
 
-func renew(ctx context.Context, pool queries, holder string) error {
+func renewHolder(ctx context.Context, pool queries, holder string) error {
 	var n int
 	return pool.QueryRowContext(ctx, `INSERT INTO onecall_holders (id, live_until) VALUES ($1, clock_timestamp() + $2 * interval '1 second')
 	ON CONFLICT (id) DO UPDATE SET live_until = excluded.live_until RETURNING 1`, holder, leaseTime.Seconds()).Scan(&n)
@@ -97,7 +97,7 @@ func (r *renewal) run() {
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
-			_ = renew(ctx, r.pool, r.holder) // tried again at the next tick
+			_ = renewHolder(ctx, r.pool, r.holder) // retried at the next tick
 			cancel()
 		}
 	}
@@ -111,7 +111,7 @@ func (r *renewal) end() {
 	})
 }
 
-// close gives back all leases at once; if the database is away they end by themselves.
+// close releases all leases at once. If the database cannot be reached, they end by themselves.
 func (e *postgresEngine) close(db *database, holder string) {
 	if db == nil {
 		return
@@ -124,11 +124,12 @@ func (e *postgresEngine) close(db *database, holder string) {
 
 func postgresAlive(ctx context.Context, from queries, holder string) (bool, error) {
 	var n int
-	err := from.QueryRowContext(ctx, `SELECT count(*) FROM onecall_holders WHERE id = $1 AND live_until > clock_timestamp()`, holder).Scan(&n)
+	err := from.QueryRowContext(ctx, `SELECT count(*) FROM onecall_holders WHERE id = $1 AND live_until > clock_timestamp()`,
+		holder).Scan(&n)
 	return n > 0, err
 }
 
-// postgresTransaction sends as much as it can in one round trip.
+// postgresTransaction sends as much as possible in one round trip.
 type postgresTransaction struct {
 	conn  *sql.Conn
 	begun bool
@@ -172,13 +173,13 @@ func (t *postgresTransaction) end() {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		defer cancel()
 		if err := t.do(func(conn *pgx.Conn) error { _, err := conn.Exec(ctx, "ROLLBACK"); return err }); err != nil {
-			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
+			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // the connection must not be reused
 		}
 	}
 	t.conn.Close()
 }
 
-// Classes of PostgreSQL's error codes (its manual, appendix A).
+// PostgreSQL's error codes and classes (its manual, appendix A).
 const (
 	undefinedTable = "42P01"
 	undefinedSpace = "3F000" // a schema
@@ -189,48 +190,48 @@ const (
 	deadlock       = "40P01"
 	classAccess    = "28"
 	classResources = "53"
-	classEnd       = "57" // the server, or somebody at it, ended the connection
+	classEnd       = "57" // the server or an administrator ended the connection
 )
 
 func postgresCode(err error) string {
-	var own *pgconn.PgError
-	if errors.As(err, &own) {
-		return own.Code
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
 	}
 	return ""
 }
 
-func (e *postgresEngine) again(err error) bool {
+func (e *postgresEngine) isRetryable(err error) bool {
 	code := postgresCode(err)
 	return code == serialization || code == deadlock
 }
 
-func (e *postgresEngine) explain(err error) (message string, v verdict) {
-	var newer newerError
+func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
+	var newer newerVersionError
 	code := postgresCode(err)
 	where := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
 	switch {
 	case errors.As(err, &newer):
-		return where + " " + newer.say() + ", or name another database.", broken
+		return where + " " + newer.clause() + ", or name another database.", mustReopen
 	case code == undefinedTable, code == undefinedSpace:
-		return where + " has lost its tables, which are made again: see to it if this is said again.", broken
+		return where + " has lost its tables, which are made again: see to it if this is said again.", mustReopen
 	case code == diskFull:
-		return where + " cannot grow, since its disk is full: make room there.", usable
+		return where + " cannot grow, since its disk is full: make room there.", retryNow
 	case code == readOnly:
-		return where + " is read-only: name the primary server.", broken
+		return where + " is read-only: name the primary server.", mustReopen
 	case code == noPrivilege:
-		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", broken
+		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", mustReopen
 	case strings.HasPrefix(code, classAccess):
-		return where + " refuses the login: see to user and password.", away
+		return where + " refuses the login: see to user and password.", retrySoon
 	case errors.Is(err, errDamaged):
-		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", usable
+		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", retryNow
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
-		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", away
+		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", retrySoon
 	}
-	return where + " refuses the work (" + e.scrub(err) + "): see to its log.", usable
+	return where + " refuses the work (" + e.scrub(err) + "): see to its log.", retryNow
 }
 
-// scrub is the text of an error without the password.
+// scrub returns the text of an error without the password.
 func (e *postgresEngine) scrub(err error) string {
 	text := err.Error()
 	if e.config.Password != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// patience is how many times as long as a write a list may take.
-const patience = 3
+// listTimeoutFactor is how many times the timeout of a write a list may take.
+const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
 	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.holder FROM `
@@ -38,8 +38,8 @@ func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) 
 	return r, holder, nil
 }
 
-// interrupted finds out which of the runs under way nobody has who lives.
-func (db *database) interrupted(ctx context.Context, rows []journal.Row, holders []string) error {
+// markInterrupted sets the status Interrupted of running runs without a live holder.
+func (db *database) markInterrupted(ctx context.Context, rows []journal.Row, holders []string) error {
 	known := map[string]bool{}
 	for i := range rows {
 		if rows[i].Status != journal.Running {
@@ -48,7 +48,7 @@ func (db *database) interrupted(ctx context.Context, rows []journal.Row, holders
 		alive, asked := known[holders[i]]
 		if !asked {
 			var err error
-			if alive, err = db.holds(ctx, db.read, holders[i]); err != nil {
+			if alive, err = db.isHeld(ctx, db.read, holders[i]); err != nil {
 				return err
 			}
 			known[holders[i]] = alive
@@ -60,7 +60,7 @@ func (db *database) interrupted(ctx context.Context, rows []journal.Row, holders
 	return nil
 }
 
-// queries is what reads: a database or a transaction.
+// queries is a database or a transaction to read from.
 type queries interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -68,13 +68,13 @@ type queries interface {
 
 // Load implements journal.Driver.
 func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err error) {
-	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		var holder string
 		if rec, holder, err = db.load(ctx, db.read, id); err != nil {
 			return err
 		}
 		rows := []journal.Row{rec.Row}
-		err = db.interrupted(ctx, rows, []string{holder})
+		err = db.markInterrupted(ctx, rows, []string{holder})
 		rec.Row = rows[0]
 		return err
 	})
@@ -84,31 +84,31 @@ func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err 
 	return rec, nil
 }
 
-// segmentsOf a run are the one in its row, which is its first, and those beside it.
+// segmentsOf selects the segments of a run: its first may be in its row.
 const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
 	UNION ALL SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
 	WHERE r.id = $1 ORDER BY 1, 2`
 
 func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
 	rec = &journal.Record{}
-	rec.Row, holder, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan)
+	rec.Row, holder, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, validText(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, "", journal.ErrNotFound
 	} else if err != nil {
 		return nil, "", err
 	}
-	return rec, holder, each(ctx, from, func(scan func(...any) error) error {
+	return rec, holder, forEachRow(ctx, from, func(scan func(...any) error) error {
 		var s journal.Segment
-		if err := scan(&s.Lease, &s.First, &s.Events, &s.Results, &s.Kept); err != nil {
+		if err := scan(&s.Lease, &s.First, &s.Events, &s.Results, &s.Retained); err != nil {
 			return err
 		}
 		rec.Segments = append(rec.Segments, s)
 		return nil
-	}, segmentsOf, text(id))
+	}, segmentsOf, validText(id))
 }
 
-// each calls f for each row of a query.
-func each(ctx context.Context, from queries, f func(scan func(...any) error) error, query string, args ...any) error {
+// forEachRow calls f for each row of a query.
+func forEachRow(ctx context.Context, from queries, f func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -124,17 +124,18 @@ func each(ctx context.Context, from queries, f func(scan func(...any) error) err
 
 // Find implements journal.Driver.
 func (d *Driver) Find(ctx context.Context, caller, key, prefix string) (id string, err error) {
-	var w where
+	var w condition
 	if key != "" {
-		w.and("run_key <> ''") // as its index has it
-		w.and("caller = ", text(caller))
-		w.and("run_key = ", text(key))
-	} else if prefix = text(prefix); prefix != "" {
+		w.and("run_key <> ''") // matches the partial index
+		w.and("caller = ", validText(caller))
+		w.and("run_key = ", validText(key))
+	} else if prefix = validText(prefix); prefix != "" {
 		w.and("id >= ", prefix)
 		w.and("id < ", prefix[:len(prefix)-1]+string(rune(prefix[len(prefix)-1]+1)))
 	}
-	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs`+w.String()+` ORDER BY began DESC, n DESC LIMIT 1`, w.args...).Scan(&id)
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs`+w.String()+` ORDER BY began DESC, n DESC LIMIT 1`,
+			w.args...).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return journal.ErrNotFound
 		}
@@ -143,14 +144,14 @@ func (d *Driver) Find(ctx context.Context, caller, key, prefix string) (id strin
 	return id, err
 }
 
-// where is a condition with its arguments.
-type where struct {
+// condition is an SQL condition with its arguments.
+type condition struct {
 	terms []string
 	args  []any
 }
 
-// and adds a term, which ends with its argument if it has one.
-func (w *where) and(term string, arg ...any) {
+// and adds a term. A term with an argument ends with it.
+func (w *condition) and(term string, arg ...any) {
 	for _, a := range arg {
 		w.args = append(w.args, a)
 		term += fmt.Sprintf("$%d", len(w.args))
@@ -158,21 +159,21 @@ func (w *where) and(term string, arg ...any) {
 	w.terms = append(w.terms, term)
 }
 
-func (w *where) String() string {
+func (w *condition) String() string {
 	if len(w.terms) == 0 {
 		return ""
 	}
 	return " WHERE " + strings.Join(w.terms, " AND ")
 }
 
-// List implements journal.Driver. What is rare among the runs is found by an index: a status but ok, a function, a caller, a
-// chain. Of two of these the first in this order is looked up, and the others are looked for in what it gives.
+// List implements journal.Driver. It uses an index for what is rare: a status other than ok, a function, a caller, a chain, in this
+// order. The other conditions are checked for the rows found.
 func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Row, err error) {
 	query, args := listQuery(f)
-	err = d.do(ctx, patience*d.timeout, func(ctx context.Context, db *database) error {
+	err = d.withDatabase(ctx, listTimeoutFactor*d.timeout, func(ctx context.Context, db *database) error {
 		rows = nil
 		var holders []string
-		err := each(ctx, db.read, func(scan func(...any) error) error {
+		err := forEachRow(ctx, db.read, func(scan func(...any) error) error {
 			r, holder, err := scanRow(scan)
 			rows, holders = append(rows, r), append(holders, holder)
 			return err
@@ -180,12 +181,12 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 		if err != nil {
 			return err
 		}
-		return db.interrupted(ctx, rows, holders)
+		return db.markInterrupted(ctx, rows, holders)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !underWay(f.Status) {
+	if !isRunning(f.Status) {
 		return rows, nil
 	}
 	rows = slices.DeleteFunc(rows, func(r journal.Row) bool { return r.Status != f.Status })
@@ -195,39 +196,39 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 	return rows, nil
 }
 
-// underWay reports whether runs of a status are written as running.
-func underWay(s journal.Status) bool { return s == journal.Running || s == journal.Interrupted }
+// isRunning reports whether runs with a status are stored as running.
+func isRunning(s journal.Status) bool { return s == journal.Running || s == journal.Interrupted }
 
 func listQuery(f *journal.Filter) (query string, args []any) {
-	var w where
+	var w condition
 	from, began, order := "onecall_runs r", "r.began", " ORDER BY r.began DESC, r.n DESC"
 	status, limit := f.Status, f.Limit
-	if underWay(status) { // which of them is found out after
+	if isRunning(status) { // markInterrupted distinguishes them
 		status, limit = journal.Running, 0
 	}
 	if status != "" {
-		w.and("r.status = ", text(string(status)))
+		w.and("r.status = ", validText(string(status)))
 	}
 	rare := f.Status != "" && f.Status != journal.OK
 	if rare {
-		w.and("r.status <> 'ok'") // as its index has it
+		w.and("r.status <> 'ok'") // matches the partial index
 	}
 	switch {
 	case f.Function == "":
 	case rare:
-		w.and("EXISTS (SELECT 1 FROM onecall_functions f WHERE f.began = r.began AND f.run = r.n AND f.fn = ", text(f.Function))
+		w.and("EXISTS (SELECT 1 FROM onecall_functions f WHERE f.began = r.began AND f.run = r.n AND f.fn = ", validText(f.Function))
 		w.terms[len(w.terms)-1] += ")"
 	default:
 		from, began, order = "onecall_functions f CROSS JOIN onecall_runs r", "f.began", " ORDER BY f.began DESC, f.run DESC"
 		w.and("r.n = f.run")
-		w.and("f.fn = ", text(f.Function))
+		w.and("f.fn = ", validText(f.Function))
 	}
 	if f.Caller != nil {
-		w.and("r.caller = ", text(*f.Caller))
+		w.and("r.caller = ", validText(*f.Caller))
 	}
 	if f.Chain != "" {
 		w.and("r.chain <> ''")
-		w.and("r.chain = ", text(f.Chain))
+		w.and("r.chain = ", validText(f.Chain))
 	}
 	if !f.Since.IsZero() {
 		w.and(began+" >= ", f.Since.UnixMicro())
@@ -244,15 +245,15 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 
 // Days implements journal.Driver.
 func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Day, err error) {
-	var w where
+	var w condition
 	if f.Caller != nil {
-		w.and("caller = ", text(*f.Caller))
+		w.and("caller = ", validText(*f.Caller))
 	}
 	if f.Chain != "" {
-		w.and("chain = ", text(f.Chain))
+		w.and("chain = ", validText(f.Chain))
 	}
 	if f.Function != "" {
-		w.and("fn = ", text(f.Function))
+		w.and("fn = ", validText(f.Function))
 	}
 	if !f.Since.IsZero() {
 		w.and("day >= ", journal.DayOf(f.Since))
@@ -260,9 +261,9 @@ func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Da
 	if !f.Until.IsZero() {
 		w.and("day <= ", journal.DayOf(f.Until))
 	}
-	err = d.do(ctx, patience*d.timeout, func(ctx context.Context, db *database) error {
+	err = d.withDatabase(ctx, listTimeoutFactor*d.timeout, func(ctx context.Context, db *database) error {
 		days = nil
-		return each(ctx, db.read, func(scan func(...any) error) error {
+		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
 			var s journal.Day
 			var times []byte
 			err := scan(&s.Day, &s.Caller, &s.Chain, &s.Function, &s.Count, &s.Failures, &s.Calls, &s.Tokens, &s.Kept, &times)

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// schemaVersion is the version of the tables that this package writes. A change of them is one more step of migrations.
+// schemaVersion is the version of the tables that this package writes. To change them, add a migration.
 var schemaVersion = len(migrations)
 
-// migrations make the tables of a version from those of the one before it. They, and all other SQL of this package, are written
-// for PostgreSQL; inSQLite translates them.
+// migrations upgrade the tables, each by one version. All SQL of this package is written for PostgreSQL; inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
@@ -37,45 +36,45 @@ ALTER TABLE onecall_runs ADD COLUMN first_results BYTEA;
 ALTER TABLE onecall_runs ADD COLUMN first_kept BYTEA;
 `}
 
-// dialect is how SQL is translated for a database.
+// dialect translates SQL for a database.
 type dialect struct {
-	words *strings.Replacer
-	// exists reports whether a table with a name is there.
+	replacer *strings.Replacer
+	// exists counts the tables with a name.
 	exists string
-	// alone keeps others from migrating the same database until the transaction ends.
-	alone string
+	// lock keeps other processes from migrating the database until the transaction ends.
+	lock string
 }
 
-// EACH stands for the function that gives a row for each element of a JSON array, in its column value.
+// EACH stands for the function that returns the elements of a JSON array as rows, in its column value.
 var (
 	inPostgres = &dialect{
-		words:  strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
-		exists: `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
-		alone:  `SELECT pg_advisory_xact_lock(1869505905)`,
+		replacer: strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
+		exists:   `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
+		lock:     `SELECT pg_advisory_xact_lock(1869505905)`,
 	}
 	inSQLite = &dialect{
-		words: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+		replacer: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
 			"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
 		exists: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
-		alone:  `SELECT 1`, // each writing transaction is alone
+		lock:   `SELECT 1`, // every writing transaction is exclusive
 	}
 )
 
 // sql translates a query.
-func (d *dialect) sql(query string) string { return d.words.Replace(query) }
+func (d *dialect) sql(query string) string { return d.replacer.Replace(query) }
 
-// newerError tells that another version of onecall wrote the database.
-type newerError int
+// newerVersionError reports that a newer version of onecall wrote the database.
+type newerVersionError int
 
-func (e newerError) Error() string { return fmt.Sprintf("its tables are of version %d", int(e)) }
+func (e newerVersionError) Error() string { return fmt.Sprintf("its tables are of version %d", int(e)) }
 
-// say is the middle of a sentence.
-func (e newerError) say() string {
+// clause returns the error as part of a sentence.
+func (e newerVersionError) clause() string {
 	return fmt.Sprintf("was written by a newer version of onecall (its tables are of version %d, not %d): update onecall",
 		int(e), schemaVersion)
 }
 
-// version gives the version of the tables, 0 if there are none. It fails if this package does not know it.
+// version returns the version of the tables, or 0 if there are none. It fails if the version is newer than schemaVersion.
 func (d *dialect) version(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (version int, err error) {
@@ -87,12 +86,12 @@ func (d *dialect) version(ctx context.Context, db interface {
 		return 0, err
 	}
 	if version > schemaVersion {
-		return version, newerError(version)
+		return version, newerVersionError(version)
 	}
 	return version, nil
 }
 
-// migrate brings the tables to this package's version, in one transaction.
+// migrate upgrades the tables to schemaVersion, in one transaction.
 func (d *dialect) migrate(ctx context.Context, db *sql.DB) error {
 	if version, err := d.version(ctx, db); err != nil || version == schemaVersion {
 		return err
@@ -102,10 +101,10 @@ func (d *dialect) migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
-	if _, err := tx.ExecContext(ctx, d.alone); err != nil {
+	if _, err := tx.ExecContext(ctx, d.lock); err != nil {
 		return err
 	}
-	version, err := d.version(ctx, tx) // somebody else may have done it meanwhile
+	version, err := d.version(ctx, tx) // another process may have done it meanwhile
 	if err != nil || version == schemaVersion {
 		return err
 	}

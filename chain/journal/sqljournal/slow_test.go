@@ -25,9 +25,9 @@ func (e *slowEngine) open(ctx context.Context, _ string) (*database, error) {
 	}
 }
 
-func (e *slowEngine) explain(error) (string, verdict) { return "It is slow.", broken }
-func (e *slowEngine) again(error) bool                { return false }
-func (e *slowEngine) close(*database, string)         {}
+func (e *slowEngine) explain(error) (string, failureEffect) { return "It is slow.", mustReopen }
+func (e *slowEngine) isRetryable(error) bool                { return false }
+func (e *slowEngine) close(*database, string)               {}
 
 // TestSlow: a database that does not open keeps nobody for longer than the timeout, is tried again after a second and not before, and
 // what a caller does not wait for is no failure of it.
@@ -40,9 +40,9 @@ func TestSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		load := func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err }
-		gone, cancel := context.WithCancel(t.Context())
+		left, cancel := context.WithCancel(t.Context())
 		go func() { time.Sleep(time.Second); cancel() }()
-		if err := load(gone); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {
+		if err := load(left); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {
 			t.Errorf("of a caller who went: %v", err)
 		}
 		began, answers := time.Now(), make(chan error)

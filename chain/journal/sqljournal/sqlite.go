@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// OpenSQLite makes a driver over a SQLite file, which is made at the first use, with its folder, for this user alone. It fails
-// if path is "". Any number of drivers and processes of one machine may use the file; a network file system cannot hold it.
+// OpenSQLite returns a driver for a SQLite file. The file and its folder are created at first use, for this user only. It fails if path
+// is "". Any number of drivers and processes on one machine may share the file; it cannot be on a network file system.
 func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if path == "" {
 		return nil, fault.New(fault.BadRequest, "The journal needs the path of a file.")
@@ -30,35 +30,35 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(&sqliteEngine{path: path, remote: onNetwork}, o)
+	return newDriver(&sqliteEngine{path: path, isRemote: onNetwork}, o)
 }
 
 type sqliteEngine struct {
-	path   string
-	remote func(folder string) bool
+	path     string
+	isRemote func(folder string) bool
 
-	mu   sync.Mutex
-	lock *flock.Flock // of this driver's file; nil: there is none yet
+	mu       sync.Mutex
+	fileLock *flock.Flock // of this driver's lock file; nil: not locked yet
 }
 
 // busyTimeout is how long a statement waits for other processes.
 const busyTimeout = 5 * time.Second
 
-// errNetwork tells that a file is on a network file system, whose locks and shared memory SQLite cannot rely on.
+// errNetwork reports a file on a network file system, whose locks and shared memory SQLite cannot rely on.
 var errNetwork = errors.New("it is on a network file system")
 
 func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, err error) {
-	if err := e.prepare(); err != nil {
+	if err := e.prepareFile(); err != nil {
 		return nil, err
 	}
 	db := &database{dialect: inSQLite, alive: e.alive}
-	// The file is used as a path of a URI: a plain name ends at a question mark.
+	// The path is part of a URI, since a plain name would end at a question mark.
 	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(e.path)}
 	if !strings.HasPrefix(uri.Path, "/") {
 		uri.Path = "/" + uri.Path // C:/folder
 	}
 	settings := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(%d)",
-		busyTimeout.Milliseconds(), maxLog)
+		busyTimeout.Milliseconds(), maxWAL)
 	if db.write, err = sql.Open("sqlite", uri.String()+settings+"&_txlock=immediate"); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 		return nil, err
 	}
 	writer := &sqliteWriter{db: db}
-	db.begin, db.tidy, db.close = writer.begin, e.tidy(db), func() {
+	db.begin, db.cleanUp, db.close = writer.begin, e.cleanUp(db), func() {
 		writer.close()
 		db.read.Close()
 		db.write.Close()
@@ -79,28 +79,28 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 	}
 	info, err := os.Stat(e.path)
 	if err == nil {
-		err = e.hold(holder)
+		err = e.lockFile(holder)
 	}
 	if err != nil {
 		db.close()
 		return nil, err
 	}
-	db.moved = func() bool {
+	db.isMoved = func() bool {
 		now, err := os.Stat(e.path)
 		return err != nil || !os.SameFile(info, now)
 	}
 	return db, nil
 }
 
-// maxLog is how large the log of the database stays at most, in bytes, while nothing is written.
-const maxLog = 16 << 20
+// maxWAL is the maximum size in bytes of the write-ahead log while nothing is written.
+const maxWAL = 16 << 20
 
-// prepare sees that the file is there, and is this user's alone.
-func (e *sqliteEngine) prepare() error {
+// prepareFile creates the file, or makes it accessible to this user only.
+func (e *sqliteEngine) prepareFile() error {
 	if err := os.MkdirAll(filepath.Dir(e.path), 0o700); err != nil {
 		return err
 	}
-	if e.remote(filepath.Dir(e.path)) {
+	if e.isRemote(filepath.Dir(e.path)) {
 		return errNetwork
 	}
 	file, err := os.OpenFile(e.path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -109,12 +109,12 @@ func (e *sqliteEngine) prepare() error {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
-		_ = file.Chmod(0o600) // where it means something
+		_ = file.Chmod(0o600) // has an effect only where modes exist
 	}
 	return nil
 }
 
-// setUp makes the tables. The log is switched on behind SQLite's back of waiting for others, so it is tried until they are done.
+// setUp creates the tables. Switching to WAL mode ignores the busy timeout, so setUp retries while others are busy.
 func (e *sqliteEngine) setUp(ctx context.Context, db *database) error {
 	for end := time.Now().Add(busyTimeout); ; {
 		err := e.setUpOnce(ctx, db)
@@ -131,7 +131,7 @@ func (e *sqliteEngine) setUp(ctx context.Context, db *database) error {
 
 func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
 	if _, err := db.version(ctx, db.write); err != nil {
-		return err // what a newer version wrote is left alone
+		return err // do not touch what a newer version wrote
 	}
 	for _, setting := range []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"} {
 		if _, err := db.write.ExecContext(ctx, setting); err != nil {
@@ -141,10 +141,10 @@ func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
 	return db.migrate(ctx, db.write)
 }
 
-// tidy gives pages back to the disk where more than half of the file is free, and removes what dead holders left.
-func (e *sqliteEngine) tidy(db *database) func(context.Context) error {
+// cleanUp shrinks the file if more than half of it is free, and removes lock files of dead holders.
+func (e *sqliteEngine) cleanUp(db *database) func(context.Context) error {
 	return func(ctx context.Context) error {
-		e.sweep()
+		e.removeDeadHolders()
 		var pages, free int
 		if err := db.write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
 			return err
@@ -152,8 +152,8 @@ func (e *sqliteEngine) tidy(db *database) func(context.Context) error {
 		if err := db.write.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
 			return err
 		}
-		for ; free > pages/2 && free > leastFree; free, pages = free-leastFree, pages-leastFree {
-			if _, err := db.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", leastFree)); err != nil {
+		for ; free > pages/2 && free > vacuumPages; free, pages = free-vacuumPages, pages-vacuumPages {
+			if _, err := db.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages)); err != nil {
 				return err
 			}
 		}
@@ -161,41 +161,41 @@ func (e *sqliteEngine) tidy(db *database) func(context.Context) error {
 	}
 }
 
-// leastFree is how many pages are given back at once.
-const leastFree = 1000
+// vacuumPages is how many pages are freed at once.
+const vacuumPages = 1000
 
-// extendedCode is the result code of an error of SQLite; 0: it is none.
+// extendedCode returns the extended result code of a SQLite error, or 0.
 func extendedCode(err error) int {
-	var own *sqlite.Error
-	if errors.As(err, &own) {
-		return own.Code()
+	var sqliteErr *sqlite.Error
+	if errors.As(err, &sqliteErr) {
+		return sqliteErr.Code()
 	}
 	return 0
 }
 
-// sqliteCode is the code of the kind of error.
+// sqliteCode returns the primary result code.
 func sqliteCode(err error) int { return extendedCode(err) & 0xff }
 
-func (e *sqliteEngine) again(error) bool { return false }
+func (e *sqliteEngine) isRetryable(error) bool { return false }
 
-func (e *sqliteEngine) explain(err error) (message string, v verdict) {
-	var newer newerError
+func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
+	var newer newerVersionError
 	code, where := sqliteCode(err), "The journal "+e.path+" "
 	switch {
 	case errors.As(err, &newer):
-		return where + newer.say() + ", or name another file.", broken
+		return where + newer.clause() + ", or name another file.", mustReopen
 	case errors.Is(err, errNetwork):
-		return where + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", broken
+		return where + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", mustReopen
 	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED, errors.Is(err, context.DeadlineExceeded):
-		return where + "is locked by another program, or its disk is too slow: end that program, or name another file.", usable
+		return where + "is locked by another program, or its disk is too slow: end that program, or name another file.", retryNow
 	case code == sqlite3.SQLITE_FULL:
-		return where + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", usable
-	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a bound of this process
-		return where + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), usable
+		return where + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", retryNow
+	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a limit of this process
+		return where + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), retryNow
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return where + "is damaged, or is no journal: move it away, and a new one is made.", broken
+		return where + "is damaged, or is no journal: move it away, and a new one is made.", mustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
-		return where + "cannot be written: see that this user may write to the file and its folder.", broken
+		return where + "cannot be written: see that this user may write to the file and its folder.", mustReopen
 	}
-	return where + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), broken
+	return where + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), mustReopen
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// sqliteWriter begins transactions on the one connection that writes. Its statements stay prepared, which database/sql does not do
-// for those of a transaction.
+// sqliteWriter begins transactions on the one connection that writes. It keeps their statements prepared, which database/sql does not.
 type sqliteWriter struct {
 	db       *database
-	on       any // the connection of prepared
+	prepConn any // the connection of prepared
 	prepared map[string]driver.Stmt
-	args     []driver.NamedValue // of the last statement: room for those of the next
+	args     []driver.NamedValue // of the last statement; reused
 }
 
 func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
@@ -25,7 +24,7 @@ func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
 	}
 	t := &sqliteTransaction{w: w, conn: conn}
 	if err := t.run(ctx, statement{sql: "BEGIN IMMEDIATE"}); err != nil {
-		w.forget(conn) // one that was interrupted is closed now
+		w.closeStatements(conn) // closes an interrupted statement
 		conn.Close()
 		return nil, err
 	}
@@ -39,7 +38,7 @@ type sqliteTransaction struct {
 	open bool
 }
 
-// run carries out a statement that may have to wait for other processes.
+// run executes a statement that may have to wait for other processes.
 func (t *sqliteTransaction) run(ctx context.Context, s statement) error {
 	return t.conn.Raw(func(on any) error {
 		prepared, args, err := t.w.prepare(ctx, on, s)
@@ -50,8 +49,8 @@ func (t *sqliteTransaction) run(ctx context.Context, s statement) error {
 	})
 }
 
-// exec implements transaction. Statements of a transaction that has begun wait for nobody, and to watch a context at each of
-// them costs a tenth of all.
+// exec implements transaction. Within a transaction, statements wait for nobody, and watching a context at each of them would take a
+// tenth of the time.
 func (t *sqliteTransaction) exec(ctx context.Context, list []statement, last bool) (changed []int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -98,17 +97,17 @@ func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byt
 		} else if err != nil {
 			return err
 		}
-		found, _ := row[0].([]byte)
-		value = append(value, found...)
+		bytes, _ := row[0].([]byte)
+		value = append(value, bytes...)
 		return nil
 	})
 	return value, err
 }
 
-// prepare gives a statement on a connection, and its arguments as the library takes them, until the next.
+// prepare returns a prepared statement and its arguments, which are valid until the next call.
 func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver.Stmt, []driver.NamedValue, error) {
-	if w.on != on { // what was prepared went with the other connection
-		w.on, w.prepared = on, map[string]driver.Stmt{}
+	if w.prepConn != on { // the statements of the previous connection are gone
+		w.prepConn, w.prepared = on, map[string]driver.Stmt{}
 	}
 	prepared := w.prepared[s.sql]
 	if prepared == nil {
@@ -129,29 +128,29 @@ func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver
 	return prepared, w.args, nil
 }
 
-// forget closes the statements of a connection: SQLite keeps one open, and its log, that has any left. Those of another, which
-// is closed, cannot be closed any more.
-func (w *sqliteWriter) forget(conn *sql.Conn) {
+// closeStatements closes the statements of a connection: SQLite keeps a connection with open statements, and its log, open. Statements of
+// a closed connection cannot be closed.
+func (w *sqliteWriter) closeStatements(conn *sql.Conn) {
 	_ = conn.Raw(func(on any) error {
-		if w.on == on {
+		if w.prepConn == on {
 			for _, s := range w.prepared {
-				_ = s.Close() // the connection is closed as well, or the next thing that is
+				_ = s.Close() // the connection is closed next anyway
 			}
 		}
 		return nil
 	})
-	w.on, w.prepared = nil, map[string]driver.Stmt{}
+	w.prepConn, w.prepared = nil, map[string]driver.Stmt{}
 }
 
-// close waits for the transaction that is under way, and closes the statements.
+// close waits for the current transaction and closes the statements.
 func (w *sqliteWriter) close() {
 	if conn, err := w.db.write.Conn(context.Background()); err == nil {
-		w.forget(conn)
+		w.closeStatements(conn)
 		conn.Close()
 	}
 }
 
-// rollbackTime bounds the taking back of a transaction, whose context may have ended.
+// rollbackTime bounds a rollback, since the context of the transaction may have ended.
 const rollbackTime = time.Second
 
 func (t *sqliteTransaction) end() {
@@ -159,8 +158,8 @@ func (t *sqliteTransaction) end() {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		defer cancel()
 		if err := t.run(ctx, statement{sql: "ROLLBACK"}); err != nil {
-			t.w.forget(t.conn)
-			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
+			t.w.closeStatements(t.conn)
+			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // the connection must not be reused
 		}
 	}
 	t.conn.Close()

@@ -1,9 +1,9 @@
-// Package sqljournal keeps what runs do in a database: a SQLite file, which any number of processes of one machine may share, or
-// PostgreSQL, for many machines.
+// Package sqljournal stores runs in a database: a SQLite file, which any number of processes on one machine may share, or PostgreSQL, for
+// many machines.
 //
-// The database is opened at the first use, and again after a failure. A database that is locked, full, damaged, away, read-only
-// or of a newer version of onecall gives errors (fault.Unavailable) that say so, and what helps; then nothing of the work was
-// done, and it works again as soon as the database does.
+// The database is opened at first use, and again after a failure. If it is locked, full, damaged, unreachable, read-only or written by a
+// newer version of onecall, errors (fault.Unavailable) say so, with the remedy. Nothing of the work was done then, and it works again as
+// soon as the database does.
 package sqljournal
 
 import (
@@ -15,31 +15,31 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Options are the settings of a Driver; nil or a zero field stands for the default.
+// Options configures a Driver; nil means the defaults.
 type Options struct {
-	// Timeout is how long a write, or the search for a run, may take; default 10 s. Lists may take three times as long.
+	// Timeout bounds a write or the search for a run; 0: 10 s. Lists may take three times as long.
 	Timeout time.Duration
 }
 
 // Driver is a journal.Driver.
 type Driver struct {
 	engine  engine
-	holder  string // whose leases are: no other driver has this name
+	holder  string // the unique name under which this driver has leases
 	timeout time.Duration
-	opening chan struct{} // holds one while the database is opened
+	opening chan struct{} // has an element while the database is being opened
 
 	mu       sync.Mutex
-	db       *database // nil: it is not open
-	failure  error     // of the last try to open it, or why it was closed then
+	db       *database // nil: not open
+	failure  error     // of the last attempt to open it, or why it was closed
 	failedAt time.Time
 	closed   bool
-	held     map[string]*identity // what the rows of runs say whose leases this driver has
+	rows     map[string]*rowIdentity // the stored rows of runs whose leases this driver has
 }
 
 func newDriver(e engine, o *Options) (*Driver, error) {
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), held: map[string]*identity{},
+	_, _ = rand.Read(id[:]) // never fails
+	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), rows: map[string]*rowIdentity{},
 		timeout: 10 * time.Second}
 	if o != nil && o.Timeout != 0 {
 		d.timeout = o.Timeout
@@ -52,7 +52,7 @@ func newDriver(e engine, o *Options) (*Driver, error) {
 
 // Close implements journal.Driver.
 func (d *Driver) Close() error {
-	d.opening <- struct{}{} // nobody opens it meanwhile, or any more
+	d.opening <- struct{}{} // nobody opens it from now on
 	defer func() { <-d.opening }()
 	d.mu.Lock()
 	db, closed := d.db, d.closed

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// encodeTimes writes each bucket, in their order, as its distance from the one before and its count.
+// encodeTimes writes each bucket, in order, as its distance from the previous one and its count.
 func encodeTimes(t journal.Times) []byte {
 	data, before := make([]byte, 0, 3*len(t)), 0
 	for _, bucket := range slices.Sorted(maps.Keys(t)) {
@@ -21,7 +21,7 @@ func encodeTimes(t journal.Times) []byte {
 	return data
 }
 
-// errDamaged tells that a value is not one that this package writes.
+// errDamaged reports a value that this package does not write.
 var errDamaged = errors.New("the database is damaged")
 
 var errTimes = fmt.Errorf("%w: the durations of a day cannot be read", errDamaged)

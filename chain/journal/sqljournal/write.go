@@ -9,23 +9,23 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// identity is the part of a row that seldom changes, as it is written. Indexes that hold it cost at each write of it.
-type identity struct {
+// rowIdentity is the stored part of a row that seldom changes. Writing it is expensive, since indexes contain it.
+type rowIdentity struct {
 	caller, key, chain, hash, functions string
 	began                               int64
 }
 
-func identityOf(r *journal.Row) *identity {
+func identityOf(r *journal.Row) *rowIdentity {
 	functions := make([]string, 0, len(r.Functions))
 	for _, f := range r.Functions {
-		functions = append(functions, text(f))
+		functions = append(functions, validText(f))
 	}
-	list, _ := json.Marshal(functions) // strings always can be
-	return &identity{text(r.Caller), text(r.Key), text(r.Chain), text(r.Hash), string(list), r.Began.UnixMicro()}
+	list, _ := json.Marshal(functions) // strings can always be encoded
+	return &rowIdentity{validText(r.Caller), validText(r.Key), validText(r.Chain), validText(r.Hash), string(list), r.Began.UnixMicro()}
 }
 
-// text is a string as PostgreSQL takes it: UTF-8 without zero bytes.
-func text(s string) string {
+// validText makes a string acceptable to PostgreSQL: UTF-8 without zero bytes.
+func validText(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
 		return s
 	}
@@ -38,7 +38,7 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 		return nil, nil
 	}
 	b := d.batch(list)
-	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		tx, err := db.begin(ctx)
 		if err != nil {
 			return err
@@ -57,19 +57,20 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 	if err != nil {
 		return nil, err
 	}
-	d.learn(b, refused)
+	d.rememberRows(b, refused)
 	return refused, nil
 }
 
-// Check implements journal.Driver. It also finds out that a newer version has changed the tables while they are in use.
+// Check implements journal.Driver. It also notices if a newer version has migrated the tables.
 func (d *Driver) Check(ctx context.Context) error {
-	return d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
+	return d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		tx, err := db.begin(ctx)
 		if err != nil {
 			return err
 		}
 		defer tx.end()
-		changed, err := tx.exec(ctx, []statement{{`UPDATE onecall_meta SET version = version WHERE version = $1`, []any{schemaVersion}}}, true)
+		changed, err := tx.exec(ctx, []statement{{`UPDATE onecall_meta SET version = version WHERE version = $1`, []any{schemaVersion}}},
+			true)
 		if err != nil || changed[0] > 0 {
 			return err
 		}
@@ -78,21 +79,21 @@ func (d *Driver) Check(ctx context.Context) error {
 	})
 }
 
-// batch is the SQL of some writes.
+// batch is the SQL for some writes.
 type batch struct {
 	list       []journal.Write
 	statements []statement
-	first      []int                 // for each write the statement that changes a row unless the write is refused
-	rows       []*identity           // for each what its row says then; nil: as before
-	days       map[int][]journal.Day // by write
+	first      []int                 // for each write, the statement that changes no row if the write is refused
+	rows       []*rowIdentity        // for each write, its new row; nil: unchanged
+	days       map[int][]journal.Day // by index of the write
 }
 
 func (d *Driver) batch(list []journal.Write) *batch {
-	b := &batch{list: list, first: make([]int, len(list)), rows: make([]*identity, len(list)), days: map[int][]journal.Day{}}
-	known := map[string]*identity{} // what a row says when a write comes to it
+	b := &batch{list: list, first: make([]int, len(list)), rows: make([]*rowIdentity, len(list)), days: map[int][]journal.Day{}}
+	known := map[string]*rowIdentity{} // the stored rows as each write finds them
 	d.mu.Lock()
 	for i := range list {
-		known[list[i].ID] = d.held[list[i].ID]
+		known[list[i].ID] = d.rows[list[i].ID]
 	}
 	d.mu.Unlock()
 	for i := range list {
@@ -102,22 +103,22 @@ func (d *Driver) batch(list []journal.Write) *batch {
 			b.days[i] = w.Days
 		}
 		if w.Row == nil || w.Late {
-			b.touch(w)
+			b.updateCosts(w)
 		} else {
 			id := identityOf(w.Row)
 			if w.New {
-				b.insert(w, id, d.holder)
+				b.insertRow(w, id, d.holder)
 			} else {
-				b.update(w, id, known[w.ID])
+				b.updateRow(w, id, known[w.ID])
 			}
 			b.rows[i], known[w.ID] = id, id
 		}
-		b.segment(w)
+		b.addSegment(w)
 	}
 	return b
 }
 
-// refused tells which writes changed nothing.
+// refused reports which writes changed nothing.
 func (b *batch) refused(changed []int64) []bool {
 	refused := make([]bool, len(b.list))
 	for i, at := range b.first {
@@ -126,27 +127,27 @@ func (b *batch) refused(changed []int64) []bool {
 	return refused
 }
 
-// learn takes note of what the rows say now.
-func (d *Driver) learn(b *batch, refused []bool) {
+// rememberRows records the stored rows.
+func (d *Driver) rememberRows(b *batch, refused []bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range b.list {
 		switch w := &b.list[i]; {
 		case refused[i], w.Release:
-			delete(d.held, w.ID)
+			delete(d.rows, w.ID)
 		case b.rows[i] != nil:
-			d.held[w.ID] = b.rows[i]
+			d.rows[w.ID] = b.rows[i]
 		}
 	}
 }
 
-func (b *batch) add(sql string, args ...any) {
+func (b *batch) addStatement(sql string, args ...any) {
 	b.statements = append(b.statements, statement{sql, args})
 }
 
-// standing are the columns of a row that change at each write.
-func standing(r *journal.Row) []any {
-	return []any{text(string(r.Status)), text(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(),
+// changingColumns returns the columns of a row that change at each write.
+func changingColumns(r *journal.Row) []any {
+	return []any{validText(string(r.Status)), validText(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(),
 		r.Steps, r.Calls, r.Reused, r.Writes, r.Took.Microseconds()}
 }
 
@@ -154,38 +155,38 @@ const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key,
 	expires, steps, calls, reused, writes, took, tokens, kept, first_events, first_results, first_kept)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) ON CONFLICT DO NOTHING`
 
-func (b *batch) insert(w *journal.Write, id *identity, holder string) {
+func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Release {
 		holder = ""
 	}
-	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, standing(w.Row)...)
+	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, changingColumns(w.Row)...)
 	args = append(args, w.Tokens, w.Kept)
-	if packed(w) {
-		args = append(args, notNull(w.Segment.Events), results(w), w.Segment.Kept)
+	if isWholeRun(w) {
+		args = append(args, notNull(w.Segment.Events), keptResults(w), w.Segment.Retained)
 	} else {
 		args = append(args, nil, nil, nil)
 	}
-	b.add(insertRun, args...)
-	b.functions(w, id)
+	b.addStatement(insertRun, args...)
+	b.addFunctions(w, id)
 }
 
-// packed reports whether a write is all of a run that has ended. Its segment stands in its row: few others are ever added, and to write
-// one row costs half of what two cost.
-func packed(w *journal.Write) bool {
+// isWholeRun reports whether a write is a complete run. Its segment is stored in its row: few such runs get another segment, and writing
+// one row takes half the time of two.
+func isWholeRun(w *journal.Write) bool {
 	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1
 }
 
-// results are those that are kept of a write's segment.
-func results(w *journal.Write) []byte {
+// keptResults returns the results to store of a write's segment.
+func keptResults(w *journal.Write) []byte {
 	if w.DropResults && !w.Late {
 		return nil
 	}
 	return w.Segment.Results
 }
 
-func (b *batch) functions(w *journal.Write, id *identity) {
+func (b *batch) addFunctions(w *journal.Write, id *rowIdentity) {
 	if id.functions != "[]" {
-		b.add(`INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f
+		b.addStatement(`INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f
 	WHERE r.id = $1 AND r.lease = $2 ON CONFLICT DO NOTHING`, w.ID, w.Lease)
 	}
 }
@@ -194,44 +195,44 @@ const (
 	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN
 	(SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `
 	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, began = $8`
-	setStanding = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
+	setChanging = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
 	writes = $10, took = $11, tokens = tokens + $12, kept = kept + $13`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
 	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	andDrop    = `, first_results = NULL`
-	ofHolder   = ` WHERE id = $1 AND lease = $2`
-	ofAnybody  = ` WHERE id = $1 AND lease >= $2`
+	ifLease    = ` WHERE id = $1 AND lease = $2`
+	ifAnyLease = ` WHERE id = $1 AND lease >= $2`
 )
 
-// update changes the row of a run, of which held was the identity; nil: nobody knows.
-func (b *batch) update(w *journal.Write, id, held *identity) {
-	query := setStanding
+// updateRow changes the row of a run. known is its stored identity; nil: unknown.
+func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
+	query := setChanging
 	if w.Release {
 		query += andRelease
 	}
 	if w.DropResults {
 		query += andDrop
 	}
-	args := append([]any{w.ID, w.Lease}, standing(w.Row)...)
-	b.add(query+ofHolder, append(args, w.Tokens, w.Kept)...)
-	if held != nil && *held == *id {
+	args := append([]any{w.ID, w.Lease}, changingColumns(w.Row)...)
+	b.addStatement(query+ifLease, append(args, w.Tokens, w.Kept)...)
+	if known != nil && *known == *id {
 		return
 	}
-	functions := held == nil || held.functions != id.functions || held.began != id.began
+	functions := known == nil || known.functions != id.functions || known.began != id.began
 	if functions {
-		b.add(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
+		b.addStatement(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
 	}
-	b.add(setIdentity+ofHolder, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
+	b.addStatement(setIdentity+ifLease, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
 	if functions {
-		b.functions(w, id)
+		b.addFunctions(w, id)
 	}
 }
 
-// touch leaves the row as it is, but for what answers cost and whose the lease is.
-func (b *batch) touch(w *journal.Write) {
-	query, whose := addCosts, ofHolder
+// updateCosts changes only the costs of answers and the lease.
+func (b *batch) updateCosts(w *journal.Write) {
+	query, whose := addCosts, ifLease
 	if w.Late {
-		whose = ofAnybody
+		whose = ifAnyLease
 	}
 	if w.Release {
 		query += andRelease
@@ -239,20 +240,20 @@ func (b *batch) touch(w *journal.Write) {
 	if w.DropResults && !w.Late {
 		query += andDrop
 	}
-	b.add(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)
+	b.addStatement(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)
 }
 
-func (b *batch) segment(w *journal.Write) {
-	whose := ofHolder
+func (b *batch) addSegment(w *journal.Write) {
+	whose := ifLease
 	if w.Late {
-		whose = ofAnybody
+		whose = ifAnyLease
 	}
-	if s := w.Segment; s != nil && !packed(w) {
-		b.add(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept) SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+
-			` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), results(w), s.Kept)
+	if s := w.Segment; s != nil && !isWholeRun(w) {
+		b.addStatement(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept) SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+
+			` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), keptResults(w), s.Retained)
 	}
 	if w.DropResults && !w.Late && !w.New {
-		b.add(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,
+		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,
 			w.ID, w.Lease)
 	}
 }

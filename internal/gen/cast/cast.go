@@ -1,5 +1,5 @@
-// Package cast draws what commands print at a terminal as an animated SVG that needs no script: the lines of a command appear one after
-// another, once, and stay. It follows the reader's light or dark theme.
+// Package cast draws the output of commands at a terminal as an animated SVG without a script. The lines of a command appear one
+// after another and stay. It follows the reader's light or dark theme.
 package cast
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Cast is a terminal session under way.
+// Cast is a terminal session.
 type Cast struct {
 	title   string
 	columns int
@@ -18,7 +18,7 @@ type Cast struct {
 	lines   []line
 }
 
-// line is a line of the terminal, with the time at which each of its parts appears.
+// line is a line of the terminal. Each of its spans has the time at which it appears.
 type line []span
 
 type span struct {
@@ -26,62 +26,62 @@ type span struct {
 	at          float64
 }
 
-// New begins a cast; title is what it shows, in words.
+// New returns an empty cast. title describes it.
 func New(title string, columns int) *Cast { return &Cast{title: title, columns: columns, clock: 0.5} }
 
-// How long things take, in seconds.
+// Durations, in seconds.
 const (
-	perKey     = 0.04
-	beforeRun  = 0.5
-	perLine    = 0.05
-	toRead     = 0.6 // a line that was printed
-	atMostRead = 4.0
+	keyTime     = 0.04
+	runDelay    = 0.5
+	lineTime    = 0.05
+	readingTime = 0.6 // for a printed line
+	maxReading  = 4.0
 )
 
-// Command types a command and shows what it prints, which may have colors (SGR sequences).
+// Command types a command and shows its output, which may have colors (SGR sequences).
 func (c *Cast) Command(command, prints string) {
 	typed := line{{"$ ", "prompt", c.clock}}
 	const chunk = 3
 	for keys := []rune(command); len(keys) > 0; {
 		n := min(chunk, len(keys))
 		typed = append(typed, span{string(keys[:n]), "", c.clock})
-		keys, c.clock = keys[n:], c.clock+chunk*perKey
+		keys, c.clock = keys[n:], c.clock+chunk*keyTime
 	}
 	c.lines = append(c.lines, typed)
-	c.clock += beforeRun
+	c.clock += runDelay
 	reading, class := 0.0, ""
 	for text := range strings.Lines(prints) {
 		text = strings.TrimRight(text, "\r\n")
-		parts := split(text[strings.LastIndexByte(text, '\r')+1:], &class) // what stood before was written over
-		for i := range parts {
-			parts[i].at = c.clock
+		spans := splitColors(text[strings.LastIndexByte(text, '\r')+1:], &class) // the text before it was overwritten
+		for i := range spans {
+			spans[i].at = c.clock
 		}
-		c.lines = append(c.lines, wrap(parts, c.columns)...)
-		c.clock += perLine
-		reading += toRead
+		c.lines = append(c.lines, wrap(spans, c.columns)...)
+		c.clock += lineTime
+		reading += readingTime
 	}
-	c.clock += min(reading, atMostRead)
+	c.clock += min(reading, maxReading)
 }
 
-// Sequences of a terminal: those that set colors end in m, others are left out.
+// Escape sequences of a terminal: those that set colors end in m, others are left out.
 var (
 	sequence = regexp.MustCompile(`\x1b\[([0-9;?]*)([A-Za-z])`)
 	classes  = map[string]string{"1": "b", "2": "dim", "31": "red", "32": "green", "33": "yellow", "34": "blue", "35": "magenta", "36": "cyan",
 		"90": "dim", "91": "red", "92": "green", "93": "yellow", "94": "blue", "95": "magenta", "96": "cyan"}
 )
 
-// split cuts a line where its color changes. class is the color so far.
-func split(text string, class *string) (parts []span) {
+// splitColors splits a line where its color changes. class is the current color.
+func splitColors(text string, class *string) (spans []span) {
 	add := func(text string) {
 		if text != "" {
-			parts = append(parts, span{text: text, class: *class})
+			spans = append(spans, span{text: text, class: *class})
 		}
 	}
 	for {
 		at := sequence.FindStringSubmatchIndex(text)
 		if at == nil {
 			add(text)
-			return parts
+			return spans
 		}
 		add(text[:at[0]])
 		if text[at[4]:at[5]] == "m" {
@@ -98,24 +98,24 @@ func split(text string, class *string) (parts []span) {
 	}
 }
 
-// wrap breaks a line where a terminal of so many columns does. Each character is taken for one column.
+// wrap breaks a line as a terminal of this width does. Each character counts as one column.
 func wrap(whole line, columns int) (lines []line) {
-	var now line
-	room := columns
-	for _, part := range whole {
-		for rest := []rune(part.text); len(rest) > 0; {
-			if room == 0 {
-				lines, now, room = append(lines, now), nil, columns
+	var current line
+	left := columns
+	for _, s := range whole {
+		for rest := []rune(s.text); len(rest) > 0; {
+			if left == 0 {
+				lines, current, left = append(lines, current), nil, columns
 			}
-			n := min(len(rest), room)
-			now = append(now, span{string(rest[:n]), part.class, part.at})
-			rest, room = rest[n:], room-n
+			n := min(len(rest), left)
+			current = append(current, span{string(rest[:n]), s.class, s.at})
+			rest, left = rest[n:], left-n
 		}
 	}
-	return append(lines, now)
+	return append(lines, current)
 }
 
-// Text is what is shown, without colors.
+// Text returns the session as text, without colors.
 func (c *Cast) Text() string {
 	var b strings.Builder
 	for _, l := range c.lines {
@@ -127,7 +127,7 @@ func (c *Cast) Text() string {
 	return b.String()
 }
 
-// The measures of the drawing.
+// Measures of the drawing.
 const (
 	charWidth  = 8.0
 	lineHeight = 19.0

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCommand: colors, what a progress line has written over, and what is longer than the terminal is wide.
+// TestCommand checks colors, overwritten progress lines, and lines longer than the terminal.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	c := New("a <title>", 10)

@@ -19,11 +19,11 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// surface is a list of tools to look at.
+// surface is a list of tools to count.
 type surface struct {
-	file, what string
-	of         mcp.Surface
-	readTool   bool
+	file, title string
+	kind        mcp.Surface
+	readTool    bool
 }
 
 var surfaces = []surface{
@@ -33,7 +33,7 @@ var surfaces = []surface{
 	{"flat", "`tools/list`, surface `flat`, the embedded functions", mcp.SurfaceFlat, false},
 }
 
-// What a client asks.
+// The messages of a client.
 const (
 	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize",` +
 		`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tokens","version":"1"}}}`
@@ -41,9 +41,9 @@ const (
 	manual    = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search","arguments":{"names":["chain"]}}}`
 )
 
-// ask serves a surface over stdio, and gives the answers to some requests, each as it comes on the wire.
-func ask(ctx context.Context, s surface, requests ...string) (answers []gjson.Result, err error) {
-	server, err := open(s)
+// request serves a surface over stdio and returns the answers to requests, as they are sent.
+func request(ctx context.Context, s surface, requests ...string) (answers []gjson.Result, err error) {
+	server, err := newServer(s)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func ask(ctx context.Context, s surface, requests ...string) (answers []gjson.Re
 		if _, err := fmt.Fprintln(toServer, request); err != nil {
 			return nil, err
 		}
-		answer, err := answerTo(i, lines, request)
+		answer, err := readAnswer(i, lines, request)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func ask(ctx context.Context, s surface, requests ...string) (answers []gjson.Re
 	return answers, nil
 }
 
-// answerTo reads up to the answer to a request; what else a server says is passed over.
-func answerTo(id int, lines *bufio.Reader, request string) (gjson.Result, error) {
+// readAnswer reads up to the answer to a request. It skips other messages of the server.
+func readAnswer(id int, lines *bufio.Reader, request string) (gjson.Result, error) {
 	want := gjson.Get(request, "id").Raw
 	for {
 		line, err := lines.ReadString('\n')
@@ -98,8 +98,8 @@ func answerTo(id int, lines *bufio.Reader, request string) (gjson.Result, error)
 	}
 }
 
-// open makes a server of a surface over the embedded functions, one of which writes.
-func open(s surface) (*mcp.Server, error) {
+// newServer returns a server of a surface over the embedded functions, one of which writes.
+func newServer(s surface) (*mcp.Server, error) {
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
 		return nil, err
@@ -130,5 +130,5 @@ func open(s surface) (*mcp.Server, error) {
 	if len(wrong) > 0 {
 		return nil, wrong[0]
 	}
-	return mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, Surface: s.of, ReadTool: s.readTool, Dispatch: dispatch})
+	return mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, Surface: s.kind, ReadTool: s.readTool, Dispatch: dispatch})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// TestNoDifference holds the files to what agents read.
+// TestNoDifference checks that the generated files are up to date.
 func TestNoDifference(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
@@ -27,7 +27,7 @@ func TestNoDifference(t *testing.T) {
 	}
 }
 
-// TestSkillSize bounds what an agent reads when it takes up the skill.
+// TestSkillSize bounds the tokens that an agent reads for the skill.
 func TestSkillSize(t *testing.T) {
 	t.Parallel()
 	skill, err := os.ReadFile("../../../" + skillFile)

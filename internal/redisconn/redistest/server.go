@@ -37,7 +37,8 @@ func Start(tb testing.TB, args ...string) *Server {
 		tb.Fatal(err)
 	}
 	s := &Server{tb: tb, dir: dir, port: FreePort(tb)}
-	s.args = append([]string{"--port", s.port, "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", dir, "--save", "", "--appendonly", "no"}, args...)
+	s.args = append([]string{"--port", s.port, "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", dir, "--save", "",
+		"--appendonly", "no"}, args...)
 	tb.Cleanup(func() {
 		s.Kill()
 		_ = os.RemoveAll(dir)

@@ -11,17 +11,17 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Patience is against hangs: nothing that is right comes near to it.
+// Patience bounds a test that hangs. Passing tests take far less.
 const Patience = 30 * time.Second
 
-// Until waits for something that comes; the test's own time is the bound.
-func Until(there func() bool) {
-	for !there() {
+// Until polls until done reports true. Only the timeout of the test bounds it.
+func Until(done func() bool) {
+	for !done() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// Serve has serve answer those who connect to a loopback socket until the test ends, and gives the socket's URL.
+// Serve runs serve on a loopback listener until the test ends, and returns its URL.
 func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,14 +40,17 @@ func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) 
 	return "http://" + l.Addr().String()
 }
 
-// Stdio connects a client to what serve answers over stdio, until the test ends.
-func Stdio(t testing.TB, o *sdk.ClientOptions, serve func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error) *sdk.ClientSession {
+// ServeStdio serves one client over in and out until ctx is done.
+type ServeStdio = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error
+
+// Stdio connects a client to serve over stdio, until the test ends.
+func Stdio(t testing.TB, o *sdk.ClientOptions, serve ServeStdio) *sdk.ClientSession {
 	t.Helper()
 	return StdioOf(t, o, "", serve)
 }
 
-// StdioOf does so for a client that speaks a version of MCP; "": the newest.
-func StdioOf(t testing.TB, o *sdk.ClientOptions, version string, serve func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error) *sdk.ClientSession {
+// StdioOf is Stdio for a client of an MCP version; "": the newest.
+func StdioOf(t testing.TB, o *sdk.ClientOptions, version string, serve ServeStdio) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -80,7 +83,7 @@ func Connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, versio
 	return session
 }
 
-// Ask calls a tool and gives the text of its answer.
+// Ask calls a tool and returns the text of its answer.
 func Ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text string, failed bool) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
@@ -90,7 +93,7 @@ func Ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text stri
 	return TextOf(t, result), result.IsError
 }
 
-// TextOf is the one text of a result.
+// TextOf returns the only text block of a result.
 func TextOf(t testing.TB, result *sdk.CallToolResult) string {
 	t.Helper()
 	if len(result.Content) != 1 || result.StructuredContent != nil {

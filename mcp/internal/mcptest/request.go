@@ -8,10 +8,12 @@ import (
 )
 
 // Hello begins a session.
-const Hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+const Hello = `{"jsonrpc":"2.0","id":1,"method":"initialize",` +
+	`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 // StatelessMeta is what the params of a request of a client without a session say of it.
-const StatelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+const StatelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
 // Header are headers of requests. It is an http.RoundTripper that sets them.
 type Header map[string]string
@@ -68,7 +70,8 @@ func BeginCall(t testing.TB, url, token, arguments string, stateless bool) <-cha
 	}
 	answered := make(chan string, 1)
 	go func() {
-		_, body := Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":`+arguments+meta+"}}", headers)
+		call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":` + arguments + meta + "}}"
+		_, body := Send(t, "POST", url, call, headers)
 		answered <- body
 	}()
 	return answered

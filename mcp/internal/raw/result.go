@@ -1,4 +1,4 @@
-// Package raw holds results of MCP that are passed on as they were written.
+// Package raw builds MCP results from the raw JSON of an upstream.
 package raw
 
 import (
@@ -13,21 +13,21 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// result is a result as it was written.
+// result is a result with the bytes of its upstream.
 type result struct {
 	sdk.ResultBase // what the SDK adds to _meta
 	body           json.RawMessage
 }
 
-// MarshalJSON gives the bytes with what the SDK has added.
+// MarshalJSON returns the body, with _meta merged from the SDK.
 func (r *result) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
 		return r.body, nil
 	}
 	var meta []byte
-	own := gjson.GetBytes(r.body, "_meta")
-	own.ForEach(func(key, value gjson.Result) bool { // once, without a key, if it is no object
-		if _, replaced := r.Meta[key.Str]; !replaced && own.IsObject() {
+	bodyMeta := gjson.GetBytes(r.body, "_meta")
+	bodyMeta.ForEach(func(key, value gjson.Result) bool { // a value that is not an object is visited once, without a key
+		if _, replaced := r.Meta[key.Str]; !replaced && bodyMeta.IsObject() {
 			meta = member(meta, key.Raw, value.Raw)
 		}
 		return true
@@ -44,16 +44,16 @@ func (r *result) MarshalJSON() ([]byte, error) {
 		meta = member(meta, string(name), string(text))
 	}
 	meta = append(meta, '}')
-	if own.Exists() {
+	if bodyMeta.Exists() {
 		return With(r.body, "_meta", meta), nil
 	}
 	return Before(r.body, "_meta", meta), nil
 }
 
-// Result is the result of a method as clients of a version of MCP have it.
+// Result returns body as the result of method for clients of an MCP version. It adds the members that the version requires.
 func Result(version, method string, body json.RawMessage) (sdk.Result, error) {
 	if !gjson.ParseBytes(body).IsObject() {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the upstream answered what is no result"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the upstream's result is not an object"}
 	}
 	if version >= protocol.Stateless {
 		has := gjson.GetManyBytes(body, "resultType", "ttlMs", "cacheScope", "contents")
@@ -64,14 +64,14 @@ func Result(version, method string, body json.RawMessage) (sdk.Result, error) {
 			if !has[1].Exists() {
 				body = With(body, "ttlMs", json.RawMessage("0"))
 			}
-			body = With(body, "cacheScope", json.RawMessage(`"private"`)) // what one caller may see is no other's business
+			body = With(body, "cacheScope", json.RawMessage(`"private"`)) // results depend on the caller's rights
 		}
 	}
 	return &result{body: body}, nil
 }
 
-// Page is the result of a method that lists: items in the member field, next as its cursor (nil: it is the last page), and in rest
-// what else there is to say.
+// Page returns a page of a list: items in the member field, next as its cursor (nil: the last page), and the members of the object
+// rest.
 func Page(version, field string, rest json.RawMessage, items []json.RawMessage, next json.RawMessage) (sdk.Result, error) {
 	size := 2
 	for _, item := range items {
@@ -94,7 +94,7 @@ func Page(version, field string, rest json.RawMessage, items []json.RawMessage, 
 	return Result(version, "", body)
 }
 
-// Version is the version of MCP that a request is made in.
+// Version returns the MCP version of a request.
 func Version(ss *sdk.ServerSession, req sdk.Request) string {
 	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
 		if version, ok := params.GetMeta()[sdk.MetaKeyProtocolVersion].(string); ok {
@@ -107,7 +107,7 @@ func Version(ss *sdk.ServerSession, req sdk.Request) string {
 	return ""
 }
 
-// Before is an object with a member more, which comes first: what may be long is copied once, and not looked at.
+// Before returns object with a member prepended. It copies the rest without parsing it.
 func Before(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
 	rest := bytes.TrimLeft(bytes.TrimLeft(object, blanks)[1:], blanks)
 	out := member(make([]byte, 0, len(key)+len(value)+len(rest)+len(`{"":,`)), `"`+key+`"`, string(value))
@@ -119,7 +119,7 @@ func Before(object json.RawMessage, key string, value json.RawMessage) json.RawM
 
 const blanks = " \t\r\n"
 
-// member adds a member to an object whose end is still to be written; empty: it is to be begun.
+// member appends a member to an object that lacks its closing brace; empty: it writes the opening brace.
 func member(object []byte, key, value string) []byte {
 	if len(object) == 0 {
 		object = append(object, '{')
@@ -129,7 +129,7 @@ func member(object []byte, key, value string) []byte {
 	return append(append(append(object, key...), ':'), value...)
 }
 
-// With is an object with one member replaced or added; value nil: removed.
+// With returns object with one member replaced or added; value nil: removed.
 func With(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
 	var out []byte
 	gjson.ParseBytes(object).ForEach(func(k, v gjson.Result) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// checkExpression compiles an expression that is written in the chain, before anything runs.
+// checkExpression compiles an expression of the chain before anything runs.
 func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 	var a struct {
 		Expression string
@@ -30,7 +30,7 @@ func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 	return f
 }
 
-// checkPattern looks at a pattern that is written in the chain, before anything runs.
+// checkPattern checks a pattern of the chain before anything runs.
 func checkPattern(args []byte, known func(at string) bool) *fault.Error {
 	var a struct{ Pattern string }
 	if err := json.Unmarshal(args, &a); err != nil || !known("/pattern") {

@@ -11,43 +11,44 @@ import (
 )
 
 // Bounds of one search. RE2 takes time in proportion to the text times the compiled pattern: maxWork bounds that product
-// for one match, to some seconds at the very worst.
+// for one match, to some seconds at worst.
 const (
 	maxWork    = 1 << 30  // bytes of text × instructions of the compiled pattern
-	maxMatches = 100_000  // that one call answers or replaces
-	maxGroups  = 100_000  // that a replacement names
+	maxMatches = 100_000  // matches that one call returns or replaces
+	maxGroups  = 100_000  // groups that a replacement names
 	maxResult  = 64 << 20 // bytes
 )
 
-// search looks for matches on behalf of a call. It acquires a slot if that takes a while.
+// search finds matches for one call. It acquires a slot if that takes long.
 type search struct {
 	refs.Search
-	ctx     context.Context
-	slot    admit.Slot
-	names   []string // of groups, sorted
-	matches int
-	size    int // of the result
-	held    int // bytes of memory, for the result while it is written
-	next    int // size of the result from which on bounded looks again
+	ctx       context.Context
+	slot      admit.Slot
+	names     []string // of groups, sorted
+	matches   int
+	size      int // of the result
+	heldBytes int // bytes of memory held for the result while it is written
+	nextCheck int // size of the result at which checkSize checks again
 }
 
-// newSearch refuses a pattern that is no RE2 or too large for the text.
+// newSearch refuses a pattern that is not RE2 or is too large for the text.
 func newSearch(ctx context.Context, pattern, text string) (*search, error) {
-	s := &search{ctx: ctx, next: piece}
-	if admit.Many(ctx) { // before the pattern is compiled, which may take as long as a search
-		if err := s.heavy(); err != nil {
+	s := &search{ctx: ctx, nextCheck: chunkBytes}
+	if admit.NeedsSlot(ctx) { // before the pattern is compiled, which may take as long as a search
+		if err := s.acquireSlot(); err != nil {
 			return nil, err
 		}
 	}
 	p, f := refs.CompilePattern(pattern)
 	if f != nil {
-		s.end()
+		s.release()
 		f.At = "/pattern"
 		return nil, f
 	}
 	if p.Size()*(len(text)+1) > maxWork {
-		s.end()
-		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text", len(text))
+		s.release()
+		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text",
+			len(text))
 	}
 	for _, name := range p.SubexpNames() {
 		if name != "" {
@@ -55,80 +56,80 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 		}
 	}
 	slices.Sort(s.names)
-	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.heavy}
+	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.acquireSlot}
 	return s, nil
 }
 
-// heavy is called by the search now and then.
-func (s *search) heavy() error { return s.slot.Acquire(s.ctx) }
+// acquireSlot is called by the search after some work.
+func (s *search) acquireSlot() error { return s.slot.Acquire(s.ctx) }
 
-// end gives back the slot and the memory: whoever gets the result counts it.
-func (s *search) end() {
-	_ = admit.Hold(s.ctx, -s.held) // giving back never fails
+// release releases the slot and the memory: the receiver of the result counts it.
+func (s *search) release() {
+	_ = admit.Hold(s.ctx, -s.heldBytes) // releasing never fails
 	s.slot.Release()
 }
 
-// perMatch is the work that a match takes besides looking for it and its bytes in the result, in refs.Search's steps.
+// perMatch is the work of a match besides searching and its bytes in the result, in units of refs.Search.
 const perMatch = 64
 
-// found counts a match, with which this is the result so far. The error ends the search: the context's, or that of a bound.
-func (s *search) found(out []byte) error {
+// addMatch counts a match; out is the result so far. An error ends the search: the context's, or that of a bound.
+func (s *search) addMatch(out []byte) error {
 	s.matches++
 	grown := len(out) - s.size
 	s.size = len(out)
 	if s.matches > maxMatches {
 		return fault.New(fault.LimitExceeded, "more than %d matches: use a narrower pattern or a shorter text", maxMatches)
 	}
-	if err := s.bounded(out); err != nil {
+	if err := s.checkSize(out); err != nil {
 		return err
 	}
-	return s.Worked(perMatch + grown)
+	return s.CountWork(perMatch + grown)
 }
 
-// piece is how many bytes are written between two looks at the context.
-const piece = 64 << 10
+// chunkBytes is how many bytes are written between two checks of the context.
+const chunkBytes = 64 << 10
 
-// bounded looks at the size of the result and, if it has become larger by a piece, at the context and the memory.
-func (s *search) bounded(out []byte) error {
+// checkSize checks the size of the result and, if it has grown by a chunk, the context and the memory.
+func (s *search) checkSize(out []byte) error {
 	if len(out) > maxResult {
 		return fault.New(fault.LimitExceeded, "the result is larger than %d bytes: use a narrower pattern or a shorter text", maxResult)
 	}
-	if len(out) < s.next {
+	if len(out) < s.nextCheck {
 		return nil
 	}
-	s.next = len(out) + piece
-	needed := 2 * cap(out) // when it grows, the old lies beside the new
-	if err := admit.Hold(s.ctx, needed-s.held); err != nil {
+	s.nextCheck = len(out) + chunkBytes
+	needed := 2 * cap(out) // when it grows, the old array exists beside the new one
+	if err := admit.Hold(s.ctx, needed-s.heldBytes); err != nil {
 		return err
 	}
-	s.held = needed
+	s.heldBytes = needed
 	return s.ctx.Err()
 }
 
-// appendString appends text as a JSON string, piece by piece: a match may be as long as the text, and stand in the result as
+// appendString appends text as a JSON string, in chunks: a match may be as long as the text, and occur in the result as
 // often as its pattern has groups.
 func (s *search) appendString(out []byte, text string) ([]byte, error) {
 	out, err := s.appendText(append(out, '"'), text)
 	return append(out, '"'), err
 }
 
-// appendText appends text as it stands inside a JSON string. The error is the context's, or that of a bound.
+// appendText appends text escaped for the inside of a JSON string. The error is the context's, or that of a bound.
 func (s *search) appendText(out []byte, text string) ([]byte, error) {
 	for from := 0; from < len(text); {
-		to := min(from+piece, len(text))
+		to := min(from+chunkBytes, len(text))
 		for to < len(text) && !utf8.RuneStart(text[to]) {
 			to++
 		}
 		out = refs.AppendEscaped(out, text[from:to])
 		from = to
-		if err := s.bounded(out); err != nil {
+		if err := s.checkSize(out); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
 }
 
-// appendMatch appends one match as text.match answers it; a group that took no part is null.
+// appendMatch appends one match as text.match returns it; a group that did not take part is null.
 func (s *search) appendMatch(out []byte, indexes []int) ([]byte, error) {
 	var err error
 	group := func(i int) {
@@ -179,8 +180,8 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
-	// Each match is written at once: many small ones take several times their length where they are kept.
+	defer s.release()
+	// Each match is written at once: many small ones would take several times their length in memory.
 	out := []byte{'['}
 	for indexes := range s.All() {
 		if s.matches > 0 {
@@ -188,7 +189,7 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 		}
 		out, err = s.appendMatch(out, indexes)
 		if err == nil {
-			err = s.found(out)
+			err = s.addMatch(out)
 		}
 		if err != nil {
 			return nil, err

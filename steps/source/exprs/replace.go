@@ -30,7 +30,7 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.release()
 	parts, err := parseReplacement(*a.With, s.Pattern.SubexpNames())
 	if err != nil {
 		return nil, err
@@ -39,11 +39,11 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	copied := 0
 	for indexes := range s.All() {
 		if out, err = s.appendText(out, s.Text[copied:indexes[0]]); err == nil {
-			out, err = s.appendParts(out, parts, indexes)
+			out, err = s.appendSegments(out, parts, indexes)
 		}
 		copied = indexes[1]
 		if err == nil {
-			err = s.found(out)
+			err = s.addMatch(out)
 		}
 		if err != nil {
 			return nil, err
@@ -58,11 +58,11 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	return append(out, '"'), nil
 }
 
-// appendParts appends what stands in the place of one match.
-func (s *search) appendParts(out []byte, parts []part, indexes []int) (_ []byte, err error) {
+// appendSegments appends the replacement of one match.
+func (s *search) appendSegments(out []byte, parts []replacementSegment, indexes []int) (_ []byte, err error) {
 	for _, part := range parts {
 		out = append(out, part.literal...)
-		if err = s.bounded(out); err != nil {
+		if err = s.checkSize(out); err != nil {
 			break
 		}
 		if start := indexes[2*part.group]; part.isGroup && start >= 0 {
@@ -72,22 +72,22 @@ func (s *search) appendParts(out []byte, parts []part, indexes []int) (_ []byte,
 		}
 	}
 	if err == nil {
-		err = s.Worked(len(parts))
+		err = s.CountWork(len(parts))
 	}
 	return out, err
 }
 
-// part of a replacement: a literal as it stands inside a JSON string, then a group if isGroup.
-type part struct {
+// replacementSegment is part of a replacement: a literal, escaped for the inside of a JSON string, then a group if isGroup.
+type replacementSegment struct {
 	literal []byte
 	group   int
 	isGroup bool
 }
 
-// parseReplacement reads \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take
-// `$1` for its step 1; the notation of other languages is refused with the remedy instead of being taken as text.
-func parseReplacement(with string, names []string) ([]part, error) {
-	var parts []part
+// parseReplacement parses \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take
+// `$1` for its step 1; the notation of other languages is refused, with the remedy, instead of being taken as text.
+func parseReplacement(with string, names []string) ([]replacementSegment, error) {
+	var parts []replacementSegment
 	var literal []byte
 	for rest := with; rest != ""; {
 		at := strings.IndexAny(rest, `\$`)
@@ -115,16 +115,16 @@ func parseReplacement(with string, names []string) ([]part, error) {
 				f := fault.New(fault.LimitExceeded, "the replacement names more than %d groups", maxGroups)
 				return nil, f.Under("/with")
 			}
-			parts = append(parts, part{literal: literal, group: group, isGroup: true})
+			parts = append(parts, replacementSegment{literal: literal, group: group, isGroup: true})
 			literal = nil
 			rest = after
 		}
 	}
-	return append(parts, part{literal: literal}), nil
+	return append(parts, replacementSegment{literal: literal}), nil
 }
 
-// parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the text
-// after it.
+// parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the rest of
+// the text.
 func parseGroup(text string, names []string) (group int, rest string, err error) {
 	name, digits := "", 0
 	for digits < len(text) && digits < 2 && text[digits] >= '0' && text[digits] <= '9' {

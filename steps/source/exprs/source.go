@@ -1,5 +1,5 @@
-// Package exprs offers expr.eval, one expression over variables, and what a chain over text needs beyond what
-// expressions can do: text.match and text.replace, the groups of regular expressions.
+// Package exprs offers expr.eval, an expression over variables, and what chains over text need beyond expressions:
+// text.match and text.replace, with the groups of regular expressions.
 package exprs
 
 import (
@@ -17,10 +17,10 @@ import (
 // Source offers expr.eval, text.match and text.replace.
 type Source struct{ closed atomic.Bool }
 
-// New makes the source. It holds nothing, so that Close only ends its service.
+// New creates the source. It holds nothing; Close only ends its service.
 func New() *Source { return &Source{} }
 
-// Close makes further calls fail with unavailable.
+// Close makes later calls fail with unavailable.
 func (s *Source) Close() error {
 	s.closed.Store(true)
 	return nil
@@ -30,7 +30,7 @@ const matchSchema = `{"type":"object","additionalProperties":false,"required":["
 	`"match":{"type":"string"},"groups":{"type":"array","items":{"type":["string","null"]}},` +
 	`"named":{"type":"object","additionalProperties":{"type":["string","null"]}}}}`
 
-// Functions returns the functions, all of which only read.
+// Functions returns the functions, which only read.
 func (s *Source) Functions() []steps.Function {
 	return []steps.Function{
 		{
@@ -100,8 +100,8 @@ func eval(ctx context.Context, args []byte) ([]byte, error) {
 	return refs.EvalFree(ctx, *a.Expression, a.Vars)
 }
 
-// decode reads arguments strictly. The registry has checked them against the schema; a source that is called without
-// one answers with a coded error all the same.
+// decode decodes arguments strictly. The registry has checked them against the schema; a source that is called without one
+// still returns coded errors.
 func decode(args []byte, into any) error {
 	if err := jsonv2.Unmarshal(args, into, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + err.Error(), Err: err}

@@ -73,10 +73,12 @@ func TestCalls(t *testing.T) {
 		{fn: "text.match", args: `{"text":"a","pattern":"((((a{1000}){1000}){1000}){1000})"}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", 4<<10+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("(k){1000}", 400) + `"}`, code: fault.BadArguments, at: "/pattern"},
-		{fn: "text.replace", args: `{"text":"a","pattern":"` + strings.Repeat("(a?)", 1000) + `","with":""}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"` + strings.Repeat("(a?)", 1000) + `","with":""}`, code: fault.BadArguments,
+			at: "/pattern"},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
-		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n", 1000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n",
+			1000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"pattern":"a"}`, code: fault.BadArguments},
 		{fn: "text.match", args: `{"text":"a"}`, code: fault.BadArguments},
 
@@ -94,7 +96,8 @@ func TestCalls(t *testing.T) {
 		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<1"}`, code: fault.BadArguments, at: "/with"},
 		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\n"}`, code: fault.BadArguments, at: "/with"},
 		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\"}`, code: fault.BadArguments, at: "/with"},
-		{fn: "text.replace", args: `{"text":"` + strings.Repeat("a", 100_000) + `","pattern":"a","with":"` + strings.Repeat("b", 1000) + `"}`, code: fault.LimitExceeded},
+		{fn: "text.replace", args: `{"text":"` + strings.Repeat("a", 100_000) + `","pattern":"a","with":"` + strings.Repeat("b", 1000) + `"}`,
+			code: fault.LimitExceeded},
 		{fn: "text.replace", args: `{"text":"a","pattern":"a"}`, code: fault.BadArguments},
 	}
 	s := New()
@@ -110,7 +113,8 @@ func TestCalls(t *testing.T) {
 }
 
 // patterns for the comparison with the standard library, some of which look back over the place where a search goes on.
-var patterns = []string{`a`, `a*`, `a*?`, ``, `\b`, `\B`, `^`, `(?m)^`, `(?m)$`, `$`, `\z`, `\Aa`, `(?m)^a|b`, `(a)(b)?`, `\bä`, `a|ab`, `ab|a`,
+var patterns = []string{`a`, `a*`, `a*?`, ``, `\b`, `\B`, `^`, `(?m)^`, `(?m)$`, `$`, `\z`, `\Aa`, `(?m)^a|b`, `(a)(b)?`, `\bä`, `a|ab`,
+	`ab|a`,
 	`(?i)A+`, `[^a]`, `(?s).`, `.*`, `.+?`, `\w+`, `(a|b)*`, `x*|b`, `\Qa`, `(?P<n>a)|(?P<m>b)`, `(?U)a+`, `a$|\n`}
 
 func TestMatchesAsTheStandardLibrary(t *testing.T) {
@@ -183,7 +187,7 @@ func BenchmarkMatchAll(b *testing.B) {
 				for range s.All() {
 					n++
 				}
-				s.end()
+				s.release()
 				if n != 10_000 {
 					b.Fatal(n)
 				}

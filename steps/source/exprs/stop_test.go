@@ -64,7 +64,7 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "mine", Slots: limiter}))
+			ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "mine", Slots: limiter}))
 			defer cancel()
 			done := make(chan error, 2)
 			go func() {
@@ -93,7 +93,7 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 func TestLeavesASlot(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 2)
-	ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
+	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
 	var searching sync.WaitGroup
 	for range 3 {
@@ -153,7 +153,8 @@ func (a *asked) Err() error {
 func TestContextIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
 	ctx := &asked{Context: t.Context()}
-	got, err := invoke(ctx, New(), "text.replace", fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
+	got, err := invoke(ctx, New(), "text.replace",
+		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
 		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
 	}

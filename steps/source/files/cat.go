@@ -21,26 +21,26 @@ type catArgs struct {
 type catResult struct {
 	Path        string  `json:"path"`
 	Size        int64   `json:"size"`            // of the file, in bytes
-	Lines       *int    `json:"lines,omitempty"` // of the file; not known where only a part was read
+	Lines       *int    `json:"lines,omitempty"` // of the file; unknown if only part was read
 	From        *int    `json:"from,omitempty"`  // first line in text
-	To          *int    `json:"to,omitempty"`    // last line in text; From-1 when there is none
+	To          *int    `json:"to,omitempty"`    // last line in text; From-1 if there is none
 	Encoding    string  `json:"encoding,omitempty"`
 	InvalidUTF8 bool    `json:"invalidUTF8,omitempty"`
 	Binary      bool    `json:"binary,omitempty"`
 	Type        string  `json:"type,omitempty"` // media type of a binary file
 	Truncated   bool    `json:"truncated,omitempty"`
-	Next        int     `json:"next,omitempty"` // the line to go on from
+	Next        int     `json:"next,omitempty"` // the line to continue from
 	Text        *string `json:"text,omitempty"`
 }
 
-// lineRange is the lines that are asked for.
+// lineRange is the range of lines requested.
 type lineRange struct {
-	from, to int  // to: lastLine for all that follow
-	tail     int  // the last so many instead; -1: not asked for
-	whole    bool // no range was given
+	from, to int  // to is lastLine for all following lines
+	tail     int  // the last lines instead; -1: not requested
+	all      bool // no range was given
 }
 
-// lastLine is above the number of any line, with room to count on from it.
+// lastLine is above any line number, with space for counting on.
 const lastLine = math.MaxInt / 4
 
 func (a *catArgs) lineRange() (lineRange, error) {
@@ -72,7 +72,7 @@ func (a *catArgs) lineRange() (lineRange, error) {
 	if a.From != nil && r.to < r.from {
 		return r, badArgument("to", "to is the last line: it is not below from")
 	}
-	r.whole = given == 0
+	r.all = given == 0
 	return r, nil
 }
 
@@ -103,7 +103,7 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	switch large := c.Size > s.maxFileBytes; {
 	case !large:
 		err = c.readWhole(f, lines, s.maxFileBytes)
-	case lines.whole:
+	case lines.all:
 		err = c.tooLarge(s.maxFileBytes)
 	case lines.tail >= 0:
 		err = c.readTail(ctx, f, lines.tail, s.maxFileBytes)
@@ -124,14 +124,16 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 }
 
 func notRegular(rel string) *fault.Error {
-	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read", shorten(rel)))
+	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read",
+		shorten(rel)))
 }
 
 func (c *catResult) tooLarge(most int64) *fault.Error {
-	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, tail, or from and to", shorten(c.Path), c.Size, most))
+	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, "+
+		"tail, or from and to", shorten(c.Path), c.Size, most))
 }
 
-// readWhole reads a file within the bound, so that all its lines are counted, and takes the lines asked for.
+// readWhole reads a file within the bound, so that all its lines are counted, and takes the requested lines.
 func (c *catResult) readWhole(f *regularFile, lines lineRange, most int64) error {
 	r, encoding := textReader(f)
 	var b bytes.Buffer
@@ -157,12 +159,12 @@ func (c *catResult) readWhole(f *regularFile, lines lineRange, most int64) error
 	return nil
 }
 
-// readLines reads a file that is larger than the bound up to the last line asked for, and holds only those lines.
+// readLines reads a file above the bound up to the last requested line, and holds only the requested lines.
 func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRange, most int64) error {
 	r, encoding := textReader(f)
 	c.Encoding = encoding
 	var text []byte
-	line, lineHeld, midLine := 1, 0, false // the line that is read, where it begins in text, whether some of it was read
+	line, lineHeld, midLine := 1, 0, false // the current line, its start in text, whether part of it was read
 	for line <= lines.to && ctx.Err() == nil {
 		piece, err := r.ReadSlice('\n')
 		if bytes.IndexByte(piece, 0) >= 0 {
@@ -173,7 +175,8 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		}
 		if int64(len(text)) > most {
 			if lineHeld == 0 {
-				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line, shorten(c.Path), most))
+				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line,
+					shorten(c.Path), most))
 			}
 			c.Truncated, c.Next = true, line
 			text = text[:lineHeld]
@@ -198,7 +201,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 	return nil
 }
 
-// readTail reads the last n lines of a file that is larger than the bound, from its end.
+// readTail reads the last n lines of a file above the bound, from its end.
 func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most int64) error {
 	head := make([]byte, len(utf8BOM))
 	if _, err := f.ReadAt(head, 0); err != nil {
@@ -221,7 +224,8 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most in
 			return nil
 		}
 		if size == most {
-			return atPath(fault.New(fault.LimitExceeded, "the last %d lines of %q have more than %d bytes, the most that is read at once", n, shorten(c.Path), most))
+			return atPath(fault.New(fault.LimitExceeded, "the last %d lines of %q have more than %d bytes, the most that is read at once", n,
+				shorten(c.Path), most))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -229,17 +233,17 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most in
 	}
 }
 
-// tailBytes is what is read first for a tail.
-const tailBytes = least
+// tailBytes is the size of the first read for a tail.
+const tailBytes = minBytes
 
-// describe is the result for a binary file: what it is, and no text.
+// describe returns the result for a binary file: its type, and no text.
 func (c *catResult) describe(f *regularFile) (*catResult, error) {
-	head := make([]byte, 512) // what the media type is told from
+	head := make([]byte, 512) // enough to detect the media type
 	n, _ := f.ReadAt(head, 0)
 	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n])}, nil
 }
 
-// show sets the text, and the numbers of its lines, the first of which is from.
+// show sets the text and its line numbers, from the first.
 func (c *catResult) show(text []byte, from int) {
 	to := from - 1 + countLines(text)
 	c.From, c.To = &from, &to

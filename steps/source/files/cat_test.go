@@ -39,8 +39,10 @@ func TestCat(t *testing.T) {
 		return encoded
 	}
 	s, _ := open(t, map[string]string{
-		"five": "1\n2\n3\n4\n5\n", "noend": "1\n2", "empty": "", "crlf": "a\r\nb\r\n", "blank": "\n\n", "latin": "caf\xe9\n", "bom": "\xef\xbb\xbf{}",
-		"png": "\x89PNG\r\n\x1a\n\x00\x00", "late": strings.Repeat("text\n", 100_000) + "\x00", "le": utf16(unicode.LittleEndian, "é\nb\n"), "be": utf16(unicode.BigEndian, "é\nb\n"),
+		"five": "1\n2\n3\n4\n5\n", "noend": "1\n2", "empty": "", "crlf": "a\r\nb\r\n", "blank": "\n\n", "latin": "caf\xe9\n",
+		"bom": "\xef\xbb\xbf{}",
+		"png": "\x89PNG\r\n\x1a\n\x00\x00", "late": strings.Repeat("text\n", 100_000) + "\x00", "le": utf16(unicode.LittleEndian, "é\nb\n"),
+		"be": utf16(unicode.BigEndian, "é\nb\n"),
 	})
 	for args, want := range map[string]string{
 		`{"path":"five"}`:                         `{"from":1,"lines":5,"size":10,"text":"1\n2\n3\n4\n5\n","to":5}`,
@@ -72,7 +74,8 @@ func TestCat(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", args, got.inWords(), want)
 		}
 	}
-	for _, bad := range []string{`"head":1,"tail":1`, `"head":1,"from":1`, `"tail":1,"to":1`, `"from":3,"to":2`, `"head":-1`, `"from":0`, `"head":1,"from":1,"to":1`} {
+	for _, bad := range []string{`"head":1,"tail":1`, `"head":1,"from":1`, `"tail":1,"to":1`, `"from":3,"to":2`, `"head":-1`, `"from":0`,
+		`"head":1,"from":1,"to":1`} {
 		fails(t, s, "fs.cat", `{"path":"five",`+bad+`}`, fault.BadArguments)
 	}
 	fails(t, s, "fs.cat", `{}`, fault.BadArguments)
@@ -82,11 +85,11 @@ func TestCat(t *testing.T) {
 func TestCatLarge(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	small, large := openAt(t, &Options{Root: root, MaxFileBytes: least}), openAt(t, &Options{Root: root})
+	small, large := openAt(t, &Options{Root: root, MaxFileBytes: minBytes}), openAt(t, &Options{Root: root})
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
-		for text.Len() <= least {
+		for text.Len() <= minBytes {
 			text.WriteString(strings.Repeat("é", rapid.IntRange(0, 40).Draw(t, "length")))
 			text.WriteString(rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"))
 		}
@@ -96,7 +99,8 @@ func TestCatLarge(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, name), []byte(text.String()), 0o644))
 		lines := countLines([]byte(text.String()))
 		from := rapid.IntRange(1, lines+2).Draw(t, "from")
-		for _, pairs := range [][]any{{"head", from}, {"tail", rapid.IntRange(0, 5).Draw(t, "tail")}, {"from", from, "to", from + rapid.IntRange(0, 5).Draw(t, "to")}, {"from", max(1, lines-2)}} {
+		for _, pairs := range [][]any{{"head", from}, {"tail", rapid.IntRange(0, 5).Draw(t, "tail")},
+			{"from", from, "to", from + rapid.IntRange(0, 5).Draw(t, "to")}, {"from", max(1, lines-2)}} {
 			args := args(t, append(pairs, "path", name)...)
 			want := do[catResult](t, large, "fs.cat", args)
 			got := do[catResult](t, small, "fs.cat", args)
@@ -116,18 +120,21 @@ func TestCatBounds(t *testing.T) {
 	root := t.TempDir()
 	s := openAt(t, &Options{Root: root, MaxFileBytes: 2000})
 	writeTree(t, root, map[string]string{
-		"lines": strings.Repeat("0123456789\n", 1000), "longline": "short\n" + strings.Repeat("x", 3000) + "\nlast\n", "late": strings.Repeat("text\n", 1000) + "\x00\n",
+		"lines": strings.Repeat("0123456789\n", 1000), "longline": "short\n" + strings.Repeat("x", 3000) + "\nlast\n",
+		"late":  strings.Repeat("text\n", 1000) + "\x00\n",
 		"utf16": "\xff\xfe" + strings.Repeat("a\x00\n\x00", 1000),
 	})
 	sparse, err := os.Create(filepath.Join(root, "sparse"))
 	must(t, err)
 	must(t, sparse.Truncate(1<<40))
 	must(t, sparse.Close())
-	for _, args := range []string{`{"path":"lines"}`, `{"path":"sparse"}`, `{"path":"longline","from":2}`, `{"path":"longline","from":2,"to":2}`, `{"path":"longline","tail":2}`,
+	for _, args := range []string{`{"path":"lines"}`, `{"path":"sparse"}`, `{"path":"longline","from":2}`,
+		`{"path":"longline","from":2,"to":2}`, `{"path":"longline","tail":2}`,
 		`{"path":"lines","tail":999}`, `{"path":"utf16","tail":2}`} {
 		fails(t, s, "fs.cat", args, fault.LimitExceeded)
 	}
-	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 || len(*got.Text) != 181*11 {
+	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||
+		len(*got.Text) != 181*11 {
 		t.Errorf("%s", got.inWords())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"longline","from":3}`); *got.Text != "last\n" || *got.Lines != 3 {
@@ -136,13 +143,15 @@ func TestCatBounds(t *testing.T) {
 	if got := do[catResult](t, s, "fs.cat", `{"path":"utf16","from":999}`); *got.Text != "a\na\n" || got.Encoding != utf16le {
 		t.Errorf("%s", got.inWords())
 	}
-	for _, args := range []string{`{"path":"sparse","head":1}`, `{"path":"sparse","tail":1}`, `{"path":"sparse","from":5}`, `{"path":"late","tail":1}`, `{"path":"late","from":2000}`} {
+	for _, args := range []string{`{"path":"sparse","head":1}`, `{"path":"sparse","tail":1}`, `{"path":"sparse","from":5}`,
+		`{"path":"late","tail":1}`, `{"path":"late","from":2000}`} {
 		if got := do[catResult](t, s, "fs.cat", args); !got.Binary || got.Text != nil {
 			t.Errorf("%s: %s", args, got.inWords())
 		}
 	}
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"x|0123"}`)
-	if got.Count != 1000 || len(got.Skipped) != 2 || got.Skipped[0] != (skip{binary, 2, "late"}) || got.Skipped[1] != (skip{longLine, 1, "longline"}) {
+	if got.Count != 1000 || len(got.Skipped) != 2 || got.Skipped[0] != (skip{binary, 2, "late"}) ||
+		got.Skipped[1] != (skip{longLine, 1, "longline"}) {
 		t.Errorf("%d matches, skipped %v", got.Count, got.Skipped)
 	}
 }

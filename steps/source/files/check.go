@@ -6,8 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checks are what can be said of arguments before a call, by the function's name: patterns that are written in the
-// chain are compiled before anything runs.
+// checks are the checks of arguments before a call, by function name: literal patterns are compiled before anything runs.
 var checks = map[string]func(args []byte, known func(at string) bool) *fault.Error{
 	"fs.grep": func(args []byte, known func(at string) bool) *fault.Error {
 		var a grepArgs

@@ -1,10 +1,10 @@
 // Package files offers the embedded file functions: fs.list, fs.find, fs.grep and fs.cat. All four only read, and only
-// below one root folder: nothing outside of it is reachable by "..", by absolute paths or by symbolic links, also when
-// the tree changes meanwhile (os.Root). FIFOs, sockets and devices are never read.
+// below one root folder: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
+// meanwhile (os.Root). FIFOs, sockets and devices are never read.
 //
-// fs.find and fs.grep leave out what .gitignore files name and hidden files unless asked otherwise; fs.grep matches line
-// by line with Go's RE2 syntax and counts matching lines. Lists come in pages: a result that is not whole says
-// "truncated" and gives the "next" offset, and its counts are the true totals.
+// fs.find and fs.grep skip hidden files and what .gitignore files name unless told otherwise; fs.grep matches line by line
+// with Go's RE2 syntax and counts matching lines. Lists come in pages: an incomplete result says "truncated" and has the
+// "next" offset, and its counts are the true totals.
 package files
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The values of Options that are taken where a field is zero.
+// The defaults of Options.
 const (
 	defaultMaxFileBytes   = 16 << 20
 	defaultMaxResultBytes = 32 << 20
 )
 
-// Options tell which files the functions see and how much they hold in memory. nil and the zero value work.
+// Options say which files the functions see and how much they hold in memory. nil and the zero value work.
 type Options struct {
-	// Root is the folder below which all files lie. "" means ".", the working directory.
+	// Root is the folder that contains all files. "": ".", the working directory.
 	Root string
-	// MaxFileBytes is the most of one file that is held in memory: fs.cat reads a larger file only by head, tail or from
-	// and to, and fs.grep gives up a file at a line that is longer. 0 means 16 MiB, least 1024.
+	// MaxFileBytes bounds how much of one file is held in memory: fs.cat reads a larger file only by head, tail or from and
+	// to, and fs.grep stops reading a file at a longer line. 0: 16 MiB; minimum 1024.
 	MaxFileBytes int64
-	// MaxResultBytes bounds one page of fs.grep, its text and some bytes more for each line; a page that reaches it ends
-	// there and tells where the next begins. 0 means 32 MiB, least 1024.
+	// MaxResultBytes bounds one page of fs.grep, its text and some bytes for each line; a page ends when it reaches the
+	// bound and says where the next begins. 0: 32 MiB; minimum 1024.
 	MaxResultBytes int64
 }
 
-// least is the smallest bound in bytes that Options accept: below it not even a line would fit.
-const least = 1024
+// minBytes is the smallest bound in bytes that Options accept: below it not even a line would fit.
+const minBytes = 1024
 
 // Source offers the file functions. It implements steps.Source.
 type Source struct {
@@ -46,8 +46,8 @@ type Source struct {
 	maxResultBytes int64
 }
 
-// New opens the root folder. It fails with bad_request when that is not a folder that can be read, or a bound is too
-// small. The caller closes the source.
+// New opens the root folder. It fails with bad_request if that is not a readable folder, or a bound is too small. The
+// caller closes the source.
 func New(o *Options) (*Source, error) {
 	if o == nil {
 		o = &Options{}
@@ -59,8 +59,8 @@ func New(o *Options) (*Source, error) {
 	if s.maxResultBytes == 0 {
 		s.maxResultBytes = defaultMaxResultBytes
 	}
-	if s.maxFileBytes < least || s.maxResultBytes < least {
-		return nil, fault.New(fault.BadRequest, "the file functions need bounds of at least %d bytes", least)
+	if s.maxFileBytes < minBytes || s.maxResultBytes < minBytes {
+		return nil, fault.New(fault.BadRequest, "the file functions need bounds of at least %d bytes", minBytes)
 	}
 	name := o.Root
 	if name == "" {
@@ -82,7 +82,7 @@ func New(o *Options) (*Source, error) {
 	return s, nil
 }
 
-// Close closes the root folder; calls after it fail with unavailable.
+// Close closes the root folder; later calls fail with unavailable.
 func (s *Source) Close() error { return s.root.Close() }
 
 // Functions returns fs.list, fs.find, fs.grep and fs.cat.
@@ -100,7 +100,7 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
-// call makes a raw call of a typed one: args begin as the defaults, and the result is written as compact JSON.
+// call makes a raw call of a typed one: args start as the defaults, and the result is encoded as compact JSON.
 func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		a := defaults

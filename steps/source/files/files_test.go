@@ -154,7 +154,8 @@ func TestNew(t *testing.T) {
 	must(t, err)
 	must(t, s.Close())
 	must(t, s.Close())
-	for fn, args := range map[string]string{"fs.list": `{}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"x"}`, "fs.cat": `{"path":"files.go"}`} {
+	for fn, args := range map[string]string{"fs.list": `{}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"x"}`,
+		"fs.cat": `{"path":"files.go"}`} {
 		fails(t, s, fn, args, fault.Unavailable)
 	}
 }
@@ -199,8 +200,9 @@ func TestConformance(t *testing.T) {
 			"fs.list": `{"depth":2}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"te.t","context":1}`, "fs.cat": `{"path":"a/file.txt"}`,
 		},
 		Fails: map[string][]string{
-			"fs.list": {`{"path":"nowhere"}`, `{"path":".."}`}, "fs.find": {`{"pattern":"["}`}, "fs.grep": {`{"pattern":"("}`, `{"pattern":"x","path":"/"}`},
-			"fs.cat": {`{"path":"a"}`, `{"path":"nowhere"}`, `{"path":"top.txt","head":1,"tail":1}`},
+			"fs.list": {`{"path":"nowhere"}`, `{"path":".."}`}, "fs.find": {`{"pattern":"["}`},
+			"fs.grep": {`{"pattern":"("}`, `{"pattern":"x","path":"/"}`},
+			"fs.cat":  {`{"path":"a"}`, `{"path":"nowhere"}`, `{"path":"top.txt","head":1,"tail":1}`},
 		},
 	})
 }
@@ -229,8 +231,9 @@ func TestCancellation(t *testing.T) {
 	}
 	s, _ := open(t, tree)
 	s.maxFileBytes = 100_000 // fs.cat streams
-	for fn, args := range map[string]string{"fs.list": `{"depth":5}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"line","path":"big"}`,
-		"fs.cat": `{"path":"big","from":90000,"to":90001}`} {
+	for fn, args := range map[string]string{"fs.list": `{"depth":5}`, "fs.find": `{"pattern":"*"}`,
+		"fs.grep": `{"pattern":"line","path":"big"}`,
+		"fs.cat":  `{"path":"big","from":90000,"to":90001}`} {
 		for _, after := range []int{0, 1, 3} {
 			_, err := function(s, fn).Call(&countdown{Context: context.Background(), left: after}, []byte(args))
 			if fault.CodeOf(err) != fault.Cancelled {

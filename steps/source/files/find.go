@@ -23,7 +23,7 @@ type findArgs struct {
 type findResult struct {
 	Count   int           `json:"count"`
 	Files   []string      `json:"files"`
-	Folders []folderCount `json:"folders,omitempty"` // where a page does not hold all
+	Folders []folderCount `json:"folders,omitempty"` // if a page does not show all
 	page
 	Skipped []skip `json:"skipped,omitempty"`
 }
@@ -53,9 +53,9 @@ func (s *Source) find(ctx context.Context, a findArgs) (*findResult, error) {
 		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.find looks into folders", shorten(rel)))
 	}
 	if pattern.dirOnly && a.Type == "file" {
-		a.Type = "dir" // what a pattern that ends in "/" can only mean
+		a.Type = "dir" // a pattern that ends in "/" cannot mean anything else
 	}
-	result, skipped := &findResult{Files: []string{}}, &skipped{}
+	result, skipped := &findResult{Files: []string{}}, &skipList{}
 	var counts folderCounts
 	w := walk{filter: filter, depth: -1, skipped: skipped}
 	w.visit = func(in *folder, at string, e fs.DirEntry) error {
@@ -80,10 +80,10 @@ func (s *Source) find(ctx context.Context, a findArgs) (*findResult, error) {
 	return result, nil
 }
 
-// maxFolders is the most folders that a result counts one by one.
+// maxFolders bounds the folders that a result counts one by one.
 const maxFolders = 50
 
-// folderCounts counts what was found by the folder that holds it.
+// folderCounts counts the files found, by folder.
 type folderCounts struct {
 	folders []folderCount // in the order of a walk: entries of one folder may come in several runs
 }
@@ -96,8 +96,8 @@ func (c *folderCounts) add(folder string) {
 	c.folders = append(c.folders, folderCount{folder, 1})
 }
 
-// top sums the counts up to folders one level below the deepest folder that holds all, at or below from. The largest
-// come first; of more than maxFolders the rest is one sum under the path of that deepest folder with "/…" at its end.
+// top sums up the counts by folders one level below the deepest common folder, at or below from. The largest come first;
+// after maxFolders, the rest is one sum under the common folder's path with "/…" at its end.
 func (c *folderCounts) top(from string) []folderCount {
 	common := c.folders[0].Path
 	for _, f := range c.folders {
@@ -126,7 +126,7 @@ func (c *folderCounts) top(from string) []folderCount {
 	return all
 }
 
-// firstBelow is the folder directly below common that holds folder, or common itself.
+// firstBelow returns the folder directly below common that contains folder, or common itself.
 func firstBelow(common, folder string) string {
 	if folder == common {
 		return common

@@ -11,7 +11,8 @@ import (
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t, map[string]string{"b.txt": "12345", "a/x/deep.txt": "", "a-b": "", ".hidden": "", ".git/config": "", "node/.gitignore": "*"})
+	s, _ := open(t, map[string]string{"b.txt": "12345", "a/x/deep.txt": "", "a-b": "", ".hidden": "", ".git/config": "",
+		"node/.gitignore": "*"})
 	names := func(args string) string {
 		var names []string
 		for _, e := range do[listResult](t, s, "fs.list", args).Entries {
@@ -45,8 +46,10 @@ func TestList(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{
-		"main.go": "", "main_test.go": "", "src/a.go": "", "src/b.ts": "", "src/c.tsx": "", "src/sub/a.go": "", "src/.hidden.go": "", ".config/x.go": "",
-		"vendor/v.go": "", ".gitignore": "vendor/\n*.log\n!keep.log\n!.shown\n", "x.log": "", "keep.log": "", ".shown": "", "src/.gitignore": "sub\n", ".git/x.go": "",
+		"main.go": "", "main_test.go": "", "src/a.go": "", "src/b.ts": "", "src/c.tsx": "", "src/sub/a.go": "", "src/.hidden.go": "",
+		".config/x.go": "",
+		"vendor/v.go":  "", ".gitignore": "vendor/\n*.log\n!keep.log\n!.shown\n", "x.log": "", "keep.log": "", ".shown": "",
+		"src/.gitignore": "sub\n", ".git/x.go": "",
 		"lit[1].txt": "", "sub/.git/HEAD": "", "sub/x.log": "",
 	})
 	for args, want := range map[string]string{
@@ -147,7 +150,8 @@ func TestDeepTree(t *testing.T) {
 func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]int{
-		"*.go": 1, "{a,b}": 2, "{a,b}{c,d,e}": 6, "{a,{b,c}d,e}": 4, "{{a,b}{c,d},e}": 5, `\{a,b}`: 1, `{a\,b,c}`: 2, "[{,]x": 1, "{[}],b,c}": 3, "a,b": 1, "{a}{b}": 4,
+		"*.go": 1, "{a,b}": 2, "{a,b}{c,d,e}": 6, "{a,{b,c}d,e}": 4, "{{a,b}{c,d},e}": 5, `\{a,b}`: 1, `{a\,b,c}`: 2, "[{,]x": 1,
+		"{[}],b,c}": 3, "a,b": 1, "{a}{b}": 4,
 		strings.Repeat("{a,b}", 9): 512, strings.Repeat("{a,b}", 10): maxAlternatives + 1,
 		"{" + strings.Repeat("{a,a}", 40) + "}b": maxAlternatives + 1, strings.Repeat("{x,", 40) + "y" + strings.Repeat("}", 40): 41,
 	} {

@@ -8,49 +8,51 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxGlobBytes and maxAlternatives bound a pattern given as an argument: braces multiply, {a,b}{c,d} being four
-// patterns that are tried one after the other.
+// maxGlobBytes and maxAlternatives bound a pattern argument: braces multiply; {a,b}{c,d} is four patterns that are tried
+// one by one.
 const maxGlobBytes, maxAlternatives = 1000, 1000
 
-// rule is one pattern with the meaning of a .gitignore line, which excludePatterns, pattern and glob share: without "/"
-// it is matched with names at any depth, else with the path from the folder that the rule belongs to.
+// rule is one pattern with the meaning of a .gitignore line, shared by excludePatterns, pattern and glob: without "/" it
+// matches names at any depth, else the path from the rule's folder.
 type rule struct {
-	glob     string // what literal and suffix do not say
+	glob     string // the part that literal and suffix do not cover
 	literal  string // the whole of a pattern without wildcards
 	suffix   string // of a pattern that is "*" and plain text
-	negated  bool   // "!": what matches is let in again
+	negated  bool   // "!": includes a match again
 	dirOnly  bool   // "/" at the end: folders only
 	anchored bool   // holds "/" before its end: matched with the path, not with the name
 }
 
-// argumentRule reads a pattern given as an argument; braces {a,b} are alternatives there.
+// argumentRule parses a pattern argument, in which braces {a,b} are alternatives.
 func argumentRule(argument, pattern string) (rule, error) {
 	switch {
 	case strings.Trim(pattern, "/") == "":
 		return rule{}, badArgument(argument, "the pattern is empty")
 	case pattern[0] == '!':
-		return rule{}, badArgument(argument, `"!" does not negate here: excludePatterns leave files out; a name that begins with "!" is written "\\!"`)
+		return rule{}, badArgument(argument,
+			`"!" does not negate here: excludePatterns leave files out; a name that begins with "!" is written "\\!"`)
 	case len(pattern) > maxGlobBytes:
 		return rule{}, badArgument(argument, "the pattern has %d bytes: at most %d", len(pattern), maxGlobBytes)
 	case !doublestar.ValidatePattern(pattern):
-		return rule{}, badArgument(argument, `%q is not a glob pattern: *, **, ?, [a-z] and {a,b} are known, and a backslash makes a character plain`, shorten(pattern))
+		return rule{}, badArgument(argument,
+			`%q is not a glob pattern: *, **, ?, [a-z] and {a,b} are known, and a backslash makes a character plain`, shorten(pattern))
 	case alternatives(pattern) > maxAlternatives:
 		return rule{}, badArgument(argument, "the braces of the pattern make more than %d patterns", maxAlternatives)
 	}
 	return newRule(pattern), nil
 }
 
-// alternatives is the number of patterns that braces stand for, braces inside of braces included: the alternatives of a
-// group add up, groups that follow each other multiply. A group counts as two at least, for the step that it takes.
+// alternatives returns the number of patterns that braces, also nested ones, stand for: the alternatives of a group add up,
+// consecutive groups multiply. A group counts as at least two, for its own step.
 func alternatives(pattern string) int {
-	type group struct{ ended, product int } // alternatives before the last comma, and of what is read since
-	groups := []group{{product: 1}}         // the whole pattern, then the groups that are open
+	type group struct{ ended, product int } // alternatives before the last comma, and of what follows it
+	groups := []group{{product: 1}}         // the whole pattern, then the open groups
 	for i := 0; i < len(pattern); i++ {
 		in := &groups[len(groups)-1]
 		switch c := pattern[i]; {
 		case c == '\\':
 			i++
-		case c == '[': // what brackets hold is plain
+		case c == '[': // brackets are literal
 			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
 				if pattern[i] == '\\' {
 					i++
@@ -70,7 +72,7 @@ func alternatives(pattern string) int {
 	return groups[0].product
 }
 
-// newRule reads a pattern in doublestar's syntax, without a leading "!".
+// newRule parses a pattern in doublestar's syntax, without a leading "!".
 func newRule(pattern string) rule {
 	var r rule
 	if trimmed := strings.TrimSuffix(pattern, "/"); trimmed != pattern {
@@ -79,7 +81,7 @@ func newRule(pattern string) rule {
 	if strings.Contains(pattern, "/") {
 		r.anchored = true
 		if strings.HasSuffix(pattern, "/**") {
-			pattern += "/*" // what lies in the folder, not the folder itself
+			pattern += "/*" // the folder's contents, not the folder itself
 		}
 		pattern = strings.TrimPrefix(pattern, "/")
 	}
@@ -95,7 +97,7 @@ func newRule(pattern string) rule {
 	return r
 }
 
-// match reports whether the rule names a file or folder; path is relative to the rule's folder and ends in name.
+// match reports whether the rule matches a file or folder; path is relative to the rule's folder and ends in name.
 func (r *rule) match(path, name string, isDir bool) bool {
 	if r.dirOnly && !isDir {
 		return false
@@ -112,10 +114,10 @@ func (r *rule) match(path, name string, isDir bool) bool {
 	return strings.HasSuffix(path, r.suffix)
 }
 
-// filter is what the arguments of fs.find and fs.grep let through.
+// filter selects entries according to the arguments of fs.find and fs.grep.
 type filter struct {
 	exclude []rule
-	include *rule // of files only; nil: all
+	include *rule // for files only; nil: all
 	hidden  bool
 	ignored bool
 }
@@ -134,7 +136,7 @@ func newFilter(exclude []string, hidden, ignored bool) (*filter, error) {
 	return f, nil
 }
 
-// excluded reports whether excludePatterns name an entry; path is relative to the folder of the call.
+// excluded reports whether excludePatterns match an entry; path is relative to the folder of the call.
 func (f *filter) excluded(path, name string, isDir bool) bool {
 	for i := range f.exclude {
 		if f.exclude[i].match(path, name, isDir) {

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxContext bounds the lines shown around a match; maxHits the files with matches that one call ranks; batchFiles is
-// how many files of a folder a worker takes at once.
+// maxContext bounds the lines shown around a match; maxHits the files with matches that one call ranks; batchFiles is the
+// number of files that a worker takes at once.
 const maxContext, maxHits, batchFiles = 100, 1_000_000, 32
 
 type grepArgs struct {
@@ -32,7 +32,7 @@ type grepArgs struct {
 
 type grepResult struct {
 	Count     int        `json:"count"`     // matching lines
-	FileCount int        `json:"fileCount"` // files that hold them
+	FileCount int        `json:"fileCount"` // files that contain them
 	Files     []grepFile `json:"files"`
 	page
 	Skipped []skip `json:"skipped,omitempty"`
@@ -53,8 +53,8 @@ type grepMatch struct {
 	After  []string `json:"after,omitempty"`
 }
 
-// grep reads the tree twice: all of it to count and rank, holding a few words for each file with matches, then those
-// files again of which the page shows matches. So memory is bounded by the page, and counts are those of the tree.
+// grep reads the tree twice: first all of it to count and rank, holding a few words for each file with matches; then the
+// files whose matches the page shows. So the page bounds the memory, and counts cover the tree.
 func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	if err := checkPage(a.Limit, a.Offset); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 		}
 		filter.include = &include
 	}
-	skipped := &skipped{}
+	skipped := &skipList{}
 	hits, err := s.hits(ctx, a.Path, p, filter, skipped)
 	if err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	return result, nil
 }
 
-// batch is some files of one folder, which the batch holds open.
+// batch is some files of one folder, which it holds open.
 type batch struct {
 	in    *folder
 	names []string
 }
 
-// hits gives the files below a path that hold matches, ranked.
-func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filter, skipped *skipped) ([]hit, error) {
+// hits returns the files below a path that contain matches, ranked.
+func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filter, skipped *skipList) ([]hit, error) {
 	rel, info, err := s.locate(name)
 	if err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filt
 }
 
 // sendBatches walks the tree and sends its files to the workers.
-func (s *Source) sendBatches(ctx context.Context, rel string, filter *filter, skipped *skipped, batches chan<- batch) error {
-	var b batch // holds its folder as long as it has names
+func (s *Source) sendBatches(ctx context.Context, rel string, filter *filter, skipped *skipList, batches chan<- batch) error {
+	var b batch // holds its folder while it has names
 	defer func() {
 		if b.names != nil {
 			b.in.release()
@@ -179,8 +179,8 @@ func (s *Source) sendBatches(ctx context.Context, rel string, filter *filter, sk
 	return send()
 }
 
-// search counts the matches of the files in batches. After an error it still takes the batches, to release them.
-func (s *Source) search(ctx context.Context, p *pattern, batches <-chan batch, skipped *skipped) (hits []hit, err error) {
+// search counts the matches of the files in batches. After an error it still receives the batches, to release them.
+func (s *Source) search(ctx context.Context, p *pattern, batches <-chan batch, skipped *skipList) (hits []hit, err error) {
 	scanner := newScanner(p, s.maxFileBytes)
 	for b := range batches {
 		for _, name := range b.names {
@@ -200,7 +200,7 @@ func (s *Source) search(ctx context.Context, p *pattern, batches <-chan batch, s
 	return hits, err
 }
 
-func (s *Source) hitsOfFile(ctx context.Context, rel string, p *pattern, skipped *skipped) ([]hit, error) {
+func (s *Source) hitsOfFile(ctx context.Context, rel string, p *pattern, skipped *skipList) ([]hit, error) {
 	h, err := newScanner(p, s.maxFileBytes).count(ctx, s.root, rel, rel, skipped)
 	if err != nil || h.count == 0 {
 		return nil, err
@@ -208,8 +208,8 @@ func (s *Source) hitsOfFile(ctx context.Context, rel string, p *pattern, skipped
 	return []hit{h}, nil
 }
 
-// count counts the matching lines of one file. What cannot be searched is skipped, not an error.
-func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, skipped *skipped) (hit, error) {
+// count counts the matching lines of one file. A file that cannot be searched is skipped.
+func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, skipped *skipList) (hit, error) {
 	h := hit{path: at}
 	prose := isProse(name)
 	err := s.open(ctx, root, name, 0, func(text []byte, l line) bool {
@@ -235,8 +235,8 @@ func (s *scanner) open(ctx context.Context, root *os.Root, name string, around i
 	return s.file(ctx, f, info.Size(), around, visit)
 }
 
-// skipOrStop notes why a file was not searched whole; only a context that is done ends the call.
-func skipOrStop(ctx context.Context, err error, at string, skipped *skipped) error {
+// skipOrStop records why a file was not searched completely; only a context that is done ends the call.
+func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) error {
 	switch {
 	case err == nil:
 		return nil
@@ -252,10 +252,10 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipped) err
 	return nil
 }
 
-// showMatches reads the page's matches out of the ranked files.
-func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipped) error {
+// showMatches reads the page's matches from the ranked files.
+func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipList) error {
 	scanner := newScanner(p, s.maxFileBytes)
-	end, from := 0, int(a.Offset) // matches before the file at hand; where the page goes on
+	end, from := 0, int(a.Offset) // matches before the current file; where the page starts
 	left, leftBytes := int(a.Limit), s.maxResultBytes
 	for _, h := range hits {
 		end += h.count
@@ -287,7 +287,7 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 		}
 		left -= len(file.Matches)
 		if from += len(file.Matches); leftBytes > 0 && left > 0 {
-			from = end // also where a file has fewer matches by now than were counted
+			from = end // even if the file now has fewer matches than were counted
 		}
 		result.Files = append(result.Files, file)
 	}
@@ -295,11 +295,11 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 	return nil
 }
 
-// matchBytes and lineBytes are what a match and a line of a page weigh beside their text: in memory, and about as much as
-// JSON. Without them a page of many short lines would hold a multiple of its bound.
+// matchBytes and lineBytes are the size of a match and a line of a page besides their text: in memory, and approximately in
+// JSON. Without them a page of many short lines would be a multiple of its bound.
 const matchBytes, lineBytes = 64, 24
 
-// showMatch shows a matching line and those around it, and takes what they weigh off what is left.
+// showMatch shows a matching line with context and subtracts its size from left.
 func showMatch(text []byte, l line, around int, left *int64, invalid *bool) grepMatch {
 	var m grepMatch
 	*left -= matchBytes
@@ -325,7 +325,7 @@ func showMatch(text []byte, l line, around int, left *int64, invalid *bool) grep
 	return m
 }
 
-// lineEnd is the place of the line break that ends the line at start.
+// lineEnd returns the position of the line break that ends the line at start.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i

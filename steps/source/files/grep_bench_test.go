@@ -1,4 +1,4 @@
-package files
+package files_test
 
 import (
 	"cmp"
@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 // BenchmarkGrep searches the Go module cache, tens of thousands of files, beside ripgrep over the same files. The
@@ -23,7 +25,7 @@ func BenchmarkGrep(b *testing.B) {
 	if _, err := exec.LookPath("rg"); err != nil {
 		b.Skip("rg is not installed")
 	}
-	s, err := New(&Options{Root: tree})
+	s, err := files.New(&files.Options{Root: tree})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func moduleCache(b *testing.B) string {
 	return tree
 }
 
-func onecallCount(b *testing.B, s *Source, pattern string) (count, files int) {
+func onecallCount(b *testing.B, s *files.Source, pattern string) (count, files int) {
 	args, err := json.Marshal(map[string]any{"pattern": pattern})
 	if err != nil {
 		b.Fatal(err)

@@ -16,8 +16,10 @@ import (
 func TestGrep(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{
-		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n", "sub/c.md": "one\ntwo Needle\nthree\n",
-		".hidden": "needle", "ignored": "needle", ".gitignore": "ignored", "bin": "needle\x00", "latin": "needle caf\xe9 \xff\n", "a+b": "1+1=2 needle",
+		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",
+		"sub/c.md": "one\ntwo Needle\nthree\n",
+		".hidden":  "needle", "ignored": "needle", ".gitignore": "ignored", "bin": "needle\x00", "latin": "needle caf\xe9 \xff\n",
+		"a+b": "1+1=2 needle",
 	})
 	flat := func(args string) string {
 		var b strings.Builder
@@ -61,18 +63,23 @@ func TestGrep(t *testing.T) {
 		t.Errorf("skipped %v", got.Skipped)
 	}
 	raw, err := rawCall(t, s, "fs.grep", `{"pattern":"Needle","path":"sub","context":1}`)
-	if want := `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,"matches":[{"line":2,"text":"two Needle","before":["one"],"after":["three"]}]}]}`; err != nil || string(raw) != want {
+	if want := `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,"matches":[{"line":2,"text":"two Needle",` +
+		`"before":["one"],"after":["three"]}]}]}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
 	}
 	latin := do[grepResult](t, s, "fs.grep", `{"pattern":"caf","path":"latin"}`).Files[0]
 	if !latin.InvalidUTF8 || latin.Matches[0].Text != "needle caf\uFFFD \uFFFD" {
 		t.Errorf("%+v", latin)
 	}
-	for _, bad := range []string{`{"pattern":"("}`, `{"pattern":"(?=x)"}`, `{"pattern":"a\nb"}`, `{"pattern":"x","glob":"["}`, `{"pattern":"x","glob":"dir/"}`,
-		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`, `{"pattern":"(a{100}){100}"}`, `{"pattern":"[B-\\x{1e943}][B-\\x{1e943}][B-\\x{1e943}]","ignoreCase":true}`, `{"pattern":"` + strings.Repeat(`\\pL`, 51) + `"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
+	for _, bad := range []string{`{"pattern":"("}`, `{"pattern":"(?=x)"}`, `{"pattern":"a\nb"}`, `{"pattern":"x","glob":"["}`,
+		`{"pattern":"x","glob":"dir/"}`,
+		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`,
+		`{"pattern":"(a{100}){100}"}`, `{"pattern":"[B-\\x{1e943}][B-\\x{1e943}][B-\\x{1e943}]","ignoreCase":true}`,
+		`{"pattern":"` + strings.Repeat(`\\pL`, 51) + `"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
 		fails(t, s, "fs.grep", bad, fault.BadArguments)
 	}
-	if f := failure(t, s, "fs.grep", `{"pattern":"ab(?=x)"}`, fault.BadArguments); f.At != "/pattern" || f.Offset != 2 || !strings.Contains(f.Message, "look-around") {
+	if f := failure(t, s, "fs.grep", `{"pattern":"ab(?=x)"}`, fault.BadArguments); f.At != "/pattern" || f.Offset != 2 ||
+		!strings.Contains(f.Message, "look-around") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -81,8 +88,10 @@ func TestGrep(t *testing.T) {
 func TestGrepRanks(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{
-		"z/def.go": "func (s *Server) Render(x int) {\n", "z/type.ts": "export class Render {}\n", "a/many.go": "Render Render\nRender\nRender\n", "a/one.go": "Render()\n",
-		"a/def_test.go": "func Render() {}\n", "a/one_test.go": "Render()\nRender()\nRender()\nRender()\n", "tests/x.py": "Render()\n", "a/readme.md": "the class Render is\n",
+		"z/def.go": "func (s *Server) Render(x int) {\n", "z/type.ts": "export class Render {}\n",
+		"a/many.go": "Render Render\nRender\nRender\n", "a/one.go": "Render()\n",
+		"a/def_test.go": "func Render() {}\n", "a/one_test.go": "Render()\nRender()\nRender()\nRender()\n", "tests/x.py": "Render()\n",
+		"a/readme.md": "the class Render is\n",
 		"a/longer.go": "func RenderAll() {}\n", "a/comment.go": "// func Render does\n",
 	})
 	paths := func(args string) string {
@@ -100,16 +109,20 @@ func TestGrepRanks(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for text, want := range map[string]bool{
-		"func Name(": true, "func (s *T) Name(": true, "type Name struct": true, "class Name:": true, "def Name(": true, "async def Name(": true, "#define Name 1": true,
-		"pub fn Name(": true, "export const Name =": true, "interface Name": true, "    var Name int": true, "struct *Name": true, "func Named(": false, "x := Name": false,
-		"return Name": false, "// type Name": false, "type: Name": false, "typeName": false, "func (f func(Name)) x": false, "func (s *T) x() { Name": false, "x.class Name": true,
+		"func Name(": true, "func (s *T) Name(": true, "type Name struct": true, "class Name:": true, "def Name(": true,
+		"async def Name(": true, "#define Name 1": true,
+		"pub fn Name(": true, "export const Name =": true, "interface Name": true, "    var Name int": true, "struct *Name": true,
+		"func Named(": false, "x := Name": false,
+		"return Name": false, "// type Name": false, "type: Name": false, "typeName": false, "func (f func(Name)) x": false,
+		"func (s *T) x() { Name": false, "x.class Name": true,
 	} {
 		at := strings.Index(text, "Name")
 		if got := isDefinition([]byte(text), line{start: 0, end: len(text), matchStart: at, matchEnd: at + 4}); got != want {
 			t.Errorf("%q is a definition: %v", text, got)
 		}
 	}
-	for path, want := range map[string]bool{"a_test.go": true, "test_a.py": true, "a.test.ts": true, "a.spec.js": true, "test/a.go": true, "x/__tests__/a.js": true, "FooTest.java": true,
+	for path, want := range map[string]bool{"a_test.go": true, "test_a.py": true, "a.test.ts": true, "a.spec.js": true, "test/a.go": true,
+		"x/__tests__/a.js": true, "FooTest.java": true,
 		"x_spec.rb": true, "testdata/a": true, "latest.go": false, "contest/a.go": false, "attest.go": false, "a.go": false, "test.go": false} {
 		if isTest(path) != want {
 			t.Errorf("%s is a test: %v", path, !want)
@@ -117,7 +130,7 @@ func TestGrepRanks(t *testing.T) {
 	}
 }
 
-// TestGrepOnlyTests: matches that are all in tests are shown like any others, and every one is reachable.
+// TestGrepOnlyTests: matches that are all in tests are shown like any others, and each is reachable.
 func TestGrepOnlyTests(t *testing.T) {
 	t.Parallel()
 	tree := map[string]string{}
@@ -142,7 +155,7 @@ func TestGrepOnlyTests(t *testing.T) {
 	}
 }
 
-// TestGrepPages: whatever the limit and the bound in bytes, the pages joined are the whole result, in its order.
+// TestGrepPages: for any limit and bound in bytes, the joined pages are the whole result in order.
 func TestGrepPages(t *testing.T) {
 	t.Parallel()
 	tree := map[string]string{}
@@ -181,7 +194,7 @@ func TestGrepPages(t *testing.T) {
 		t.Fatalf("%d of %d matches", len(want), count)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		bounded, err := New(&Options{Root: root, MaxResultBytes: int64(rapid.IntRange(least, 4*least).Draw(t, "bytes"))})
+		bounded, err := New(&Options{Root: root, MaxResultBytes: int64(rapid.IntRange(minBytes, 4*minBytes).Draw(t, "bytes"))})
 		must(t, err)
 		defer bounded.Close()
 		got, _ := pages(t, bounded, rapid.IntRange(1, 70).Draw(t, "limit"))
@@ -197,7 +210,8 @@ func TestGrepLongLines(t *testing.T) {
 	s, root := open(t, map[string]string{"long": "short needle\n" + long + "\nlast needle\n"})
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle","context":1}`)
 	matches := got.Files[0].Matches
-	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != maxShown+2 || !strings.Contains(matches[1].Text, "needle") || matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
+	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != maxShown+2 || !strings.Contains(matches[1].Text, "needle") ||
+		matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
 		t.Errorf("%+v", got)
 	}
 	// A sparse file of a terabyte is seen to be binary at once.

@@ -10,21 +10,21 @@ import (
 	"syscall"
 )
 
-// maxIgnoreBytes and maxRules bound the rules that hold in a folder, those of the folders above it included.
+// maxIgnoreBytes and maxRules bound the rules that apply in a folder, including those of the folders above it.
 const maxIgnoreBytes, maxRules = 1 << 20, 50_000
 
-// ignores are the rules that hold in a folder: its own .gitignore, and behind it those of the folders above, up to the
-// top of the Git repository. nil ignores nothing.
+// ignores are the rules that apply in a folder: its own .gitignore, then those of the folders above, up to the top of the
+// Git repository. nil ignores nothing.
 type ignores struct {
 	above *ignores
-	base  string // the folder of the rules, relative to the root, "" for the root, else with "/" at its end
+	base  string // the rules' folder, relative to the root: "" for the root, else ending in "/"
 	rules []rule
-	// room that is left below: bytes of files and rules
+	// what the folders below may still use
 	bytesLeft, rulesLeft int
 }
 
-// decide tells what Git's rules say of an entry whose own folder they do not ignore: that it is ignored, that it is let
-// in again ("!"), or neither. The last rule of the nearest file that names the entry decides.
+// decide returns what Git's rules say of an entry whose folder is not ignored: it is ignored, it is included again ("!"),
+// or neither. The last matching rule of the nearest file decides.
 func (g *ignores) decide(path, name string, isDir bool) (ignored, letIn bool) {
 	for ; g != nil; g = g.above {
 		below := path[len(g.base):]
@@ -37,11 +37,11 @@ func (g *ignores) decide(path, name string, isDir bool) (ignored, letIn bool) {
 	return false, false
 }
 
-// enter returns the rules that hold in a folder, given its path and whether it has an entry. A repository inside of
-// another one begins anew. Rules that are not read, or find no room, are told of in skipped.
-func (g *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipped) *ignores {
+// enter returns the rules that apply in a folder, given its path and whether it has an entry. A nested repository starts
+// without rules. Rules that cannot be read or exceed the bounds are reported in skipped.
+func (g *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipList) *ignores {
 	if has(".git") {
-		if g != nil { // the walk still holds the rules outside
+		if g != nil { // the walk still holds the outer rules
 			g = &ignores{bytesLeft: g.bytesLeft, rulesLeft: g.rulesLeft}
 		}
 		g = g.read(root, base, ".git/info/exclude", skipped)
@@ -52,8 +52,8 @@ func (g *ignores) enter(root *os.Root, base string, has func(name string) bool, 
 	return g
 }
 
-// read adds the rules of a file; g is returned as it is where there are none.
-func (g *ignores) read(root *os.Root, base, name string, skipped *skipped) *ignores {
+// read adds the rules of a file; it returns g if there are none.
+func (g *ignores) read(root *os.Root, base, name string, skipped *skipList) *ignores {
 	f, _, err := openRegular(root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return g // a repository need not have one, and its ".git" may be a file
@@ -73,7 +73,7 @@ func (g *ignores) read(root *os.Root, base, name string, skipped *skipped) *igno
 		return g
 	}
 	whole := len(text) <= next.bytesLeft
-	if !whole { // the line that is cut is none
+	if !whole { // the last line is cut
 		text = text[:bytes.LastIndexByte(text[:next.bytesLeft], '\n')+1]
 	}
 	rules, all := parseIgnores(text, next.rulesLeft)
@@ -89,7 +89,7 @@ func (g *ignores) read(root *os.Root, base, name string, skipped *skipped) *igno
 	return next
 }
 
-// parseIgnores reads the rules of a file, up to a number of them; all tells that there are no more.
+// parseIgnores parses the rules of a file, up to a number of them; all reports that there are no more.
 func parseIgnores(text []byte, most int) (rules []rule, all bool) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	for line := range strings.Lines(string(text)) {
@@ -111,7 +111,7 @@ func parseIgnores(text []byte, most int) (rules []rule, all bool) {
 	return rules, true
 }
 
-// trimBlanks removes spaces from the end but for one that a backslash keeps.
+// trimBlanks removes trailing spaces, except one that a backslash escapes.
 func trimBlanks(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {
@@ -125,14 +125,14 @@ func trimBlanks(line string) string {
 	return line[:end]
 }
 
-// classes are the named classes of Git's brackets, which doublestar does not know.
+// classes are Git's named character classes, which doublestar lacks.
 var classes = strings.NewReplacer(
 	"[:alnum:]", "a-zA-Z0-9", "[:alpha:]", "a-zA-Z", "[:blank:]", " \t", "[:cntrl:]", "\x00-\x1f\x7f",
 	"[:digit:]", "0-9", "[:graph:]", "!-~", "[:lower:]", "a-z", "[:print:]", " -~",
 	"[:punct:]", "!-/:-@[-`{-~", "[:space:]", " \t\n\r\v\f", "[:upper:]", "A-Z", "[:xdigit:]", "0-9a-fA-F")
 
-// fromGit writes a line of .gitignore in doublestar's syntax. Braces are plain there, "]" is plain as the first of a
-// bracket, and more than two stars are as two.
+// fromGit converts a line of .gitignore to doublestar's syntax. In .gitignore, braces are literal, "]" is literal as the
+// first of a bracket, and more than two stars are like two.
 func fromGit(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -159,8 +159,8 @@ func fromGit(pattern string) string {
 	return b.String()
 }
 
-// bracket writes the bracket expression that a pattern begins with, and returns its length; what is never closed is
-// written as it stands, and matches nothing.
+// bracket converts the bracket expression at the start of a pattern, and returns its length; an unclosed one stays as it
+// is, and matches nothing.
 func bracket(b *strings.Builder, pattern string) int {
 	i := 1
 	if i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^') {

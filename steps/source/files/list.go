@@ -28,7 +28,7 @@ type listResult struct {
 	Skipped []skip `json:"skipped,omitempty"`
 }
 
-// page says of a list that it goes on, and where.
+// page says whether a list continues, and where.
 type page struct {
 	Truncated bool `json:"truncated,omitempty"`
 	Next      int  `json:"next,omitempty"` // the offset of the next page
@@ -55,7 +55,7 @@ func (s *Source) list(ctx context.Context, a listArgs) (*listResult, error) {
 	if !info.IsDir() {
 		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.cat reads files", shorten(rel)))
 	}
-	result, skipped := &listResult{Path: rel, Entries: []listEntry{}}, &skipped{}
+	result, skipped := &listResult{Path: rel, Entries: []listEntry{}}, &skipList{}
 	w := walk{depth: int(a.Depth) - 1, skipped: skipped}
 	w.visit = func(_ *folder, at string, e fs.DirEntry) error {
 		result.Count++

@@ -13,14 +13,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxPathBytes is the longest path argument: Linux's own bound.
+// maxPathBytes bounds a path argument: Linux's own bound.
 const maxPathBytes = 4096
 
-// maxNames bounds the names of a folder that are compared with one that does not exist.
+// maxNames bounds the names of a folder that are compared with a missing one.
 const maxNames = 5000
 
-// relative makes a path argument relative to the root, clean and with "/". An absolute path below the root is
-// accepted; one that leads out is denied. It looks at the text alone: links are os.Root's concern.
+// relative converts a path argument to one relative to the root, clean and with "/". It accepts an absolute path below the
+// root and denies one that leads out. It only reads the text: os.Root handles links.
 func (s *Source) relative(name string) (string, error) {
 	switch {
 	case name == "":
@@ -40,7 +40,7 @@ func (s *Source) relative(name string) (string, error) {
 	return filepath.ToSlash(filepath.Clean(local)), nil
 }
 
-// belowRoot makes an absolute path relative to the root; ".." where it does not lie below it.
+// belowRoot makes an absolute path relative to the root; ".." if it is not below it.
 func (s *Source) belowRoot(absolute string) string {
 	for _, root := range s.names {
 		if rel, err := filepath.Rel(root, absolute); err == nil && filepath.IsLocal(rel) {
@@ -72,7 +72,7 @@ func (s *Source) locate(name string) (string, fs.FileInfo, error) {
 	return rel, info, nil
 }
 
-// unreachable is the coded error for a path argument that could not be opened.
+// unreachable returns the coded error of a path argument that could not be opened.
 func (s *Source) unreachable(rel string, err error) error {
 	var f *fault.Error
 	var errno syscall.Errno
@@ -89,14 +89,14 @@ func (s *Source) unreachable(rel string, err error) error {
 		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", shorten(rel))
 	case errors.As(err, &errno):
 		f = fault.New(fault.FunctionFailed, "%q cannot be read: %s", shorten(rel), errno.Error())
-	default: // os.Root's own refusal, which has no exported name and is no system error
+	default: // os.Root's own refusal, which has no exported name and is not a system error
 		f = leadsOut(rel)
 	}
 	f.Err = err
 	return atPath(f)
 }
 
-// missing names the part of a path that does not exist, and what its folder holds that is like it.
+// missing names the part of a path that does not exist, and similar names in its folder.
 func (s *Source) missing(rel string) *fault.Error {
 	folder, name := path.Split(rel)
 	for folder = path.Clean("./" + folder); folder != "."; folder = path.Dir(folder) {
@@ -118,21 +118,21 @@ func (s *Source) missing(rel string) *fault.Error {
 
 var errNotRegular = errors.New("not a regular file")
 
-// maxWait is how long one read waits where there is nothing to read yet.
+// maxWait bounds one read if there is nothing to read yet.
 const maxWait = 100 * time.Millisecond
 
-// regularFile is a regular file whose reads do not wait. A file on a disk never does; one of the system may have nothing
-// to give until something happens, as /proc/kmsg, and fails with os.ErrDeadlineExceeded then.
+// regularFile is a regular file whose reads do not block. A file on a disk never does; a system file such as /proc/kmsg may
+// have nothing to read until something happens, and then fails with os.ErrDeadlineExceeded.
 type regularFile struct{ *os.File }
 
 // Read implements io.Reader.
 func (f *regularFile) Read(b []byte) (int, error) {
-	_ = f.SetReadDeadline(time.Now().Add(maxWait)) // fails for files on a disk: they need none
+	_ = f.SetReadDeadline(time.Now().Add(maxWait)) // fails for files on a disk, which need none
 	return f.File.Read(b)
 }
 
-// openRegular opens a file for reading, and never waits for it: a FIFO that has taken the file's place since it was
-// looked at is opened without blocking, seen, and closed.
+// openRegular opens a file for reading without blocking: a FIFO that has replaced the file is opened non-blocking,
+// detected, and closed.
 func openRegular(root *os.Root, name string) (*regularFile, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -149,11 +149,11 @@ func openRegular(root *os.Root, name string) (*regularFile, fs.FileInfo, error) 
 	return &regularFile{f}, info, nil
 }
 
-// openFolder opens a folder below root as a root of its own. The final "." makes the system refuse at once what is not
-// a folder: opening a FIFO by its own name would wait for a writer.
+// openFolder opens a folder below root as its own root. The final "." makes the system refuse anything but a folder:
+// opening a FIFO by its name would wait for a writer.
 func openFolder(root *os.Root, name string) (*os.Root, error) { return root.OpenRoot(name + "/.") }
 
-// kind is the word for a file's type: file, dir, link or other.
+// kind returns the word for a file's type: file, dir, link or other.
 func kind(mode fs.FileMode) string {
 	switch mode.Type() {
 	case 0:
@@ -166,5 +166,5 @@ func kind(mode fs.FileMode) string {
 	return "other"
 }
 
-// shorten cuts a name for a message.
+// shorten shortens a name for a message.
 func shorten(name string) string { return fault.Clip(name, 200) }

@@ -25,7 +25,8 @@ func outside(t testing.TB) (*Source, string) {
 	t.Helper()
 	base := t.TempDir()
 	root := filepath.Join(base, "root")
-	writeTree(t, base, map[string]string{"secret.txt": secret, "elsewhere/secret.txt": secret, "root/in/file.txt": "inside\n", "root/top.txt": "top\n"})
+	writeTree(t, base, map[string]string{"secret.txt": secret, "elsewhere/secret.txt": secret, "root/in/file.txt": "inside\n",
+		"root/top.txt": "top\n"})
 	for link, target := range map[string]string{
 		"out.txt": "../secret.txt", "absolute.txt": filepath.Join(base, "secret.txt"), "outdir": "../elsewhere", "up": "..",
 		"in/deep": "../../elsewhere", "inside.txt": "in/file.txt", "insidedir": "in", "loop": "loop", "dangling": "nothing", "in/self": ".",
@@ -39,8 +40,10 @@ func outside(t testing.TB) (*Source, string) {
 func TestPathsOutside(t *testing.T) {
 	t.Parallel()
 	s, root := outside(t)
-	for _, path := range []string{"..", "../secret.txt", "in/../../secret.txt", "/etc/passwd", "/", filepath.Dir(root), root + "/../secret.txt", root + "x",
-		"out.txt", "absolute.txt", "outdir", "outdir/secret.txt", "up", "up/secret.txt", "in/deep/secret.txt", "insidedir/deep/secret.txt", "absolutein"} {
+	for _, path := range []string{"..", "../secret.txt", "in/../../secret.txt", "/etc/passwd", "/", filepath.Dir(root),
+		root + "/../secret.txt", root + "x",
+		"out.txt", "absolute.txt", "outdir", "outdir/secret.txt", "up", "up/secret.txt", "in/deep/secret.txt", "insidedir/deep/secret.txt",
+		"absolutein"} {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "secret"}, "fs.cat": nil} {
 			f := failure(t, s, fn, args(t, append(more, "path", path)...), fault.Denied)
 			if f.At != "/path" || strings.Contains(f.Message, "elsewhere") || strings.Contains(f.Message, secret) {
@@ -48,7 +51,8 @@ func TestPathsOutside(t *testing.T) {
 			}
 		}
 	}
-	for fn, args := range map[string]string{"fs.find": `{"pattern":"**","type":"any"}`, "fs.grep": `{"pattern":"secret"}`, "fs.list": `{"depth":20}`} {
+	for fn, args := range map[string]string{"fs.find": `{"pattern":"**","type":"any"}`, "fs.grep": `{"pattern":"secret"}`,
+		"fs.list": `{"depth":20}`} {
 		raw, err := rawCall(t, s, fn, args)
 		if err != nil || strings.Contains(string(raw), secret) || strings.Contains(string(raw), "outdir/secret") {
 			t.Errorf("%s: %s, %v", fn, raw, err)
@@ -61,7 +65,8 @@ func TestPathsInside(t *testing.T) {
 	s, root := outside(t)
 	for path, want := range map[string]string{
 		"in/file.txt": "in/file.txt", "./in//file.txt": "in/file.txt", "in/../in/file.txt": "in/file.txt", root + "/in/file.txt": "in/file.txt",
-		"inside.txt": "inside.txt", "insidedir/file.txt": "insidedir/file.txt", "in/self/self/file.txt": "in/self/self/file.txt", "in/file.txt/": "in/file.txt",
+		"inside.txt": "inside.txt", "insidedir/file.txt": "insidedir/file.txt", "in/self/self/file.txt": "in/self/self/file.txt",
+		"in/file.txt/": "in/file.txt",
 	} {
 		if got := do[catResult](t, s, "fs.cat", args(t, "path", path)); got.Path != want || *got.Text != "inside\n" {
 			t.Errorf("%s: %+v", path, got)
@@ -132,7 +137,8 @@ func TestSpecialFiles(t *testing.T) {
 	for _, e := range do[listResult](t, s, "fs.list", `{}`).Entries {
 		types[e.Name] = e.Type
 	}
-	for name, want := range map[string]string{"fifo": "other", "socket": "other", "null": "link", "tofifo": "link", "file": "file", "dir": "dir"} {
+	for name, want := range map[string]string{"fifo": "other", "socket": "other", "null": "link", "tofifo": "link", "file": "file",
+		"dir": "dir"} {
 		if types[name] != want {
 			t.Errorf("%s is listed as %q, want %q", name, types[name], want)
 		}
@@ -151,7 +157,8 @@ func TestUnreadable(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(root, "closed"), 0))
 	must(t, os.Chmod(filepath.Join(root, "closeddir"), 0))
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(root, "closeddir"), 0o755) })
-	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 1 || len(got.Skipped) != 1 || got.Skipped[0] != (skip{unreadable, 2, "closed"}) {
+	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 1 || len(got.Skipped) != 1 ||
+		got.Skipped[0] != (skip{unreadable, 2, "closed"}) {
 		t.Errorf("%+v", got)
 	}
 	fails(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
@@ -189,7 +196,8 @@ func TestChangingTree(t *testing.T) {
 		}
 	})
 	var calls sync.WaitGroup
-	for fn, args := range map[string]string{"fs.cat": `{"path":"in/changing"}`, "fs.grep": `{"pattern":"e"}`, "fs.list": `{"path":"in/changing"}`,
+	for fn, args := range map[string]string{"fs.cat": `{"path":"in/changing"}`, "fs.grep": `{"pattern":"e"}`,
+		"fs.list": `{"path":"in/changing"}`,
 		"fs.find": `{"pattern":"*","type":"any"}`} {
 		calls.Go(func() {
 			for range 200 {
@@ -217,8 +225,10 @@ func TestChangingTree(t *testing.T) {
 // FuzzPath calls every function with any path: it answers or fails with a code, and never shows what lies outside.
 func FuzzPath(f *testing.F) {
 	s, root := outside(f)
-	for _, path := range []string{"", ".", "..", "/", "in/file.txt", "../secret.txt", "up/secret.txt", "in/deep/../secret.txt", root, root + "/../secret.txt",
-		"a\x00", "\xff", strings.Repeat("../", 100) + "etc/passwd", "in/../in/./file.txt", `..\secret.txt`, "//in", "~/x", "loop/loop", "C:\\x", "CON"} {
+	for _, path := range []string{"", ".", "..", "/", "in/file.txt", "../secret.txt", "up/secret.txt", "in/deep/../secret.txt", root,
+		root + "/../secret.txt",
+		"a\x00", "\xff", strings.Repeat("../", 100) + "etc/passwd", "in/../in/./file.txt", `..\secret.txt`, "//in", "~/x", "loop/loop",
+		"C:\\x", "CON"} {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
@@ -231,7 +241,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// TestReadsDoNotWait stands a pipe that nobody writes to for a file of the system that has nothing to give.
+// TestReadsDoNotWait uses a pipe that nobody writes to as a system file without data.
 func TestReadsDoNotWait(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -247,11 +257,12 @@ func TestReadsDoNotWait(t *testing.T) {
 	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Errorf("what is there is not read: %d, %v", n, err)
 	}
-	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, least).file(t.Context(), f, 0, 0, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
+		os.ErrDeadlineExceeded) {
 		t.Errorf("a search gave %v", err)
 	}
 	s, _ := open(t, nil)
-	if err := (&catResult{}).readWhole(f, lineRange{}, least); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
+	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
 		t.Errorf("fs.cat gave %v", err)
 	}
 }

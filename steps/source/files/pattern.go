@@ -15,16 +15,16 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// maxPatternBytes bounds a pattern; one that is no plain text has the bounds of refs.CheckPattern as well. maxLiterals bounds
-// the literals that are looked for side by side.
+// maxPatternBytes bounds a pattern; one that is not plain text also has the bounds of refs.CheckPattern. maxLiterals bounds
+// the literals that are searched for in parallel.
 const maxPatternBytes, maxLiterals = 10_000, 16
 
-// pattern is a compiled search. Where every match must hold one of a few literals, only lines that hold one are given
-// to the regular expression. It is read by many goroutines at once; each searches with a finder of its own.
+// pattern is a compiled search. If every match must contain one of a few literals, only lines with one are given to the
+// regular expression. Many goroutines share it; each has its own finder.
 type pattern struct {
 	re       *regexp.Regexp
-	literals []literal // nil: every line must be looked at
-	exact    bool      // a literal found is a match: the expression says nothing more
+	literals []literal // nil: every line must be matched
+	exact    bool      // a literal is a match by itself
 }
 
 func compilePattern(a *grepArgs) (*pattern, error) {
@@ -41,7 +41,7 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 	if a.IgnoreCase {
 		source = `(?i:` + source + `)`
 	}
-	if !a.Literal { // which costs what its length says
+	if !a.Literal { // a literal pattern costs its length
 		if f := refs.CheckPattern(source); f != nil && !errors.As(f.Err, new(*syntax.Error)) {
 			return nil, badArgument("pattern", "%s", f.Message)
 		}
@@ -65,7 +65,7 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 	if err != nil {
 		return nil, badPattern(a.Pattern, err)
 	}
-	p.literals, p.exact = required(tree)
+	p.literals, p.exact = requiredLiterals(tree)
 	return p, nil
 }
 
@@ -91,20 +91,20 @@ func holdsNewline(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, holdsNewline)
 }
 
-// required gives literals of which every match holds at least one, nil when there are none; exact reports whether each
-// place of such a literal is a match by itself.
-func required(re *syntax.Regexp) (literals []literal, exact bool) {
+// requiredLiterals returns literals of which every match contains at least one, nil if there are none; exact reports
+// whether each occurrence is a match by itself.
+func requiredLiterals(re *syntax.Regexp) (literals []literal, exact bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return literalOf(re)
 	case syntax.OpCapture:
-		return required(re.Sub[0])
+		return requiredLiterals(re.Sub[0])
 	case syntax.OpPlus:
-		literals, _ = required(re.Sub[0])
+		literals, _ = requiredLiterals(re.Sub[0])
 		return literals, false
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
-			if l, _ := required(sub); shortest(l) > shortest(literals) {
+			if l, _ := requiredLiterals(sub); shortest(l) > shortest(literals) {
 				literals = l
 			}
 		}
@@ -112,7 +112,7 @@ func required(re *syntax.Regexp) (literals []literal, exact bool) {
 	case syntax.OpAlternate:
 		exact = true
 		for _, sub := range re.Sub {
-			l, e := required(sub)
+			l, e := requiredLiterals(sub)
 			if l == nil || len(literals)+len(l) > maxLiterals {
 				return nil, false
 			}
@@ -123,7 +123,7 @@ func required(re *syntax.Regexp) (literals []literal, exact bool) {
 	return nil, false
 }
 
-// shortest is the length of the shortest literal: the longer it is, the fewer lines are looked at in vain.
+// shortest returns the length of the shortest literal: the longer it is, the fewer lines are matched in vain.
 func shortest(literals []literal) int {
 	n := 0
 	for i, l := range literals {
@@ -134,18 +134,18 @@ func shortest(literals []literal) int {
 	return n
 }
 
-// literal is plain text that a line must hold. With fold its text is lower case and letter case does not count.
+// literal is plain text that a line must contain. With fold its text is lower case and case does not matter.
 type literal struct {
 	text []byte
 	fold bool
-	rare int // with fold: the place of the byte to look for first
+	rare int // with fold: position of the byte to search for first
 }
 
-// literalOf makes a literal of an expression's. Where letter case does not count, only characters are kept that have
-// no other spelling than their two ASCII ones (k and s have: the Kelvin sign, the long s).
+// literalOf converts a literal of an expression. Without regard to case, it keeps only characters that have no other forms
+// than their two ASCII ones (k and s have: the Kelvin sign, the long s).
 func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 	if slices.Contains(re.Rune, utf8.RuneError) {
-		return nil, false // the expression finds it in place of any invalid byte
+		return nil, false // the expression matches it for any invalid byte
 	}
 	if re.Flags&syntax.FoldCase == 0 {
 		return []literal{{text: []byte(string(re.Rune))}}, true
@@ -175,11 +175,11 @@ func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 	return []literal{l}, len(best) == len(re.Rune)
 }
 
-// byFrequency are the letters of source code, the most frequent first.
+// byFrequency lists the letters of source code, the most frequent first.
 const byFrequency = "etrnaiosclpdumfghbywvkxjqz"
 
-// rarity orders bytes by how seldom they are in source code: any letter is more frequent in its two cases than a
-// character that has no case, but for the blank.
+// rarity orders bytes by how rare they are in source code: any letter in its two cases is more frequent than a character
+// without case, except the blank.
 func rarity(c byte) int {
 	if c == ' ' {
 		return -1
@@ -190,33 +190,33 @@ func rarity(c byte) int {
 	return len(byFrequency)
 }
 
-// finder looks for a pattern in one region after the other. It keeps where each literal comes next, so that a region is
-// read once for each.
+// finder searches regions for a pattern, one after the other. It remembers the next position of each literal, so that a
+// region is read once for each.
 type finder struct {
 	p      *pattern
 	region []byte
-	next   []next
+	next   []nextMatch
 }
 
-// next is where a literal, and the two cases of its rare byte, come next in the region; unknown until looked for.
-type next struct{ at, lower, upper int }
+// nextMatch holds the next positions of a literal, and of the two cases of its rare byte, in the region.
+type nextMatch struct{ at, lower, upper int }
 
-const unknown = -1
+const notSearched = -1
 
-func newFinder(p *pattern) *finder { return &finder{p: p, next: make([]next, len(p.literals))} }
+func newFinder(p *pattern) *finder { return &finder{p: p, next: make([]nextMatch, len(p.literals))} }
 
 func (f *finder) reset(region []byte) {
 	f.region = region
 	for i := range f.next {
-		f.next[i] = next{unknown, unknown, unknown}
+		f.next[i] = nextMatch{notSearched, notSearched, notSearched}
 	}
 }
 
-// line is a matching line of a region: its first byte and the one after its last, line break excluded, the match, and
-// where the next line begins.
+// line is a matching line of a region: its start, its end without the line break, the match, and the start of the next
+// line.
 type line struct{ start, end, matchStart, matchEnd, next int }
 
-// find gives the first line at or after pos, which is the start of a line, that matches; none when ctx is done.
+// find returns the first matching line at or after pos, which is the start of a line; none if ctx is done.
 func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
 	for pos < len(f.region) && ctx.Err() == nil {
 		hit, length := pos, 0
@@ -247,26 +247,26 @@ func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
 	return line{}, false
 }
 
-// longMatch is the length from which on a line is matched in a way that can be stopped.
+// longMatch is the length from which a line is matched in a way that can be stopped.
 const longMatch = 16 << 10
 
-// match gives where the first match in a line begins and ends; nil when there is none.
+// match returns the start and end of the first match in a line; nil if there is none.
 func (p *pattern) match(ctx context.Context, text []byte) []int {
 	if len(text) < longMatch {
 		return p.re.FindIndex(text)
 	}
-	return p.re.FindReaderIndex(&stoppable{ctx: ctx, text: text})
+	return p.re.FindReaderIndex(&stoppableReader{ctx: ctx, text: text})
 }
 
-// stoppable reads the characters of a text, which ends early when ctx is done.
-type stoppable struct {
+// stoppableReader reads the characters of a text, which ends early when ctx is done.
+type stoppableReader struct {
 	ctx  context.Context
 	text []byte
 	read int
 }
 
 // ReadRune implements io.RuneReader.
-func (s *stoppable) ReadRune() (r rune, size int, err error) {
+func (s *stoppableReader) ReadRune() (r rune, size int, err error) {
 	if len(s.text) == 0 || s.read%64 == 0 && s.ctx.Err() != nil {
 		return 0, 0, io.EOF
 	}
@@ -276,8 +276,7 @@ func (s *stoppable) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// literal gives the first place at or after pos of any of the literals, and its length; the region's length when there
-// is none.
+// literal returns the first position at or after pos of any literal, and its length; the region's length if there is none.
 func (f *finder) literal(pos int) (at, length int) {
 	at = len(f.region)
 	for i := range f.next {
@@ -292,7 +291,7 @@ func (f *finder) literal(pos int) (at, length int) {
 	return at, length
 }
 
-func (f *finder) index(l *literal, n *next, pos int) int {
+func (f *finder) index(l *literal, n *nextMatch, pos int) int {
 	if !l.fold {
 		return indexFrom(f.region, pos, func(b []byte) int { return bytes.Index(b, l.text) })
 	}
@@ -323,7 +322,7 @@ func (f *finder) index(l *literal, n *next, pos int) int {
 	}
 }
 
-// indexFrom is index in b from a place on, as a place in b; the length of b where there is nothing.
+// indexFrom applies index to b from a position, and returns a position in b; the length of b if there is none.
 func indexFrom(b []byte, from int, index func([]byte) int) int {
 	if from < len(b) {
 		if i := index(b[from:]); i >= 0 {
@@ -333,7 +332,7 @@ func indexFrom(b []byte, from int, index func([]byte) int) int {
 	return len(b)
 }
 
-// equalFold reports whether b begins with the lower-case ASCII text, whatever its case.
+// equalFold reports whether b begins with the lower-case ASCII text, ignoring case.
 func equalFold(b, text []byte) bool {
 	for i, c := range text {
 		if d := b[i]; d != c && (d < 'A' || d > 'Z' || d+('a'-'A') != c) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hit is a file that holds matches.
+// hit is a file with matches.
 type hit struct {
 	path       string
 	count      int  // matching lines
@@ -15,13 +15,14 @@ type hit struct {
 	test       bool
 }
 
-// compareHits ranks files: those that define what was searched first, then those that are no tests, then those with
-// more matching lines, then by path.
+// compareHits ranks files: first those with a definition of what was searched, then those that are not tests, then those
+// with more matching lines, then by path.
 func compareHits(a, b hit) int {
-	return cmp.Or(trueFirst(a.definition, b.definition), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count), cmp.Compare(a.path, b.path))
+	return cmp.Or(trueFirst(a.definition, b.definition), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count),
+		cmp.Compare(a.path, b.path))
 }
 
-// trueFirst orders what is true before what is not.
+// trueFirst orders true before false.
 func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -32,14 +33,14 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// defining are the words of programming languages that stand before the name which they define.
-var defining = setOf("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
+// definingWords are the keywords that precede the name that they define.
+var definingWords = wordSet("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
 	"record struct sub trait type typedef union val var")
 
-// prose are the file extensions whose text does not define anything, though such words occur in it.
-var prose = setOf(".adoc .csv .html .json .lock .log .markdown .md .po .rst .sum .svg .toml .txt .xml .yaml .yml")
+// proseExtensions are the extensions of files whose text defines nothing, although it contains such words.
+var proseExtensions = wordSet(".adoc .csv .html .json .lock .log .markdown .md .po .rst .sum .svg .toml .txt .xml .yaml .yml")
 
-func setOf(words string) map[string]bool {
+func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
 		set[word] = true
@@ -47,10 +48,10 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-func isProse(name string) bool { return prose[strings.ToLower(path.Ext(name))] }
+func isProse(name string) bool { return proseExtensions[strings.ToLower(path.Ext(name))] }
 
-// isDefinition reports whether a matching line defines what it matches: a defining word stands directly before the match
-// or begins it, as in "func Name", "func (r *T) Name" or "class Name".
+// isDefinition reports whether a matching line defines what it matches: a defining word precedes the match or begins it, as
+// in "func Name", "func (r *T) Name" or "class Name".
 func isDefinition(text []byte, l line) bool {
 	if l.matchEnd < l.end && isWord(text[l.matchEnd]) && l.matchEnd > l.matchStart && isWord(text[l.matchEnd-1]) {
 		return false // only the beginning of a longer name
@@ -59,7 +60,7 @@ func isDefinition(text []byte, l line) bool {
 	trimmed := bytes.TrimRight(before, " \t*&")
 	word := trimmed[len(bytes.TrimRightFunc(trimmed, isLetter)):]
 	switch {
-	case len(trimmed) < len(before) && defining[string(word)]:
+	case len(trimmed) < len(before) && definingWords[string(word)]:
 	case bytes.HasPrefix(before, []byte("func (")) && bytes.HasSuffix(trimmed, []byte(")")) && bytes.Count(before, []byte("(")) == 1:
 	case beginsDefining(match) && (len(before) == 0 || !isWord(before[len(before)-1])):
 	default:
@@ -68,10 +69,10 @@ func isDefinition(text []byte, l line) bool {
 	return !isComment(bytes.TrimLeft(before, " \t"))
 }
 
-// beginsDefining reports whether a match is a defining word and a name after it.
+// beginsDefining reports whether a match is a defining word followed by a name.
 func beginsDefining(match []byte) bool {
 	word, name, _ := bytes.Cut(match, []byte(" "))
-	return len(bytes.TrimSpace(name)) > 0 && defining[string(word)]
+	return len(bytes.TrimSpace(name)) > 0 && definingWords[string(word)]
 }
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }
@@ -80,7 +81,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// isComment reports whether what stands before a match makes its line a comment.
+// isComment reports whether the text before a match makes its line a comment.
 func isComment(before []byte) bool {
 	for _, mark := range [...]string{"//", "/*", "*", "--", "# "} {
 		if bytes.HasPrefix(before, []byte(mark)) {
@@ -90,10 +91,10 @@ func isComment(before []byte) bool {
 	return false
 }
 
-// testFolders hold tests and what they need.
-var testFolders = setOf("__tests__ e2e fixtures spec specs test testdata testing tests")
+// testFolders contain tests and their data.
+var testFolders = wordSet("__tests__ e2e fixtures spec specs test testdata testing tests")
 
-// isTest reports whether a path is that of a test, as far as names tell.
+// isTest reports whether a path looks like a test's.
 func isTest(name string) bool {
 	folder, file := path.Split(name)
 	for part := range strings.SplitSeq(folder, "/") {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// window is how much of a file is searched at a time; more only where lines are longer.
+// window is how much of a file is searched at a time; more only if lines are longer.
 const window = 128 << 10
 
 var (
@@ -17,23 +17,23 @@ var (
 
 // scanner searches files one after the other, each in windows that end at line breaks, with one buffer.
 type scanner struct {
-	finder *finder
-	buf    []byte
-	most   int // bytes that buf may grow to
+	finder   *finder
+	buf      []byte
+	maxBytes int // limit of buf's growth
 
 	lines, counted int // line breaks in the file before buf[counted]
 }
 
 func newScanner(p *pattern, most int64) *scanner {
-	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, most)), most: int(most)}
+	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, most)), maxBytes: int(most)}
 }
 
-// file calls visit with each matching line, until visit returns false, and with the text around it, of which at least
-// `around` lines stand before and after the line where the file has them. The text is only lent. It fails with
-// errBinary for a file that holds a NUL, also when that comes after matches, and with errLongLine.
+// file calls visit with each matching line, until visit returns false, and with the surrounding text, which includes at
+// least `around` lines before and after if the file has them. visit must not retain the text. It fails with errBinary for a
+// file that contains a NUL, even after matches, and with errLongLine.
 func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
-	if size > 0 { // else a file of the system that does not know its size
+	if size > 0 { // else a system file that does not know its size
 		r = io.LimitReader(r, size)
 	}
 	n, searched, first := 0, 0, true
@@ -43,7 +43,7 @@ func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int,
 		}
 		into := s.buf[n:]
 		if first && size > 0 && size < int64(len(into)) {
-			into = into[:size+1] // one more than there is tells the reader's end without another call to the system
+			into = into[:size+1] // one extra byte shows the end without another system call
 		}
 		m, err := io.ReadFull(r, into)
 		if first {
@@ -76,7 +76,7 @@ func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int,
 	}
 }
 
-// skipMark takes the byte order mark off the beginning of a file, of which buf[:n] was read; UTF-16 is read again as UTF-8.
+// skipMark removes the byte order mark from the start of a file, of which buf[:n] was read; UTF-16 is read again as UTF-8.
 func skipMark(r io.Reader, buf []byte, n int, err error) (io.Reader, int, error) {
 	head := buf[:n]
 	if encodingOf(head) != "" {
@@ -103,12 +103,12 @@ func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text 
 	}
 }
 
-// boundary is the end of the last line in buf[:n] that `around` whole lines follow, or of the last line at all where
-// the buffer cannot grow to hold so many; not above searched when there is none.
+// boundary returns the end of the last line in buf[:n] that `around` whole lines follow, or of the last line if the buffer
+// cannot grow enough; at most searched if there is none.
 func (s *scanner) boundary(searched, n, around int) int {
 	last := bytes.LastIndexByte(s.buf[:n], '\n') + 1
 	end := linesBefore(s.buf, last, around)
-	if end <= searched && len(s.buf) >= s.most {
+	if end <= searched && len(s.buf) >= s.maxBytes {
 		return last
 	}
 	return end
@@ -116,16 +116,16 @@ func (s *scanner) boundary(searched, n, around int) int {
 
 // grow doubles the buffer; false when it may not grow further.
 func (s *scanner) grow() bool {
-	if len(s.buf) >= s.most {
+	if len(s.buf) >= s.maxBytes {
 		return false
 	}
-	bigger := make([]byte, min(2*len(s.buf), s.most))
+	bigger := make([]byte, min(2*len(s.buf), s.maxBytes))
 	copy(bigger, s.buf)
 	s.buf = bigger
 	return true
 }
 
-// advance counts the lines of the first bytes of buf, which are given up.
+// advance counts the lines of the first bytes of buf, which are dropped.
 func (s *scanner) advance(bytes int) {
 	if s.counted < bytes {
 		s.number(bytes)
@@ -133,14 +133,14 @@ func (s *scanner) advance(bytes int) {
 	s.counted -= bytes
 }
 
-// number is the number, from 1, of the line that begins at buf[start]; starts must not go back within a file.
+// number returns the number, from 1, of the line at buf[start]; starts must not decrease within a file.
 func (s *scanner) number(start int) int {
 	s.lines += bytes.Count(s.buf[s.counted:start], []byte{'\n'})
 	s.counted = start
 	return s.lines + 1
 }
 
-// linesBefore is the start of the n-th line before the one that begins at text[start]; 0 where there are fewer.
+// linesBefore returns the start of the n-th line before the one at text[start]; 0 if there are fewer.
 func linesBefore(text []byte, start, n int) int {
 	for ; n > 0 && start > 0; n-- {
 		start = bytes.LastIndexByte(text[:start-1], '\n') + 1

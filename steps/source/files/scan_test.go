@@ -44,7 +44,8 @@ func naive(re *regexp.Regexp, text string, around int) []shownLine {
 	return found
 }
 
-var patterns = []string{"abc", "a", "b+", "ab|bc", "(?i)ABC", "(?i)kiss", "^a", "c$", `\bab\b`, "a.*c", "[ac]{2}", "", "x*", "(?i)abc|b|é", "(abc)", "abc|(?i:cab)",
+var patterns = []string{"abc", "a", "b+", "ab|bc", "(?i)ABC", "(?i)kiss", "^a", "c$", `\bab\b`, "a.*c", "[ac]{2}", "", "x*",
+	"(?i)abc|b|é", "(abc)", "abc|(?i:cab)",
 	"(?:ab)+c", "é", "(?i)é", "a?bc", "(?i)s", "[^a]", `\s`, `\r`, "(?i)[a]b_c", "a b"}
 
 // TestScanner compares the scanner, with a buffer so small that files need many windows, with the plainest search.
@@ -65,7 +66,7 @@ func TestScanner(t *testing.T) {
 		if rapid.Bool().Draw(t, "size is not known") {
 			size = 0
 		}
-		s := &scanner{finder: newFinder(p), buf: make([]byte, rapid.IntRange(1, 64).Draw(t, "buffer")), most: 4096}
+		s := &scanner{finder: newFinder(p), buf: make([]byte, rapid.IntRange(1, 64).Draw(t, "buffer")), maxBytes: 4096}
 		var got []shownLine
 		left := int64(1 << 20)
 		var invalid bool
@@ -118,8 +119,10 @@ func FuzzPattern(f *testing.F) {
 func TestRequiredLiterals(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		"abc": "abc!", `func \w+Handler\(`: "Handler(", "TODO|FIXME": "TODO FIXME!", "(?i)Unmarshal": "unmar", "(?i)Index": "index!", "(abc)": "abc!",
-		"(?:abc)+": "abc", "a|bcd|e.*f": "", "[0-9]+": "", "": "", "(foo|ba).*xyz": "xyz", "abc|[0-9]": "", `\bword\b`: "word", "(?i)kkss": "", "(ab|cd)*": "",
+		"abc": "abc!", `func \w+Handler\(`: "Handler(", "TODO|FIXME": "TODO FIXME!", "(?i)Unmarshal": "unmar", "(?i)Index": "index!",
+		"(abc)":    "abc!",
+		"(?:abc)+": "abc", "a|bcd|e.*f": "", "[0-9]+": "", "": "", "(foo|ba).*xyz": "xyz", "abc|[0-9]": "", `\bword\b`: "word",
+		"(?i)kkss": "", "(ab|cd)*": "",
 	} {
 		p, err := compilePattern(&grepArgs{Pattern: source})
 		must(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// functions are the specs. Agents read the descriptions and input schemas, so every word there is weighed.
+// functions are the specs. Agents read the descriptions and input schemas, so every word counts.
 var functions = []steps.Function{
 	spec("fs.list", "List a folder's entries.", nil, `
 		"path":   {"type":"string","description":"default: the root"},
@@ -81,8 +81,8 @@ const (
 		"required":["reason","count","example"],"additionalProperties":false}}`
 )
 
-// spec makes the spec of a function that reads, from the properties of its arguments and of its result, each with the
-// names of those that are always there.
+// spec builds the spec of a function that reads, from the properties of its arguments and of its result, each with its
+// required names.
 func spec(name, description string, needs []string, input string, gives []string, output string) steps.Function {
 	return steps.Function{Spec: steps.Spec{
 		Name:           name,

@@ -6,30 +6,29 @@ import (
 	"sync"
 )
 
-// Reasons for which a file or folder was not read though it was asked for.
+// Reasons why a file or folder was not read.
 const (
-	binary     = "binary"      // holds NUL bytes
-	unreadable = "unreadable"  // could not be opened or read, or has turned into something else
-	longLine   = "long_line"   // holds a line longer than MaxFileBytes: read up to there
-	tooDeep    = "too_deep"    // lies more than maxDepth folders down
-	ignoreSize = "ignore_size" // a file of ignore rules of which only the first hold: more than maxIgnoreBytes or maxRules
+	binary     = "binary"      // contains NUL bytes
+	unreadable = "unreadable"  // cannot be opened or read, or became something else
+	longLine   = "long_line"   // contains a line longer than MaxFileBytes: read up to there
+	tooDeep    = "too_deep"    // more than maxDepth folders down
+	ignoreSize = "ignore_size" // a file of ignore rules that was cut at maxIgnoreBytes or maxRules
 )
 
-// skip tells of one reason how often it held, and the first path of which it did.
+// skip says how often a reason applied, with an example path.
 type skip struct {
 	Reason  string `json:"reason"`
 	Count   int    `json:"count"`
 	Example string `json:"example"`
 }
 
-// skipped collects what was not read, so that no file is missing from a result without a word. It may be used by many
-// goroutines.
-type skipped struct {
+// skipList collects what was not read, so that no file is missing from a result silently. Many goroutines may use it.
+type skipList struct {
 	mu    sync.Mutex
 	skips []skip
 }
 
-func (s *skipped) add(reason, path string) {
+func (s *skipList) add(reason, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.skips, func(k skip) bool { return k.Reason == reason })
@@ -41,8 +40,8 @@ func (s *skipped) add(reason, path string) {
 	s.skips[i].Example = min(s.skips[i].Example, path)
 }
 
-// list is what was collected, by reason; nil when nothing was skipped.
-func (s *skipped) list() []skip {
+// list returns the skips by reason; nil if nothing was skipped.
+func (s *skipList) list() []skip {
 	slices.SortFunc(s.skips, func(a, b skip) int { return cmp.Compare(a.Reason, b.Reason) })
 	return s.skips
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Encodings that a byte order mark tells of. Text without one is taken as UTF-8.
+// Encodings that a byte order mark indicates. Text without one is taken as UTF-8.
 const utf16le, utf16be = "utf-16le", "utf-16be"
 
 var utf8BOM = []byte("\xef\xbb\xbf")
 
-// encodingOf looks at the first bytes of a file: the encoding when it is not UTF-8, else "".
+// encodingOf returns the encoding according to the first bytes of a file; "" for UTF-8.
 func encodingOf(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
@@ -26,12 +26,12 @@ func encodingOf(head []byte) string {
 	return ""
 }
 
-// fromUTF16 reads UTF-16 that begins with a byte order mark as UTF-8 without one.
+// fromUTF16 converts UTF-16 with a byte order mark to UTF-8 without one.
 func fromUTF16(r io.Reader) io.Reader {
 	return transform.NewReader(r, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
 }
 
-// textReader reads a file as UTF-8 without a byte order mark, and tells the encoding when it is another.
+// textReader reads a file as UTF-8 without a byte order mark, and returns its encoding if it is another.
 func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
 	r = bufio.NewReaderSize(f, window)
 	head, _ := r.Peek(len(utf8BOM))
@@ -43,11 +43,11 @@ func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
 	return r, encoding
 }
 
-// maxShown is the most characters of one line that fs.grep shows, contextShown how many of them stand before a match
-// that lies further on in its line.
+// maxShown bounds the characters of a line that fs.grep shows; contextShown of them precede a match that is further on in
+// its line.
 const maxShown, contextShown = 400, 100
 
-// cutAround gives the part of a line that is shown: all of it, or maxShown characters around the byte at.
+// cutAround returns the part of a line to show: all of it, or maxShown characters around the byte at.
 func cutAround(text []byte, at int) (shown string, cut bool) {
 	if len(text) <= maxShown || utf8.RuneCount(text) <= maxShown {
 		return string(text), false
@@ -72,7 +72,7 @@ func ellipsis(cut bool) string {
 	return ""
 }
 
-// countLines is the number of lines in a text; the last needs no line break.
+// countLines returns the number of lines in a text; the last needs no line break.
 func countLines(text []byte) int {
 	n := bytes.Count(text, []byte{'\n'})
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -81,7 +81,7 @@ func countLines(text []byte) int {
 	return n
 }
 
-// lineStart is the start of the n-th line of a text, from 1; the text's length where it has fewer lines.
+// lineStart returns the start of the n-th line of a text, from 1; the text's length if it has fewer lines.
 func lineStart(text []byte, n int) int {
 	start := 0
 	for ; n > 1 && start < len(text); n-- {

@@ -14,13 +14,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxDepth bounds the folders that are open at once, one inside the other; maxEntries those of one folder.
+// maxDepth bounds the nested folders that are open at once; maxEntries the entries of one folder.
 const maxDepth, maxEntries = 200, 1_000_000
 
-// folder is an open folder of a walk. It closes when the walk and all that read its files have released it.
+// folder is an open folder of a walk. It closes when the walk and all readers of its files have released it.
 type folder struct {
 	root *os.Root
-	path string // relative to the source's root, "." for the root itself
+	path string // relative to the source's root, which is "."
 	refs atomic.Int32
 }
 
@@ -38,7 +38,7 @@ func (f *folder) release() {
 	}
 }
 
-// entries are the folder's entries, sorted so that a walk in their order gives paths in the order of their bytes.
+// entries returns the folder's entries, sorted so that a walk visits paths in the order of their bytes.
 func (f *folder) entries() ([]fs.DirEntry, error) {
 	d, err := f.root.Open(".")
 	if err != nil {
@@ -67,12 +67,12 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// walk visits a tree of folders in the order of their paths. Links are visited, not followed.
+// walk visits a tree of folders in the order of their paths. It visits links but does not follow them.
 type walk struct {
-	filter  *filter // nil: everything is visited; only ".git" folders are not entered
+	filter  *filter // nil: everything is visited, but ".git" folders are not entered
 	depth   int     // folders below the first to enter; -1: all
-	skipped *skipped
-	// visit is called with each entry that passes; its path is relative to the source's root.
+	skipped *skipList
+	// visit is called with each accepted entry; its path is relative to the source's root.
 	visit func(in *folder, path string, e fs.DirEntry) error
 	start int // length of the first folder's path with its "/"
 }
@@ -92,9 +92,9 @@ func (w *walk) run(ctx context.Context, s *Source, rel string) error {
 	return w.folder(ctx, first, above, 0)
 }
 
-// ignoresAbove are the rules of the folders above rel, from the root on. A folder that is asked for by its path is
-// read whatever they say of it; what is in it follows them.
-func (s *Source) ignoresAbove(rel string, skipped *skipped) *ignores {
+// ignoresAbove returns the rules of the folders from the root to rel. They do not apply to rel itself, as it was requested
+// by its path, but to its contents.
+func (s *Source) ignoresAbove(rel string, skipped *skipList) *ignores {
 	if rel == "." {
 		return nil
 	}
@@ -111,7 +111,8 @@ func (s *Source) ignoresAbove(rel string, skipped *skipped) *ignores {
 	}, skipped)
 }
 
-// folder visits what is in an open folder, which it releases, and in those below it; g are the rules of those above.
+// folder visits the contents of an open folder, which it releases, and of those below it; g are the rules of the folders
+// above.
 func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) error {
 	defer f.release()
 	entries, err := f.entries()
@@ -155,7 +156,7 @@ func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) err
 	return nil
 }
 
-// passes reports whether the filter lets an entry through. A hidden one also passes where .gitignore lets it in again.
+// passes reports whether the filter accepts an entry. A hidden one is also accepted if .gitignore includes it again.
 func (w *walk) passes(g *ignores, at string, e fs.DirEntry) bool {
 	name := e.Name()
 	if name == ".git" || w.filter.excluded(at[w.start:], name, e.IsDir()) {
@@ -172,7 +173,7 @@ func hasEntry(entries []fs.DirEntry, name string) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
 }
 
-// join puts a name below a folder's path; the root's own path, ".", is left out.
+// join appends a name to a folder's path; the root's own path, ".", is dropped.
 func join(folder, name string) string {
 	if folder == "." {
 		return name

@@ -18,21 +18,21 @@ import (
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
-// ClientOptions configure NewClient; nil and zero values take the defaults.
+// ClientOptions configure NewClient; nil and zero values are the defaults.
 type ClientOptions struct {
 	Rules *egress.Rules // which hosts may be called; nil: none
 
-	Retries      int           // further attempts of what may be repeated; 0: 3; -1: none
+	Retries      int           // further attempts of a repeatable request; 0: 3; -1: none
 	RetryWaitMin time.Duration // before the first retry, doubled for each further one, with jitter; 0: 500 ms
-	RetryWaitMax time.Duration // above it no back-off goes, but a Retry-After may; 0: 10 s
+	RetryWaitMax time.Duration // bounds the back-off, but not a Retry-After; 0: 10 s
 
-	// CacheBytes bounds the memory for answers that have an ETag or a Last-Modified and are asked for again with it; one
-	// answer takes an eighth of it at most. 0: 32 MiB; -1: nothing is kept.
+	// CacheBytes bounds the memory for answers with an ETag or a Last-Modified, which are revalidated; one answer may take
+	// an eighth of it. 0: 32 MiB; -1: no cache.
 	CacheBytes int64
 
-	UserAgent string // of requests that name none; "": onecall
+	UserAgent string // of requests without one; "": onecall
 
-	// Transport takes the place of the connections, and with them of the check of resolved addresses: for tests.
+	// Transport replaces the connections, and with them the check of resolved addresses: for tests.
 	Transport http.RoundTripper
 }
 
@@ -44,17 +44,17 @@ const (
 	defaultUserAgent    = "onecall"
 )
 
-// Client sends HTTP requests for every source: to allowed hosts only, again where that is safe and helps, and asking whether
-// an answer that is known has changed. It may be used by many goroutines.
+// Client sends the HTTP requests of every source: to allowed hosts only, with retries where that is safe and useful, and
+// with revalidation of cached answers. Many goroutines may use it.
 type Client struct {
 	options ClientOptions
-	known   *answers              // of all clients made from one; nil: nothing is kept
-	repeats *retryablehttp.Client // for what may be repeated
-	once    *http.Client          // for all else: a lost answer must not send a write twice
+	cache   *responseCache        // shared by all clients made from one; nil: no cache
+	repeats *retryablehttp.Client // for repeatable requests
+	once    *http.Client          // for all others: a lost answer must not send a write twice
 	closed  atomic.Bool
 }
 
-// NewClient makes a client. The caller closes it.
+// NewClient creates a client. The caller closes it.
 func NewClient(o *ClientOptions) *Client {
 	var c ClientOptions
 	if o != nil {
@@ -65,14 +65,14 @@ func NewClient(o *ClientOptions) *Client {
 	c.RetryWaitMax = max(cmp.Or(c.RetryWaitMax, defaultRetryWaitMax), c.RetryWaitMin)
 	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
 	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
-	return newClient(c, newAnswers(c.CacheBytes), nil)
+	return newClient(c, newResponseCache(c.CacheBytes), nil)
 }
 
-func newClient(o ClientOptions, known *answers, dialer *net.Dialer) *Client {
+func newClient(o ClientOptions, known *responseCache, dialer *net.Dialer) *Client {
 	guarded := o.Rules.Client(&egress.TransportOptions{Base: o.Transport, Dialer: dialer})
 	fresh := o.Rules.Transport(&egress.TransportOptions{Base: o.Transport, Dialer: dialer, NoReuse: true})
-	guarded.Transport = &wire{next: guarded.Transport, fresh: fresh, known: known}
-	c := &Client{options: o, known: known, once: guarded}
+	guarded.Transport = &transport{next: guarded.Transport, fresh: fresh, cache: known}
+	c := &Client{options: o, cache: known, once: guarded}
 	c.repeats = &retryablehttp.Client{
 		HTTPClient:   guarded,
 		RetryMax:     o.Retries,
@@ -85,17 +85,16 @@ func newClient(o ClientOptions, known *answers, dialer *net.Dialer) *Client {
 	return c
 }
 
-// With makes a client under other rules, with connections of its own; the known answers are the same. The
-// caller closes it too.
+// With returns a client with other rules and its own connections, but with the same cache. The caller closes it too.
 func (c *Client) With(rules *egress.Rules) *Client { return c.with(rules, nil) }
 
 func (c *Client) with(rules *egress.Rules, dialer *net.Dialer) *Client {
 	o := c.options
 	o.Rules = rules
-	return newClient(o, c.known, dialer)
+	return newClient(o, c.cache, dialer)
 }
 
-// Close drops the idle connections; calls after it fail with unavailable.
+// Close closes idle connections; later calls fail with unavailable.
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	c.once.CloseIdleConnections()
@@ -104,13 +103,13 @@ func (c *Client) Close() error {
 
 type idempotentKey struct{}
 
-// withIdempotent marks requests made with the context as safe to repeat, whatever their method says: those of a function
-// that reads or was declared idempotent.
+// withIdempotent marks a context's requests as safe to repeat, whatever their method: those of a function that reads or was
+// declared idempotent.
 func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// idempotent reports whether a request may be sent again: its method says so (RFC 9110, section 9.2.2), or its context.
+// idempotent reports whether a request may be sent again, according to its method (RFC 9110, section 9.2.2) or its context.
 func idempotent(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -121,17 +120,17 @@ func idempotent(request *http.Request) bool {
 	return request.Context().Value(idempotentKey{}) != nil
 }
 
-// Do sends a request. A connection that fails and the statuses 429, 502, 503 and 504 are tried again where that is safe,
-// with the server's Retry-After honoured; where the wait would outlast the context's deadline (or, without one, 2
-// minutes), the answer that is there is the answer. A 304 to a question of the client's own is never seen: the answer is
-// the known one, whole. A body without GetBody is read into memory where it may have to be sent again.
+// Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 where that is safe, and honors
+// Retry-After. If the wait would outlast the context's deadline (or, without one, 2 minutes), it returns the answer that it
+// has. It resolves a 304 of its own revalidation to the whole cached answer. A body without GetBody is read into memory if
+// it may have to be sent again.
 //
-// Every error is a *fault.Error that shows the host and nothing else of the URL: bad_arguments, denied, limit_exceeded
-// (redirects), busy (the rate leaves no room before the deadline), unavailable, timeout, cancelled, function_failed (a
-// redirect to what is no URL), with its Outcome. So are those of reading the body, which has no bound; the caller closes
-// it. A status of 400 and over is no error.
+// Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied,
+// limit_exceeded (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a
+// redirect to an invalid URL). So are the errors of reading the body, whose size is not bounded; the caller closes it. A
+// status of 400 or more is not an error.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
-	var s sending
+	var s requestState
 	response, err := c.send(&s, request, nil)
 	if err != nil {
 		return nil, err
@@ -140,25 +139,25 @@ func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// codedBody gives the errors of reading a body their code.
+// codedBody gives read errors a code.
 type codedBody struct {
 	io.ReadCloser
-	s *sending
+	s *requestState
 }
 
 // Read implements io.Reader.
 func (b *codedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.s.failed(err)
+		err = b.s.fault(err)
 	}
 	return n, err
 }
 
-// send sends the request, and has the answer read by read, which closes it; nil: the caller reads it. Reading is part of
-// an attempt: a body that breaks off is a failed connection like any other.
-func (c *Client) send(s *sending, request *http.Request, read func(*http.Response) error) (*http.Response, error) {
-	if err := c.accepts(request); err != nil {
+// send sends the request and passes the answer to read, which closes it; nil: the caller reads it. Reading is part of an
+// attempt: a body that breaks off is a failed connection.
+func (c *Client) send(s *requestState, request *http.Request, read func(*http.Response) error) (*http.Response, error) {
+	if err := c.check(request); err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
@@ -177,13 +176,13 @@ func (c *Client) send(s *sending, request *http.Request, read func(*http.Respons
 		if response != nil {
 			_ = response.Body.Close()
 		}
-		return nil, s.failed(err)
+		return nil, s.fault(err)
 	}
 	return response, nil
 }
 
-// accepts tells before anything is sent what is wrong with a request.
-func (c *Client) accepts(request *http.Request) error {
+// check reports, before anything is sent, what is wrong with a request.
+func (c *Client) check(request *http.Request) error {
 	if request.URL == nil {
 		return fault.New(fault.BadArguments, "the request has no URL")
 	}
@@ -214,12 +213,12 @@ func (c *Client) attempts(request *http.Request, read func(*http.Response) error
 	}
 	response, err := c.repeats.Do(repeated)
 	if err == nil && read != nil && response != last {
-		err = read(response) // that of the last attempt, whose status asked for another
+		err = read(response) // the last attempt's, whose status asked for another
 	}
 	return response, err
 }
 
-// repeatable makes a request that can be sent several times.
+// repeatable returns a request that can be sent several times.
 func repeatable(request *http.Request) (*retryablehttp.Request, error) {
 	if request.Body == nil || request.Body == http.NoBody || request.GetBody == nil {
 		return retryablehttp.FromRequest(request)
@@ -238,30 +237,30 @@ func repeatable(request *http.Request) (*retryablehttp.Request, error) {
 	return repeated, nil
 }
 
-// sending is what is seen of a request on its way.
-type sending struct {
-	request         *http.Request
-	sought, arrived atomic.Bool // a connection was asked for, was there: the request was sent, or may have been
+// requestState records how far a request got.
+type requestState struct {
+	request               *http.Request
+	connecting, connected atomic.Bool // a connection was requested, or was obtained: then the request was sent, or may have been
 }
 
-func (s *sending) watch(request *http.Request) *http.Request {
+func (s *requestState) watch(request *http.Request) *http.Request {
 	s.request = request.WithContext(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { s.sought.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { s.arrived.Store(true) },
+		GetConn: func(string) { s.connecting.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { s.connected.Store(true) },
 	}))
 	return s.request
 }
 
-// failed gives an error of the request its code and its outcome, which takes every attempt and redirect into account.
-func (s *sending) failed(err error) *fault.Error {
+// fault gives a request's error its code and its outcome, which takes every attempt and redirect into account.
+func (s *requestState) fault(err error) *fault.Error {
 	f := *egress.Failure(s.request, err)
 	switch writes := httpbody.Writes(s.request); {
-	case !writes && s.arrived.Load():
+	case !writes && s.connected.Load():
 		f.Outcome = ""
 	case f.Outcome == fault.Applied:
-	case writes && s.arrived.Load():
+	case writes && s.connected.Load():
 		f.Outcome = fault.SentUnknown
-	case writes && s.sought.Load():
+	case writes && s.connecting.Load():
 		f.Outcome = fault.NotSent
 	}
 	_, coded := fault.As(err)
@@ -274,51 +273,51 @@ func (s *sending) failed(err error) *fault.Error {
 	return &f
 }
 
-// wire is what stands between a client and the guarded transport: the rate, and the known answers.
-type wire struct {
+// transport is between a client and the guarded transport: it applies the rate and the cache.
+type transport struct {
 	next  http.RoundTripper
 	fresh http.RoundTripper // for a GET that writes, which net/http must not repeat
-	known *answers          // nil: nothing is kept
+	cache *responseCache    // nil: no cache
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
-	key, known := w.known.ask(request)
-	response, err := w.trip(known.question(request))
+func (w *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	key, known := w.cache.lookup(request)
+	response, err := w.send(known.conditional(request))
 	if err != nil || key == nil {
 		return response, err
 	}
 	if known == nil || response.StatusCode != http.StatusNotModified {
-		w.known.note(*key, response)
+		w.cache.storeWhenRead(*key, response)
 		return response, nil
 	}
 	discard(response)
-	if !known.confirmed(response.Header) {
-		w.known.drop(*key)
-		if response, err = w.trip(request); err == nil {
-			w.known.note(*key, response)
+	if !known.isConfirmed(response.Header) {
+		w.cache.drop(*key)
+		if response, err = w.send(request); err == nil {
+			w.cache.storeWhenRead(*key, response)
 		}
 		return response, err
 	}
-	return w.known.again(*key, known, request, response), nil
+	return w.cache.refresh(*key, known, request, response), nil
 }
 
-// trip sends a request.
-func (w *wire) trip(request *http.Request) (*http.Response, error) {
+// send sends a request.
+func (w *transport) send(request *http.Request) (*http.Response, error) {
 	if egress.Safe(request.Method) && httpbody.Writes(request) {
 		return w.fresh.RoundTrip(request)
 	}
 	return w.next.RoundTrip(request)
 }
 
-// discard reads what little may be left of a body, so that the connection can be used again.
+// discard reads a short rest of a body, so that the connection can be reused.
 func discard(response *http.Response) {
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()
 }
 
-// CloseIdleConnections is what http.Client asks of its transport.
-func (w *wire) CloseIdleConnections() {
+// CloseIdleConnections is called by http.Client.
+func (w *transport) CloseIdleConnections() {
 	if c, ok := w.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

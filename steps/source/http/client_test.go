@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,7 +62,7 @@ func TestIdempotentByContext(t *testing.T) {
 // TestOutcomes looks at what is known of a write that broke off.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	var done atomic.Int32
+	arrived := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/away":
@@ -72,7 +71,7 @@ func TestOutcomes(t *testing.T) {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusSeeOther)
 		case "/slow":
 			_, _ = io.Copy(io.Discard, r.Body) // the server looks at the connection once it has the body
-			done.Add(1)
+			close(arrived)
 			<-r.Context().Done()
 		default:
 			panic(http.ErrAbortHandler)
@@ -106,9 +105,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for done.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		<-arrived
 		cancel()
 	}()
 	_, err = c.Do(newTestRequest(ctx, http.MethodPost, server.URL+"/slow", "x"))
@@ -132,7 +129,8 @@ func TestClientCodesTheErrorsOfBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = io.ReadAll(response.Body)
-		if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.SentUnknown || !errors.Is(err, context.DeadlineExceeded) ||
+		if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.SentUnknown ||
+			!errors.Is(err, context.DeadlineExceeded) ||
 			strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("got %v", err)
 		}

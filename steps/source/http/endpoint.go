@@ -18,63 +18,64 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Endpoint describes one HTTP call, which becomes the function http.NAME. Its arguments are $input in Headers, Query and
-// Body, and the variables of URL.
+// Endpoint describes one HTTP call, the function http.NAME. Its arguments are $input in Headers, Query and Body, and the
+// variables of URL.
 type Endpoint struct {
-	Name   string // letters, digits, _ and -, in parts that dots separate; not get or request
+	Name   string // letters, digits, _ and -, in parts separated by dots; not get or request
 	Method string // GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE; "": GET without a Body, else POST
 
-	// URL is a template (RFC 6570): https://api.example.com/v1/{city}{?units}. The scheme and the host are fixed; every
-	// expression but {+x} and {#x} is accepted, as those two let a value leave its place. A variable is the argument of its
-	// name: a scalar, or an array or an object of scalars.
+	// URL is a template (RFC 6570): https://api.example.com/v1/{city}{?units}. The scheme and the host are fixed. All
+	// expressions but {+x} and {#x} are accepted; with those two a value could change other parts of the URL. A variable is
+	// the argument of its name: a scalar, or an array or an object of scalars.
 	URL string
 
-	// Headers are sent as they stand, and a value in which $input occurs is a template: `$input.x` or a text with
-	// `${$input.x}`; null leaves the header out. Values of headers that are not known to be harmless are secrets: they show
-	// in no error, no result and no recording.
+	// Headers are sent as they are, except that a value with $input is a template: `$input.x`, or a text with
+	// `${$input.x}`; null omits the header. Values of headers that are not known to be harmless are secrets: no error,
+	// result or recording shows them.
 	Headers map[string]string
 
-	Query map[string]json.RawMessage // added to URL's query: JSON with references to $input; null is left out, an array repeats its name
-	Body  json.RawMessage            // JSON with references to $input: a string is sent as it is, anything else as JSON, or as a form where Headers say so
+	Query map[string]json.RawMessage // added to URL's query: JSON with references to $input; null is omitted, an array repeats its name
+	Body  json.RawMessage            // JSON with references to $input: a string is sent as is, other values as JSON, or as a form by Headers
 
 	Input  json.RawMessage // JSON Schema of the arguments; empty: derived from the variables and references
 	Output json.RawMessage // JSON Schema of the result; empty: unknown
 
-	Description string // ""; the method and the host
+	Description string // "": the method and the host
 	Effect      string // read, write or destroy; "": GET, HEAD and OPTIONS read, DELETE destroys, the others write
-	Idempotent  bool   // safe to repeat, whatever the method says
-	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get gives it; "": body, of HEAD response
-	TimeoutMs   int    // of a call, retries included; 0: what the caller gives it
+	Idempotent  bool   // safe to repeat, whatever the method
+	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get returns it; "": body, or response for HEAD
+	TimeoutMs   int    // of a call, including retries; 0: the caller's limit
 }
 
-// endpoint is one that was checked and compiled. It does not change.
+// endpoint is a checked and compiled Endpoint. It does not change.
 type endpoint struct {
-	spec       steps.Spec
-	method     string
-	timeout    time.Duration
-	idempotent bool
-	whole      bool // the result is the response, not the body alone
+	spec          steps.Spec
+	method        string
+	timeout       time.Duration
+	idempotent    bool
+	wholeResponse bool // the result is the response, not the body alone
 
 	url      *urlTemplate
 	headers  []headerTemplate
 	query    *refs.Template   // nil: none
 	body     *refs.Template   // nil: none
-	scrubber *secret.Scrubber // of the secrets in the configuration
+	scrubber *secret.Scrubber // removes the configuration's secrets
 }
 
-// headerTemplate is one header: a template, or a text as it stands.
+// headerTemplate is one header: a template or a fixed text.
 type headerTemplate struct {
 	name, text string
-	template   *refs.Template // nil: text
+	template   *refs.Template // nil: fixed text
 }
 
-// The names of the two functions that are always there cannot be an endpoint's.
+// Endpoints cannot have the names of the two built-in functions.
 var (
 	endpointName  = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 	reservedNames = []string{"get", "request"}
 )
 
-// compileEndpoints checks and compiles all, and gives the URLs whose hosts they name, without what may be secret in them.
+// compileEndpoints checks and compiles all endpoints. urls are their URLs, without possible secrets, for the rules of
+// hosts.
 func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, faults []*fault.Error) {
 	names := map[string]bool{}
 	for i := range list {
@@ -97,24 +98,24 @@ func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, fau
 	return compiled, urls, faults
 }
 
-// endpointCompiler compiles one endpoint and gathers its faults.
+// endpointCompiler compiles one endpoint and collects its faults.
 type endpointCompiler struct {
 	*Endpoint
 	endpoint
-	at     string
-	faults []*fault.Error
-	inputs inputs
-	hidden []string // secrets in the configuration
+	at      string
+	faults  []*fault.Error
+	inputs  inputs
+	secrets []string // secrets in the configuration
 }
 
-// fault notes what is wrong with a field. The format must not show what the field holds where that may be a secret.
+// fault adds a fault of a field. The format must not show a value that may be a secret.
 func (c *endpointCompiler) fault(field, format string, args ...any) {
 	f := fault.New(fault.BadRequest, format, args...)
 	f.At = c.at + field
 	c.faults = append(c.faults, f)
 }
 
-// choose notes that a word is none of those that a field takes.
+// choose adds the fault of a word that a field does not accept.
 func (c *endpointCompiler) choose(field, word string, available []string, format string, args ...any) {
 	c.fault(field, format, args...)
 	f := c.faults[len(c.faults)-1]
@@ -128,14 +129,14 @@ func (c *endpointCompiler) compile() *endpoint {
 	c.compileQuery()
 	c.compileBody()
 	if c.Result != "" && c.Result != "body" && c.Result != "response" {
-		c.choose("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", bounded(c.Result))
+		c.choose("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", shorten(c.Result))
 	}
-	c.whole = c.Result == "response" || c.Result == "" && c.method == http.MethodHead
+	c.wholeResponse = c.Result == "response" || c.Result == "" && c.method == http.MethodHead
 	if c.timeout = time.Duration(c.TimeoutMs) * time.Millisecond; c.TimeoutMs < 0 {
 		c.fault("/timeoutMs", "a time limit cannot be below 0: leave it out for the default")
 	}
 	c.compileSpec()
-	c.scrubber = secret.New(c.hidden)
+	c.scrubber = secret.New(c.secrets)
 	return &c.endpoint
 }
 
@@ -161,7 +162,7 @@ func (c *endpointCompiler) compileURL() {
 		return
 	}
 	c.url = u
-	(&redaction{stand: c.note}).query(u.literalQuery(), 0)
+	(&redaction{replace: c.addSecret}).query(u.literalQuery(), 0)
 	for _, v := range u.variables {
 		c.inputs.add(v.name, v.required, v.schema())
 	}
@@ -182,14 +183,14 @@ func (c *endpointCompiler) compileHeaders() {
 		case strings.Contains(value, "$input"):
 			before := len(c.faults)
 			header.template = c.template(at, quote(value))
-			for i := range c.faults[before:] { // the reference's own words may show a secret beside it
+			for i := range c.faults[before:] { // the reference's text may show a secret next to it
 				c.faults[before+i] = &fault.Error{Code: c.faults[before+i].Code, At: c.faults[before+i].At,
 					Message: "the value of this header is no template: write $input.x alone, or ${$input.x} within a text"}
 			}
 		}
 		seen[strings.ToLower(name)] = true
 		if header.secret() && header.template == nil {
-			c.hidden = append(c.hidden, value)
+			c.secrets = append(c.secrets, value)
 		}
 		c.headers = append(c.headers, header)
 	}
@@ -233,21 +234,21 @@ func (c *endpointCompiler) compileBody() {
 	c.hide(c.Body)
 }
 
-// hide notes what names in a query or a body tell to be secret.
+// hide adds the values whose names in a query or a body say that they are secret.
 func (c *endpointCompiler) hide(text []byte) {
-	(&redaction{stand: c.note}).value(gjson.ParseBytes(text), 0)
+	(&redaction{replace: c.addSecret}).value(gjson.ParseBytes(text), 0)
 }
 
-func (c *endpointCompiler) note(value []byte) []byte {
-	c.hidden = append(c.hidden, secret.Texts(value)...)
+func (c *endpointCompiler) addSecret(value []byte) []byte {
+	c.secrets = append(c.secrets, secret.Texts(value)...)
 	return quote(secret.Redacted)
 }
 
-// template compiles JSON with references to $input, and notes the arguments that they name.
+// template compiles JSON with references to $input and records the arguments that they name.
 func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
-	t, faults := refs.CompileTemplate(text, refs.Place{At: c.at + field, Input: func(string) bool { return true }})
+	t, faults := refs.CompileTemplate(text, refs.CompileScope{At: c.at + field, Input: func(string) bool { return true }})
 	for _, f := range faults {
-		if f.Source != "" { // the text that a caret would point into is the configuration's own
+		if f.Source != "" { // the text for a caret is configuration
 			f.Source, f.Offset = "", 0
 		}
 		c.faults = append(c.faults, f)
@@ -264,7 +265,7 @@ func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
 	return t
 }
 
-// compileSpec makes the function's spec.
+// compileSpec builds the function's spec.
 func (c *endpointCompiler) compileSpec() {
 	effect := steps.Write
 	switch c.method {
@@ -303,7 +304,7 @@ func (c *endpointCompiler) compileOutput() json.RawMessage {
 		}
 		return bytes.Clone(c.Output)
 	}
-	if c.whole {
+	if c.wholeResponse {
 		return json.RawMessage(outputSchema)
 	}
 	return nil
@@ -311,10 +312,10 @@ func (c *endpointCompiler) compileOutput() json.RawMessage {
 
 // redactMembers hides the arguments of an endpoint whose names look like secrets.
 func redactMembers(args []byte, hide func(value []byte) []byte) []byte {
-	return (&redaction{stand: hide}).value(gjson.ParseBytes(args), 0)
+	return (&redaction{replace: hide}).value(gjson.ParseBytes(args), 0)
 }
 
-// members are those of a JSON object, raw.
+// members returns the raw members of a JSON object.
 func members(object []byte) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {

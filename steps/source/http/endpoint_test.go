@@ -56,7 +56,8 @@ func TestEndpointConformance(t *testing.T) {
 			source, err := New(&Options{Endpoints: []Endpoint{
 				{Name: "weather.city", URL: server.URL + "/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}},
 				{Name: "make", URL: server.URL + "/things", Body: json.RawMessage(`{"name":"$input.name","n":"$input.n ?? 1"}`), Result: "response"},
-				{Name: "drop", Method: "DELETE", URL: server.URL + "/things/{id}", Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)},
+				{Name: "drop", Method: "DELETE", URL: server.URL + "/things/{id}",
+					Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)},
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -84,18 +85,27 @@ func TestEndpointRequests(t *testing.T) {
 		{"path and query", `{"city":"Zürich/ü b","units":"a&b=c","n":1.10}`, Endpoint{URL: "URL/v1/{city}/x{?units,n}"},
 			map[string]string{"line": "GET /v1/Z%C3%BCrich%2F%C3%BC%20b/x?units=a%26b%3Dc&n=1.10"}},
 		{"what is left out", `{"city":"x","units":null}`, Endpoint{URL: "URL/v1/{city}{?units,n}"}, map[string]string{"line": "GET /v1/x"}},
-		{"a literal query goes on", `{"a":1,"list":["x","y"]}`, Endpoint{URL: "URL/?v=2&q={a}{&list*}", Query: map[string]json.RawMessage{"z": raw(`"$input.a"`), "no": raw("null")}},
+		{"a literal query goes on", `{"a":1,"list":["x","y"]}`,
+			Endpoint{URL: "URL/?v=2&q={a}{&list*}", Query: map[string]json.RawMessage{"z": raw(`"$input.a"`), "no": raw("null")}},
 			map[string]string{"line": "GET /?v=2&q=1&list=x&list=y&z=1"}},
-		{"segments and objects", `{"p":["a","b/c"],"o":{"x":1,"y":"é"}}`, Endpoint{URL: "URL{/p*}{?o*}", Input: raw(`{"type":"object"}`)}, map[string]string{}},
+		{"segments and objects", `{"p":["a","b/c"],"o":{"x":1,"y":"é"}}`, Endpoint{URL: "URL{/p*}{?o*}", Input: raw(`{"type":"object"}`)},
+			map[string]string{}},
 		{"big numbers and types are kept", `{"id":717897987691852588770249,"list":[1.10,true],"text":"a \"b\""}`,
-			Endpoint{URL: "URL/", Body: raw(`{"id":"$input.id","all":"$input.list","say":"<${$input.text}>","n":1.0,"deep":[{"x":"$input.no ?? null"}]}`)},
-			map[string]string{"line": "POST /", "body": `{"id":717897987691852588770249,"all":[1.10,true],"say":"<a \"b\">","n":1.0,"deep":[{"x":null}]}`, "header.Content-Type.0": "application/json"}},
-		{"the whole input", `{"b":2,"a":[1]}`, Endpoint{URL: "URL/", Method: "PATCH", Body: raw(`"$input"`)}, map[string]string{"line": "PATCH /", "body": `{"b":2,"a":[1]}`}},
-		{"a form", `{"a":"x y"}`, Endpoint{URL: "URL/", Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, Body: raw(`{"a":"$input.a","b":1.10}`)},
+			Endpoint{URL: "URL/", Body: raw(`{"id":"$input.id","all":"$input.list","say":"<${$input.text}>","n":1.0,` +
+				`"deep":[{"x":"$input.no ?? null"}]}`)},
+			map[string]string{"line": "POST /", "body": `{"id":717897987691852588770249,"all":[1.10,true],"say":"<a \"b\">","n":1.0,` +
+				`"deep":[{"x":null}]}`, "header.Content-Type.0": "application/json"}},
+		{"the whole input", `{"b":2,"a":[1]}`, Endpoint{URL: "URL/", Method: "PATCH", Body: raw(`"$input"`)},
+			map[string]string{"line": "PATCH /", "body": `{"b":2,"a":[1]}`}},
+		{"a form", `{"a":"x y"}`, Endpoint{URL: "URL/", Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+			Body: raw(`{"a":"$input.a","b":1.10}`)},
 			map[string]string{"body": "a=x+y&b=1.10"}},
-		{"a text", `{"a":"x y"}`, Endpoint{URL: "URL/", Body: raw(`"say ${$input.a}"`)}, map[string]string{"body": "say x y", "header.Content-Type.0": "text/plain; charset=utf-8"}},
-		{"headers", `{"tag":"v1","n":7}`, Endpoint{URL: "URL/", Headers: map[string]string{"If-Match": "$input.tag", "X-N": "${$input.n}!", "Accept-Language": "$5 and $$7 ${HOME}", "X-None": "$input.none ?? null"}},
-			map[string]string{"header.If-Match.0": "v1", "header.X-N.0": "7!", "header.Accept-Language.0": "$5 and $$7 ${HOME}", "header.X-None": ""}},
+		{"a text", `{"a":"x y"}`, Endpoint{URL: "URL/", Body: raw(`"say ${$input.a}"`)},
+			map[string]string{"body": "say x y", "header.Content-Type.0": "text/plain; charset=utf-8"}},
+		{"headers", `{"tag":"v1","n":7}`, Endpoint{URL: "URL/", Headers: map[string]string{"If-Match": "$input.tag", "X-N": "${$input.n}!",
+			"Accept-Language": "$5 and $$7 ${HOME}", "X-None": "$input.none ?? null"}},
+			map[string]string{"header.If-Match.0": "v1", "header.X-N.0": "7!", "header.Accept-Language.0": "$5 and $$7 ${HOME}",
+				"header.X-None": ""}},
 	}
 	tests[3].endpoint.URL = "URL/x{/p*}{?o*}"
 	tests[3].want["line"] = "GET /x/a/b%2Fc?x=1&y=%C3%A9"
@@ -128,7 +138,8 @@ func TestValuesStayInTheirPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[./\\%?#&=@:;{}a2eEfF]{0,8}`), rapid.SampledFrom([]string{"..", ".", "%2e%2e", "../x", `..\x`, "//evil.example", "@evil.example", "\r\nX: 1"}))
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[./\\%?#&=@:;{}a2eEfF]{0,8}`),
+		rapid.SampledFrom([]string{"..", ".", "%2e%2e", "../x", `..\x`, "//evil.example", "@evil.example", "\r\nX: 1"}))
 	rapid.Check(t, func(t *rapid.T) {
 		x, y, z := text.Draw(t, "x"), text.Draw(t, "y"), text.Draw(t, "z")
 		args, err := json.Marshal(map[string]string{"x": x, "y": y, "z": z})
@@ -159,7 +170,8 @@ func TestValuesStayInTheirPlaces(t *testing.T) {
 			}
 		}
 		query := seen.Query()
-		if len(got) != 5 || seen.Host != "a.example" || seen.Scheme != "https" || len(query) != 3 || query.Get("q") != x || query.Get("y") != y || query.Get("z") != z {
+		if len(got) != 5 || seen.Host != "a.example" || seen.Scheme != "https" || len(query) != 3 || query.Get("q") != x ||
+			query.Get("y") != y || query.Get("z") != z {
 			t.Fatalf("%s: called %s", args, seen)
 		}
 	})
@@ -183,13 +195,18 @@ func TestEndpointSpecs(t *testing.T) {
 		idempotent bool
 	}{
 		{Endpoint{URL: "https://a.example/{x}{?y,z*}"}, `{"type":"object","properties":{"x":` + scalar + `,"y":` + scalar +
-			`,"z":{"type":["array","string","number","boolean"],"items":` + scalar + `}},"required":["x"],"additionalProperties":false}`, steps.Read, false},
+			`,"z":{"type":["array","string","number","boolean"],"items":` + scalar + `}},"required":["x"],"additionalProperties":false}`,
+			steps.Read, false},
 		{Endpoint{URL: "https://a.example/", Body: raw(`["$input.a","$input.b?.c","${$input.d}","$input.a.x ?? 1"]`)},
-			`{"type":"object","properties":{"a":{},"b":{},"d":` + scalar + `},"required":["a","d"],"additionalProperties":false}`, steps.Write, false},
+			`{"type":"object","properties":{"a":{},"b":{},"d":` + scalar + `},"required":["a","d"],"additionalProperties":false}`, steps.Write,
+			false},
 		{Endpoint{URL: "https://a.example/", Method: "PUT", Body: raw(`"$input"`)}, `{"type":"object","properties":{}}`, steps.Write, true},
-		{Endpoint{URL: "https://a.example/", Method: "DELETE"}, `{"type":"object","properties":{},"additionalProperties":false}`, steps.Destroy, true},
-		{Endpoint{URL: "https://a.example/", Method: "POST", Effect: "read"}, `{"type":"object","properties":{},"additionalProperties":false}`, steps.Read, false},
-		{Endpoint{URL: "https://a.example/", Method: "POST", Idempotent: true, Input: raw(`{"type":"object"}`)}, `{"type":"object"}`, steps.Write, true},
+		{Endpoint{URL: "https://a.example/", Method: "DELETE"}, `{"type":"object","properties":{},"additionalProperties":false}`,
+			steps.Destroy, true},
+		{Endpoint{URL: "https://a.example/", Method: "POST", Effect: "read"},
+			`{"type":"object","properties":{},"additionalProperties":false}`, steps.Read, false},
+		{Endpoint{URL: "https://a.example/", Method: "POST", Idempotent: true, Input: raw(`{"type":"object"}`)}, `{"type":"object"}`,
+			steps.Write, true},
 	}
 	for _, test := range tests {
 		test.endpoint.Name = "it"
@@ -198,13 +215,14 @@ func TestEndpointSpecs(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := s.Functions()[2].Spec
-		if string(spec.Input) != test.input || spec.Effect != test.effect || spec.Idempotent != test.idempotent || !spec.EffectDeclared || spec.Deletes != (test.endpoint.Method == "DELETE") {
+		if string(spec.Input) != test.input || spec.Effect != test.effect || spec.Idempotent != test.idempotent || !spec.EffectDeclared ||
+			spec.Deletes != (test.endpoint.Method == "DELETE") {
 			t.Errorf("%+v:\n%s %s %t", test.endpoint, spec.Input, spec.Effect, spec.Idempotent)
 		}
 	}
 }
 
-// TestEndpointHosts: the host of an endpoint is allowed to endpoints, private as it is, and to nobody else.
+// TestEndpointHosts: only endpoints may call the host of an endpoint, even a private one.
 func TestEndpointHosts(t *testing.T) {
 	t.Parallel()
 	s, server := withEndpoints(t, func(w http.ResponseWriter, r *http.Request) {
@@ -237,9 +255,11 @@ func TestConfiguredSecrets(t *testing.T) {
 		echoing(w, r)
 		_, _ = io.WriteString(w, r.Header.Get("X-Key"))
 	},
-		Endpoint{Name: "good", URL: "URL/?token=query-token&n={n}", Headers: map[string]string{"X-Key": secret, "Authorization": "Bearer ${$input.token}", "Accept-Language": "german-de"}},
+		Endpoint{Name: "good", URL: "URL/?token=query-token&n={n}",
+			Headers: map[string]string{"X-Key": secret, "Authorization": "Bearer ${$input.token}", "Accept-Language": "german-de"}},
 		Endpoint{Name: "whole", URL: "URL/", Headers: map[string]string{"X-Key": secret}, Result: "response"},
-		Endpoint{Name: "bad", URL: "URL/fail", Headers: map[string]string{"X-Key": secret}, Body: json.RawMessage(`{"client_secret":"body-secret"}`)})
+		Endpoint{Name: "bad", URL: "URL/fail", Headers: map[string]string{"X-Key": secret},
+			Body: json.RawMessage(`{"client_secret":"body-secret"}`)})
 	for fn, args := range map[string]string{"http.good": `{"n":1,"token":"of-the-caller"}`, "http.whole": `{}`, "http.bad": `{}`} {
 		result, err := invoke(t.Context(), s, fn, args)
 		shown := string(result)
@@ -256,7 +276,8 @@ func TestConfiguredSecrets(t *testing.T) {
 		}
 	}
 	good := s.Functions()[2].Spec
-	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`), func([]byte) []byte { return quote("[redacted]") })); got != `{"n":1,"token":"[redacted]"}` {
+	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`),
+		func([]byte) []byte { return quote("[redacted]") })); got != `{"n":1,"token":"[redacted]"}` {
 		t.Errorf("recorded as %s", got)
 	}
 	if strings.Contains(good.Description, "token") {
@@ -320,7 +341,8 @@ func TestEndpointRepetition(t *testing.T) {
 
 // FuzzEndpoint has any template with any value: a coded fault, or a call to the host that the template begins with.
 func FuzzEndpoint(f *testing.F) {
-	for _, path := range []string{"", "/", "/{x}", "/{x}{?y}", "{/x*}", "/a?b={x}{&y*}", "/{x:3}", "/{;x}", "/{.x}", "@b.example/", ":80/{x}", "/%2e%2e/{x}"} {
+	for _, path := range []string{"", "/", "/{x}", "/{x}{?y}", "{/x*}", "/a?b={x}{&y*}", "/{x:3}", "/{;x}", "/{.x}", "@b.example/",
+		":80/{x}", "/%2e%2e/{x}"} {
 		f.Add(path, "..", "v")
 	}
 	f.Fuzz(func(t *testing.T, path, x, y string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// callEndpoint carries out one call of an endpoint. What comes back shows no secret of the configuration, also where the
-// server repeats it.
+// callEndpoint makes one call of an endpoint. What it returns shows no secret of the configuration, even if the server
+// repeats it.
 func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]byte, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
 		return nil, fault.Unsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
 	}
-	ctx, cancel := s.limited(ctx, e.timeout)
+	ctx, cancel := s.withTimeout(ctx, e.timeout)
 	defer cancel()
 	if e.idempotent || steps.EffectOf(ctx, e.spec.Effect) == steps.Read {
 		ctx = withIdempotent(ctx)
@@ -37,20 +37,20 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	if len(hidden) > 0 {
 		scrubber = scrubber.With(secret.Unusual(hidden...))
 	}
-	got, err := s.send(s.named, request)
+	got, err := s.send(s.endpointClient, request)
 	if err != nil {
 		if f, ok := fault.As(err); ok && scrubber != nil {
 			return nil, steps.ScrubFault(scrubber, f)
 		}
 		return nil, err
 	}
-	if !e.whole {
+	if !e.wholeResponse {
 		return scrubber.JSON(got.body), nil
 	}
 	return scrubber.JSON(got.result()), nil
 }
 
-// request makes the request, and gives the secrets in it that the arguments made.
+// request builds the request. hidden are the secrets in it that come from arguments.
 func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Request, hidden []string, err error) {
 	u, err := e.url.expand(gjson.ParseBytes(args))
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 		}
 		values, err := formValues("query", members(query))
 		if err != nil {
-			return nil, nil, within(err)
+			return nil, nil, atConfiguration(err)
 		}
 		u.RawQuery = joinQuery(u.RawQuery, values)
 	}
@@ -80,12 +80,12 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 	}
 	request, err = newRequest(ctx, e.method, u, header, body)
 	if err != nil {
-		return nil, nil, within(err)
+		return nil, nil, atConfiguration(err)
 	}
 	return request, hidden, nil
 }
 
-// header gives the headers with their templates resolved.
+// header resolves the templates of the headers.
 func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.Header, hidden []string, err error) {
 	given := make(map[string]string, len(e.headers))
 	for i := range e.headers {
@@ -120,7 +120,7 @@ func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.H
 // secret reports whether the header's value must not be shown.
 func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
 
-// resolve puts the arguments into a template. What is missing is missing in the arguments.
+// resolve resolves a template. A missing value is a missing argument.
 func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, error) {
 	raw, err := t.Resolve(ctx, nil, scope)
 	if err == nil {
@@ -131,15 +131,15 @@ func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, 
 		return nil, err
 	}
 	given := *f
-	given.At = "" // it is a place in the configuration
+	given.At = "" // it is a position in the configuration
 	if given.Code == fault.ReferenceMissing {
 		given.Code = fault.BadArguments
 	}
 	return nil, &given
 }
 
-// within tells which part of the configuration made what the arguments do not fit: their own places are not known there.
-func within(err error) error {
+// atConfiguration says which part of the configuration the arguments do not fit: there, their own positions are not known.
+func atConfiguration(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Code != fault.BadArguments {
 		return err

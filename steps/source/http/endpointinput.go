@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// compileInput gives the schema of the arguments: the endpoint's own, or one derived from what it uses.
+// compileInput returns the schema of the arguments: the endpoint's own, or one derived from the arguments that it uses.
 func (c *endpointCompiler) compileInput() json.RawMessage {
 	if len(c.Input) == 0 {
 		return c.inputs.schema()
@@ -30,16 +30,16 @@ func (c *endpointCompiler) compileInput() json.RawMessage {
 	})
 	for _, in := range c.inputs.list {
 		if !slices.Contains(declared, in.name) {
-			c.choose("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", bounded(in.name))
+			c.choose("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", shorten(in.name))
 		}
 	}
 	return bytes.Clone(c.Input)
 }
 
-// inputs are the arguments that an endpoint uses, in the order in which they are met.
+// inputs are the arguments that an endpoint uses, in order of their first use.
 type inputs struct {
-	list []input
-	all  bool // $input as a whole is used: any argument may be given
+	list       []input
+	wholeInput bool // $input as a whole is used: any argument may be given
 }
 
 type input struct {
@@ -48,7 +48,7 @@ type input struct {
 	schema   string
 }
 
-// Schemas of what is put into a text, and of what may be anything.
+// Schemas of values that become text, and of any value.
 const (
 	scalarSchema = `{"type":["string","number","boolean"]}`
 	anySchema    = `{}`
@@ -68,7 +68,7 @@ func (l *inputs) add(name string, required bool, schema string) {
 
 func (l *inputs) use(use refs.Use) {
 	if len(use.Path) == 0 {
-		l.all = true
+		l.wholeInput = true
 		return
 	}
 	schema := anySchema
@@ -78,7 +78,7 @@ func (l *inputs) use(use refs.Use) {
 	l.add(use.Path[0].Key, !use.Lenient, schema)
 }
 
-// schema is that of an object of these arguments.
+// schema returns the schema of an object of these arguments.
 func (l *inputs) schema() json.RawMessage {
 	properties, required := []byte{'{'}, []byte{'['}
 	for i, in := range l.list {
@@ -97,7 +97,7 @@ func (l *inputs) schema() json.RawMessage {
 	if len(required) > 1 {
 		schema += `,"required":` + string(required) + `]`
 	}
-	if !l.all {
+	if !l.wholeInput {
 		schema += `,"additionalProperties":false`
 	}
 	return json.RawMessage(schema + "}")

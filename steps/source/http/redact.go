@@ -15,17 +15,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// redact gives the arguments as a recording may show them, with what stand makes of each secret: header values other than those of a safe list, and values
-// whose names look like secrets in the URL's query, in query and in body, are replaced; the URL's fragment, which is never
-// sent, is left out. Names are compared without regard to case, as arguments may come here before they are checked.
+// redact returns the arguments as a recording may show them, with each secret replaced by what stand returns for it: header
+// values, except those of a safe list, and values whose names look like secrets in the URL's query, in query and in body.
+// The URL's fragment, which is never sent, is dropped. Names are compared without regard to case, as arguments may not be
+// checked yet.
 func redact(args []byte, stand func(value []byte) []byte) []byte {
-	return (&redaction{stand: stand}).arguments(args)
+	return (&redaction{replace: stand}).arguments(args)
 }
 
 // redaction copies arguments without their secrets.
 type redaction struct {
-	form  bool                      // the content type says that strings of the body are forms
-	stand func(value []byte) []byte // what stands in the place of a secret
+	form    bool                      // strings of the body are forms, according to the content type
+	replace func(value []byte) []byte // replaces a secret
 }
 
 func (r *redaction) arguments(args []byte) []byte {
@@ -63,7 +64,7 @@ func isForm(args gjson.Result) (form bool) {
 	return form
 }
 
-// rewrite copies an object with each member's value replaced; what is no object is hidden whole.
+// rewrite copies an object and replaces each member's value; a value that is not an object is hidden entirely.
 func rewrite(object gjson.Result, member func(name string, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
 		return quote(secret.Redacted)
@@ -80,26 +81,26 @@ func rewrite(object gjson.Result, member func(name string, value gjson.Result) [
 	return append(out, '}')
 }
 
-func (r *redaction) hide(value gjson.Result) []byte { return r.stand([]byte(value.Raw)) }
+func (r *redaction) hide(value gjson.Result) []byte { return r.replace([]byte(value.Raw)) }
 
-// inText is what stands in the place of a secret within a text.
+// inText returns the replacement of a secret within a text.
 func (r *redaction) inText(text string) string {
-	return gjson.ParseBytes(r.stand(quote(text))).String()
+	return gjson.ParseBytes(r.replace(quote(text))).String()
 }
 
-// user is what stands in the place of a URL's user.
+// user returns the replacement of a URL's user.
 func (r *redaction) user(escaped string) string {
 	plain, err := url.PathUnescape(escaped)
 	if err != nil {
 		plain = escaped
 	}
 	if _, password, found := strings.Cut(plain, ":"); found {
-		r.inText(password) // by itself it is a secret too
+		r.inText(password) // it is also a secret by itself
 	}
 	return strings.Trim(r.inText(plain), "[]")
 }
 
-// maxRedactDepth is the depth below which a value is hidden whole.
+// maxRedactDepth is the depth below which a value is hidden entirely.
 const maxRedactDepth = 100
 
 // value hides the members with secret names at any depth.
@@ -133,7 +134,7 @@ func (r *redaction) value(value gjson.Result, depth int) []byte {
 	return []byte(value.Raw)
 }
 
-// nameMembers hold the name, and valueMembers the value, of a member that is written as an object of its own.
+// nameMembers hold the name, and valueMembers the value, of a member that is written as an object.
 var (
 	nameMembers  = []string{"name", "key", "field", "header", "param", "parameter", "variable"}
 	valueMembers = []string{"value", "values", "val", "content", "text", "data"}
@@ -151,7 +152,7 @@ func namesSecret(object gjson.Result) (yes bool) {
 // userinfo is the user of a URL within a text.
 var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
 
-// text hides secrets in a string that is JSON or a form, or holds URLs or assignments, each up to a blank.
+// text hides secrets in a string that is JSON or a form, or that contains URLs or assignments, each up to a blank.
 func (r *redaction) text(text string, depth int) string {
 	switch {
 	case depth > maxRedactDepth:
@@ -183,7 +184,7 @@ func (r *redaction) text(text string, depth int) string {
 	}
 }
 
-// url hides the user and the secrets in the query. What is no URL is hidden whole.
+// url hides the user and the secrets in the query. A text that is not a URL is hidden entirely.
 func (r *redaction) url(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -200,22 +201,22 @@ func (r *redaction) url(text string) string {
 	return u.String()
 }
 
-// query hides the values of secret names in a query or form, and leaves every other byte as it is. Its parts end at "&",
-// and for some servers at ";" also; where it is a whole URL, its query and its fragment are parts as well.
+// query hides the values of secret names in a query or form and keeps every other byte. Its parts end at "&", and for some
+// servers also at ";". In a whole URL, its query and its fragment are also parts.
 func (r *redaction) query(query string, depth int) string {
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
-		parts[i] = r.part(part, depth)
+		parts[i] = r.segment(part, depth)
 	}
 	return strings.Join(parts, "&")
 }
 
-func (r *redaction) part(part string, depth int) string {
+func (r *redaction) segment(part string, depth int) string {
 	var shown strings.Builder
 	for {
 		name, _, _ := strings.Cut(part, "=")
 		end := strings.IndexAny(part, ";?#")
-		if end < 0 || secretParameter(name) { // a secret may hold such characters: it goes to the end
+		if end < 0 || secretParameter(name) { // a secret may contain such characters: it extends to the end
 			shown.WriteString(r.parameter(part, depth))
 			return shown.String()
 		}
@@ -240,16 +241,16 @@ func (r *redaction) parameter(part string, depth int) string {
 	if err != nil {
 		return part
 	}
-	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is read once more
+	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is decoded once more
 		return name + "=" + url.QueryEscape(shown)
 	}
 	return part
 }
 
-// isSecret reports whether a parameter or member is a secret by its name; a key alone is one, as that of Google's services.
+// isSecret reports whether a parameter or member is a secret by its name; so is a plain "key", as for Google's services.
 func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
 
-// secretParameter reports whether a name in a query or form is secret; before the first one the rest of a URL may stand.
+// secretParameter reports whether a name in a query or form is secret; the rest of a URL may precede the first one.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
 	return err != nil || isSecret(name)

@@ -100,7 +100,8 @@ func TestRedirects(t *testing.T) {
 		{"POST", "/see", "", "GET "},
 	}
 	for _, test := range tests {
-		args := `{"method":"` + test.method + `","url":"` + server.URL + test.path + `","headers":{"Authorization":"Bearer topsecret","X-Api-Key":"topsecret","Accept-Language":"de"}`
+		args := `{"method":"` + test.method + `","url":"` + server.URL + test.path +
+			`","headers":{"Authorization":"Bearer topsecret","X-Api-Key":"topsecret","Accept-Language":"de"}`
 		if test.method == "POST" {
 			args += `,"body":{"a":1}`
 		}

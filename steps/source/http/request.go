@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
-// arguments of both functions; http.get has no method and no body.
+// arguments are those of both functions; http.get has no method and no body.
 type arguments struct {
 	Method  string                     `json:"method"`
 	URL     string                     `json:"url"`
@@ -30,16 +30,17 @@ type arguments struct {
 	Body    json.RawMessage            `json:"body"`
 }
 
-// methods that may be asked for: CONNECT and TRACE are for proxies and debuggers.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+// methods are the allowed methods: CONNECT and TRACE are for proxies and debuggers.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch,
+	http.MethodDelete}
 
-// decode reads the arguments. The registry has checked them against the schema; a source that is called without one
-// answers with a coded error all the same.
+// decode decodes the arguments. The registry has checked them against the schema; a source that is called without one still
+// returns coded errors.
 func decode(args []byte, method string) (a arguments, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&a); err != nil {
-		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + bounded(err.Error()), Err: err}
+		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + shorten(err.Error()), Err: err}
 	}
 	switch {
 	case method != "" && (a.Method != "" || a.Body != nil):
@@ -58,10 +59,10 @@ func badArgument(name, message string) *fault.Error {
 	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
 }
 
-// bounded is a text of another's, not longer than a line.
-func bounded(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
+// shorten shortens a text from outside to a line.
+func shorten(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
 
-// prepare makes the request: a URL that is allowed, headers that are well-formed and the caller's to set, the body.
+// prepare builds the request: an allowed URL, valid headers that the caller may set, the body.
 func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {
 	u, err := s.address(a)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error
 	return newRequest(ctx, a.Method, u, header, a.Body)
 }
 
-// newRequest makes a request with a body of JSON, encoded as the content type says.
+// newRequest builds a request with a JSON value as its body, encoded as the content type says.
 func newRequest(ctx context.Context, method string, u *url.URL, header http.Header, value json.RawMessage) (*http.Request, error) {
 	body, contentType, err := encodeBody(value, header.Get("Content-Type"))
 	if err != nil {
@@ -97,7 +98,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	return request, nil
 }
 
-// address is the URL to call, its host allowed, with the query added to what it holds.
+// address returns the URL to call, whose host is allowed, with the query added to its own.
 func (s *Source) address(a arguments) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -126,7 +127,7 @@ func joinQuery(query string, values url.Values) string {
 	return query + more
 }
 
-// escapeQuery escapes what must not stand in a request line and leaves what is escaped already.
+// escapeQuery escapes what must not appear in a request line and keeps what is escaped already.
 func escapeQuery(query string) string {
 	var out strings.Builder
 	for i := range len(query) {
@@ -139,7 +140,7 @@ func escapeQuery(query string) string {
 	return out.String()
 }
 
-// formValues flattens the members of an object: scalars as they are spelled, null left out, an array repeats its name.
+// formValues flattens the members of an object: scalars as written; null is omitted; an array repeats its name.
 func formValues(argument string, members map[string]json.RawMessage) (url.Values, error) {
 	values := url.Values{}
 	for name, raw := range members {
@@ -164,15 +165,15 @@ func formValues(argument string, members map[string]json.RawMessage) (url.Values
 	return values, nil
 }
 
-// refusedHeaders are for the connection, not for the caller: they would name another host, frame the message anew, or
-// make the answer unreadable.
+// refusedHeaders belong to the connection, not to the caller: they could name another host, change the framing of the
+// message, or make the answer unreadable.
 var refusedHeaders = map[string]bool{
 	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Http2-Settings": true,
 	"Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
 	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// requestHeader checks headers and adds the default. Messages name a header and never show its value.
+// requestHeader checks headers and adds the defaults. Messages name a header and never show its value.
 func requestHeader(given map[string]string) (http.Header, error) {
 	header := http.Header{}
 	for name, value := range given {
@@ -193,7 +194,7 @@ func requestHeader(given map[string]string) (http.Header, error) {
 	return header, nil
 }
 
-// headerProblem tells why a header cannot be sent; "" where it can.
+// headerProblem says why a header cannot be sent; "" if it can.
 func headerProblem(name, value string) string {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -208,7 +209,7 @@ func headerProblem(name, value string) string {
 
 const formType = "application/x-www-form-urlencoded"
 
-// encodeBody gives the body to send, nil for none, and the content type where the caller named none.
+// encodeBody returns the body to send, nil for none, and the content type if the caller named none.
 func encodeBody(raw json.RawMessage, contentType string) (body []byte, defaultType string, err error) {
 	value := gjson.ParseBytes(raw)
 	switch mediaType, _, _ := mime.ParseMediaType(contentType); {

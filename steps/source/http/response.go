@@ -10,15 +10,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
-// reply is what came back.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte // JSON
 }
 
-// readReply reads a response, or gives the coded error that a status of 400 and over stands for; err says that the response
-// could not be read whole. It closes the body.
+// readReply reads and closes a response. status is the fault of a status of 400 or more; err says that the response could
+// not be read completely.
 func (s *Source) readReply(response *http.Response, host string) (whole *reply, status *fault.Error, err error) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= 400 {
@@ -39,7 +39,7 @@ func (s *Source) readReply(response *http.Response, host string) (whole *reply, 
 	return &reply{response.StatusCode, response.Header, body}, nil, nil
 }
 
-// result is {status, headers, body} as JSON.
+// result returns {status, headers, body} as JSON.
 func (r *reply) result() []byte {
 	head := httpbody.Marshal(struct {
 		Status  int               `json:"status"`
@@ -50,7 +50,7 @@ func (r *reply) result() []byte {
 	return append(append(result, r.body...), '}')
 }
 
-// headersShown of a response are those that a later step may need: paging, caching, limits. Never Set-Cookie.
+// headersShown lists the response headers that a later step may need: paging, caching, limits. Never Set-Cookie.
 var headersShown = []string{
 	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language",
 	"Content-Length", "Content-Range", "Content-Type",

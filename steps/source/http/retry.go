@@ -14,10 +14,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkRetry decides whether a request that may be repeated is sent again. Where the wait would outlast the context, the
-// answer that is there is the answer.
+// checkRetry decides whether a repeatable request is sent again. If the wait would outlast the context, the current answer
+// is returned.
 func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
-	if !passing(ctx, response, err) {
+	if !isTransient(ctx, response, err) {
 		return false, nil
 	}
 	wait := c.options.RetryWaitMin
@@ -31,8 +31,8 @@ func (c *Client) checkRetry(ctx context.Context, response *http.Response, err er
 	return patience > wait, nil
 }
 
-// passing reports whether what came of an attempt may pass by itself: a connection that failed, a status that says "later".
-func passing(ctx context.Context, response *http.Response, err error) bool {
+// isTransient reports whether an attempt failed in a way that may pass: a failed connection, or a status that says "later".
+func isTransient(ctx context.Context, response *http.Response, err error) bool {
 	if err != nil {
 		return ctx.Err() == nil && connectionFailed(ctx, err)
 	}
@@ -43,8 +43,8 @@ func passing(ctx context.Context, response *http.Response, err error) bool {
 	return false
 }
 
-// connectionFailed tells a failure that another attempt may mend from one that it cannot: our own refusals, a name that
-// does not exist, a certificate, a malformed request.
+// connectionFailed reports whether another attempt may help, unlike after our own refusals, an unknown host, a certificate
+// error or a malformed request.
 func connectionFailed(ctx context.Context, err error) bool {
 	var dns *net.DNSError
 	if _, ours := fault.As(err); ours || errors.As(err, &dns) && dns.IsNotFound {
@@ -54,7 +54,7 @@ func connectionFailed(ctx context.Context, err error) bool {
 	return again
 }
 
-// backoff is the time to the next attempt: what the server asks for, else exponential with the upper half random.
+// backoff returns the time to the next attempt: what the server asks for, else exponential with a random upper half.
 func backoff(least, most time.Duration, attempt int, response *http.Response) time.Duration {
 	if asked, ok := retryAfter(response); ok {
 		return asked
@@ -66,13 +66,13 @@ func backoff(least, most time.Duration, attempt int, response *http.Response) ti
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// maxWait bounds the wait for the next attempt of a request whose context has no deadline.
+// maxWait bounds the wait for the next attempt if the context has no deadline.
 const maxWait = 2 * time.Minute
 
 // maxRetryAfter keeps a huge Retry-After from overflowing; no context lives that long.
 const maxRetryAfter = 1 << 30
 
-// retryAfter reads Retry-After, seconds or an HTTP date; one in the past is 0. response may be nil.
+// retryAfter parses Retry-After, seconds or an HTTP date; a date in the past is 0. response may be nil.
 func retryAfter(response *http.Response) (time.Duration, bool) {
 	if response == nil {
 		return 0, false

@@ -1,6 +1,6 @@
-// Package http offers http.get and http.request, plain HTTP calls to the hosts that the configuration names, and
-// http.NAME for each endpoint that it describes. Its Client sends the requests of other sources as well. Package egress
-// decides what may be reached.
+// Package http offers http.get and http.request, plain HTTP calls to the hosts that the configuration names, and http.NAME
+// for each configured endpoint. Its Client also sends the requests of other sources. Package egress decides which hosts may
+// be reached.
 package http
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Options configure New; nil and zero values take the defaults.
+// Options configure New; nil and zero values are the defaults.
 type Options struct {
-	// Allow names the hosts that may be called, as egress.Parse reads them; none by default. Endpoints need no entry: each
-	// may call the hosts that its and the others' URLs name, and http.get and http.request may not because of them.
+	// Allow lists the hosts that may be called, as egress.Parse reads them; default none. Endpoints need no entry: they may
+	// call the hosts of all endpoints' URLs, which http.get and http.request may not.
 	Allow []string
 
 	Endpoints []Endpoint
 
 	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
-	Timeout      time.Duration // of a call, retries included, whose context has no deadline; 0: 2 minutes
+	Timeout      time.Duration // of a call, including retries, if its context has no deadline; 0: 2 minutes
 
-	// Client is one whose known answers are shared, such as that of other sources; its rules are not heeded. It
-	// stays open. nil: one of its own, made of the fields below as ClientOptions has them.
+	// Client's cache is shared, for instance with other sources; its rules do not apply. It stays open. nil: a new one with
+	// the fields below, as in ClientOptions.
 	Client *Client
 
 	Retries      int
@@ -48,20 +48,19 @@ const (
 
 // Source offers http.get, http.request and the endpoints.
 type Source struct {
-	maxBody   int64
-	timeout   time.Duration
-	client    *Client // under the rules of Allow
-	named     *Client // of the endpoints
-	endpoints []*endpoint
-	closed    atomic.Bool
+	maxBody        int64
+	timeout        time.Duration
+	client         *Client // with the rules of Allow
+	endpointClient *Client // for the endpoints
+	endpoints      []*endpoint
+	closed         atomic.Bool
 }
 
-// New makes the source. Its error joins a *fault.Error for everything that is wrong, in order (bad_request,
-// bad_reference, not_supported, bad_json), with At `/allow/N` or `/endpoints/NAME/FIELD…`; errors.Join gives them
-// back by Unwrap() []error. The caller closes the source.
+// New creates the source. Its error joins all faults in order (bad_request, bad_reference, not_supported, bad_json), with
+// At `/allow/N` or `/endpoints/NAME/FIELD…`; Unwrap() []error returns them. The caller closes the source.
 func New(o *Options) (*Source, error) { return newSource(o, nil) }
 
-// newSource makes connections by dialer; nil: the default.
+// newSource connects by dialer; nil: the default.
 func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	var c Options
 	if o != nil {
@@ -75,7 +74,7 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	endpoints, urls, more := compileEndpoints(c.Endpoints)
 	faults = append(faults, more...)
 	if len(faults) > 0 {
-		return nil, joined(faults)
+		return nil, joinFaults(faults)
 	}
 	base := c.Client
 	if base == nil {
@@ -85,7 +84,7 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.named, s.endpoints = base.with(rules, dialer), base.with(named, dialer), endpoints
+	s.client, s.endpointClient, s.endpoints = base.with(rules, dialer), base.with(named, dialer), endpoints
 	return s, nil
 }
 
@@ -94,7 +93,7 @@ func (o *Options) client() *ClientOptions {
 		CacheBytes: o.CacheBytes, UserAgent: o.UserAgent, Transport: o.Transport}
 }
 
-func joined(faults []*fault.Error) error {
+func joinFaults(faults []*fault.Error) error {
 	errs := make([]error, len(faults))
 	for i, f := range faults {
 		errs[i] = f
@@ -102,10 +101,10 @@ func joined(faults []*fault.Error) error {
 	return errors.Join(errs...)
 }
 
-// Close drops the idle connections; calls after it fail with unavailable.
+// Close closes idle connections; later calls fail with unavailable.
 func (s *Source) Close() error {
 	s.closed.Store(true)
-	return errors.Join(s.client.Close(), s.named.Close())
+	return errors.Join(s.client.Close(), s.endpointClient.Close())
 }
 
 const (
@@ -141,7 +140,7 @@ func (s *Source) Functions() []steps.Function {
 					`"method":{"enum":["GET","HEAD","OPTIONS","POST","PUT","PATCH","DELETE"]},` +
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
 				Output: json.RawMessage(outputSchema),
-				Effect: steps.Write, // until the arguments say more: a GET reads, and so may a POST
+				Effect: steps.Write, // until the arguments are known: a GET reads, and so may a POST
 				Redact: redact,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },
@@ -156,7 +155,7 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
-// open reports whether calls can be made.
+// open returns an error if the source is closed.
 func (s *Source) open() error {
 	if s.closed.Load() {
 		return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the HTTP source is closed"}
@@ -164,7 +163,7 @@ func (s *Source) open() error {
 	return nil
 }
 
-// call carries out one call; method is that of http.get, "" where the arguments say it.
+// call makes one call; method is that of http.get, "" if the arguments have it.
 func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -173,7 +172,7 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	if err != nil {
 		return nil, fault.Unsent(err)
 	}
-	ctx, cancel := s.limited(ctx, 0)
+	ctx, cancel := s.withTimeout(ctx, 0)
 	defer cancel()
 	request, err := s.prepare(ctx, r)
 	if err != nil {
@@ -186,8 +185,8 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	return got.result(), nil
 }
 
-// limited gives a context its time limit: own, else what the context has, else the source's.
-func (s *Source) limited(ctx context.Context, own time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout sets a context's time limit: own, else the context's deadline, else the source's.
+func (s *Source) withTimeout(ctx context.Context, own time.Duration) (context.Context, context.CancelFunc) {
 	if own > 0 {
 		return context.WithTimeout(ctx, own)
 	}
@@ -197,12 +196,12 @@ func (s *Source) limited(ctx context.Context, own time.Duration) (context.Contex
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// send sends the request, again where that is safe and helps, and reads the answer.
+// send sends the request, with retries where that is safe and useful, and reads the answer.
 func (s *Source) send(client *Client, request *http.Request) (*reply, error) {
 	var got *reply
 	var status *fault.Error
 	host := egress.Host(request.URL)
-	_, err := client.send(new(sending), request, func(response *http.Response) (err error) {
+	_, err := client.send(new(requestState), request, func(response *http.Response) (err error) {
 		got, status, err = s.readReply(response, host)
 		return err
 	})

@@ -32,7 +32,7 @@ func serve(t testing.TB, o Options, handler http.HandlerFunc) (*Source, *httptes
 	return source, server
 }
 
-// invoke calls a function of the source with arguments in which URL stands for the server.
+// invoke calls a function of the source with arguments in which URL is replaced by the server's URL.
 func invoke(ctx context.Context, s *Source, name, args string) ([]byte, error) {
 	for _, fn := range s.Functions() {
 		if fn.Name == name {
@@ -93,7 +93,8 @@ func TestWhatIsSent(t *testing.T) {
 			map[string]string{"line": "GET /a%20b?x=1%2F2&y=%C3%BC%20z&list=a&list=b%26c&n=1.10&yes=true"}},
 		{"object as JSON, byte for byte", `{"method":"POST","url":"URL/","body":{"z":717897987691852588770249,"a":1.10}}`,
 			map[string]string{"body": `{"z":717897987691852588770249,"a":1.10}`, "type": "application/json"}},
-		{"array as JSON of the caller's type", `{"method":"PATCH","url":"URL/","headers":{"content-type":"application/json-patch+json"},"body":[]}`,
+		{"array as JSON of the caller's type",
+			`{"method":"PATCH","url":"URL/","headers":{"content-type":"application/json-patch+json"},"body":[]}`,
 			map[string]string{"body": `[]`, "type": "application/json-patch+json"}},
 		{"string as it is", `{"method":"PUT","url":"URL/","body":"{\"a\"\n"}`,
 			map[string]string{"body": "{\"a\"\n", "type": "text/plain; charset=utf-8"}},
@@ -154,7 +155,8 @@ func TestRefusedArguments(t *testing.T) {
 		{"http.request", `{"url":"URL"}`, fault.BadArguments, "/method"},
 		{"http.request", `{"url":"URL","method":"CONNECT"}`, fault.BadArguments, "/method"},
 		{"http.request", `{"url":"URL","method":"GET\r\nX: 1"}`, fault.BadArguments, "/method"},
-		{"http.request", `{"url":"URL","method":"POST","headers":{"content-type":"application/x-www-form-urlencoded"},"body":[1]}`, fault.BadArguments, "/body"},
+		{"http.request", `{"url":"URL","method":"POST","headers":{"content-type":"application/x-www-form-urlencoded"},"body":[1]}`,
+			fault.BadArguments, "/body"},
 	}
 	for _, test := range tests {
 		_, err := invoke(t.Context(), s, test.fn, strings.ReplaceAll(test.args, "URL", server.URL))

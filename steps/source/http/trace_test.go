@@ -59,7 +59,8 @@ func TestTraceReachesServers(t *testing.T) {
 // TestIdempotencyKey: the key of a call is sent in the header that its service reads, whatever the arguments say.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	s, _ := withEndpoints(t, echoing, Endpoint{Name: "pay", URL: "URL/", Method: "POST", Headers: map[string]string{"idempotency-key": "$input.key"}})
+	s, _ := withEndpoints(t, echoing,
+		Endpoint{Name: "pay", URL: "URL/", Method: "POST", Headers: map[string]string{"idempotency-key": "$input.key"}})
 	ctx := steps.WithIdempotencyKey(t.Context(), "Idempotency-Key", "oc-1")
 	result, err := invoke(ctx, s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["oc-1"]` {
@@ -84,7 +85,8 @@ func TestTraceIsNoPartOfWhatIsKnown(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]int{"a": 1})
 	})
-	for i, parent := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"} {
+	for i, parent := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-1af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"} {
 		result, err := invoke(steps.WithTrace(t.Context(), parent, ""), s, "http.get", `{"url":"`+server.URL+`/"}`)
 		if err != nil || gjson.GetBytes(result, "body").Raw != `{"a":1}` {
 			t.Fatalf("%s, %v", result, err)

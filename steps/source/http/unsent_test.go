@@ -64,11 +64,12 @@ func TestConfiguredWrites(t *testing.T) {
 		isRepeated bool                        // more than sent
 		outcome    fault.Outcome
 	}{
-		"a read is repeated":      {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
-		"503":                     {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"an endpoint that reads":  {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"the connection breaks":   {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
-		"an answer that is large": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1, outcome: fault.Applied},
+		"a read is repeated":     {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
+		"503":                    {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"an endpoint that reads": {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"the connection breaks":  {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
+		"an answer that is large": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1,
+			outcome: fault.Applied},
 		"not modified": {fn: "http.get", answer: func(w http.ResponseWriter) {
 			w.Header().Set("Etag", `"b"`)
 			w.WriteHeader(http.StatusNotModified)

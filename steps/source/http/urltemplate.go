@@ -24,15 +24,15 @@ type urlTemplate struct {
 	variables []variable
 }
 
-// variable is one of a template's, with what its places ask of its value.
+// variable is a variable of a template and what its positions require.
 type variable struct {
 	name     string
-	path     bool // it stands in the path: it must not be empty
-	required bool // without it the URL would be another's
-	lists    bool // an array or an object is written as several values
+	path     bool // in the path: must not be empty
+	required bool // without it the URL would be another one
+	lists    bool // an array or an object is expanded to several values
 }
 
-// schema is what a variable accepts where the endpoint has no schema of its own.
+// schema returns what a variable accepts if the endpoint has no schema of its own.
 func (v *variable) schema() string {
 	if v.lists {
 		return `{"type":["array","string","number","boolean"],"items":` + scalarSchema + `}`
@@ -41,14 +41,14 @@ func (v *variable) schema() string {
 }
 
 var (
-	// origin ends where the path or the query begins: with a literal, so that no value can be part of the host.
+	// The origin ends where the path or the query begins with a literal, so that no value can be part of the host.
 	templateOrigin = regexp.MustCompile(`^(?i:https?)://([^/?#{}\\]+)(?:[/?]|$)`)
 	expression     = regexp.MustCompile(`\{([^{}]*)\}`)
 	variableSpec   = regexp.MustCompile(`^([A-Za-z0-9_]+)(\*|:[1-9][0-9]{0,3})?$`)
 	notLiteral     = regexp.MustCompile("[\x00-\x20\x7f<>\"\\\\^|{}`]|%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
 )
 
-// parseURLTemplate reads a template. Its problems show nothing of it, as it may hold a secret.
+// parseURLTemplate parses a template. The problem shows nothing of it, as it may contain a secret.
 func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 	switch origin := templateOrigin.FindStringSubmatch(text); {
 	case text == "":
@@ -90,7 +90,7 @@ func (t *urlTemplate) authorityProblem(u *url.URL) string {
 	return ""
 }
 
-// parseExpressions notes the variables, and refuses expressions through which a value would leave its place.
+// parseExpressions records the variables, and refuses expressions with which a value could change other parts of the URL.
 func (t *urlTemplate) parseExpressions(text string) (problem string) {
 	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
 		before, inside, after := text[:at[0]], text[at[2]:at[3]], text[at[1]:]
@@ -114,13 +114,13 @@ func (t *urlTemplate) parseExpressions(text string) (problem string) {
 			if parts == nil {
 				return "a variable is a name of letters, digits and _, and a * or a colon and a length after it, where that is meant"
 			}
-			t.note(variable{name: parts[1], path: !inQuery && operator != "?", required: operator == "", lists: parts[2] == "*"})
+			t.addVariable(variable{name: parts[1], path: !inQuery && operator != "?", required: operator == "", lists: parts[2] == "*"})
 		}
 	}
 	return ""
 }
 
-func (t *urlTemplate) note(v variable) {
+func (t *urlTemplate) addVariable(v variable) {
 	i := slices.IndexFunc(t.variables, func(known variable) bool { return known.name == v.name })
 	if i < 0 {
 		t.variables = append(t.variables, v)
@@ -130,13 +130,13 @@ func (t *urlTemplate) note(v variable) {
 	known.path, known.required, known.lists = known.path || v.path, known.required || v.required, known.lists && v.lists
 }
 
-// literalQuery is what stands in the query without variables.
+// literalQuery returns the part of the query without variables.
 func (t *urlTemplate) literalQuery() string {
 	_, query, _ := strings.Cut(expression.ReplaceAllString(t.text, ""), "?")
 	return query
 }
 
-// expand puts arguments into the template: bad_arguments with At at the one that does not fit.
+// expand fills in arguments; bad_arguments At the one that does not fit.
 func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	values := uritemplate.Substitutions{}
 	for _, v := range t.variables {
@@ -162,13 +162,13 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL")
 	}
 	if climbs(u.EscapedPath()) {
-		return nil, t.climber(args)
+		return nil, t.climbFault(args)
 	}
 	u.RawQuery = escapeQuery(u.RawQuery)
 	return u, nil
 }
 
-// holdsEmpty reports whether a value would leave a segment of a path empty, which makes the URL another's.
+// holdsEmpty reports whether a value would leave a segment of the path empty, which changes the URL.
 func holdsEmpty(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -185,8 +185,7 @@ func holdsEmpty(value any) bool {
 	return false
 }
 
-// climbs reports whether a path has a segment that a server may take for a way up, or for none: "." or "..", also behind an
-// escaped slash.
+// climbs reports whether a path has a segment "." or "..", also after an escaped slash, which a server may resolve.
 func climbs(escaped string) bool {
 	for segment := range strings.SplitSeq(escaped, "/") {
 		plain, err := url.PathUnescape(segment)
@@ -202,8 +201,8 @@ func climbs(escaped string) bool {
 	return false
 }
 
-// climber is the fault of a path that climbs, with the argument that makes it so, where it is one alone.
-func (t *urlTemplate) climber(args gjson.Result) *fault.Error {
+// climbFault returns the fault of a path that climbs, At the argument that causes it if it is a single one.
+func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
 	f := fault.New(fault.BadArguments, `a value must not be, or hold between slashes, "." or "..": the URL would be another's`)
 	for _, v := range t.variables {
 		if v.path && strings.Contains(args.Get(v.name).String(), ".") {
@@ -214,12 +213,12 @@ func (t *urlTemplate) climber(args gjson.Result) *fault.Error {
 	return f
 }
 
-// templateValue is an argument as a template takes it: a string, a list or a map of strings; nil where it is not there,
-// null or empty.
+// templateValue converts an argument for a template: a string, a list or a map of strings; nil if it is missing, null or
+// empty.
 func templateValue(arg gjson.Result) (value any, problem string) {
 	list, object := []string{}, map[string]string{}
 	switch {
-	case arg.Type == gjson.Null: // also where there is none
+	case arg.Type == gjson.Null: // also if it is missing
 		return nil, ""
 	case arg.Type != gjson.JSON:
 		return scalarText(arg), ""
@@ -245,7 +244,7 @@ func templateValue(arg gjson.Result) (value any, problem string) {
 	return list, ""
 }
 
-// scalarText is a scalar as it is spelled, a string without its quotes.
+// scalarText returns a scalar as written, a string without its quotes.
 func scalarText(value gjson.Result) string {
 	if value.Type == gjson.String {
 		return value.Str

@@ -17,8 +17,8 @@ import (
 // answerText is the message that a server of raw has got last.
 var answerText string
 
-// raw plays a server by hand: answer gets each request, and writes what it likes.
-func raw(answer func(method string, id, params gjson.Result)) {
+// serveRaw plays a server by hand: answer gets each request, and writes what it likes.
+func serveRaw(answer func(method string, id, params gjson.Result)) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
@@ -47,19 +47,25 @@ func greet(method string, id gjson.Result, tools string) bool {
 
 const oneTool = `{"name":"a","description":"A.","icons":[{"src":"x"}],"_meta":{"x":1},"inputSchema":{"type":"object"}}`
 
+// hang blocks for good, also after the end of stdin. With a signal handler the runtime does not take that for a deadlock.
+func hang() {
+	ossignal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	select {}
+}
+
 // badServers do what servers should not.
 var badServers = map[string]func(){
-	"silent":  func() { raw(func(string, gjson.Result, gjson.Result) {}) },
+	"silent":  func() { serveRaw(func(string, gjson.Result, gjson.Result) {}) },
 	"at once": func() { fmt.Fprintln(os.Stderr, "no api key: "+os.Getenv("SHELF_TOKEN")); os.Exit(4) },
 	"prints": func() {
 		for range 1 << 16 {
 			say("Hello, I am a server that does not know the protocol")
 		}
-		time.Sleep(time.Hour)
+		hang()
 	},
 	"greeting": func() {
 		say("Server ready at token %s\n\n[1] {x", os.Getenv("SHELF_TOKEN"))
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool) {
 				say("debug: calling")
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
@@ -67,10 +73,10 @@ var badServers = map[string]func(){
 		})
 	},
 	"mute in calls": func() {
-		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
 	},
 	"old": func() { // does not answer what it does not know
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if method != "server/discover" && !greet(method, id, oneTool) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
 			}
@@ -83,21 +89,21 @@ var badServers = map[string]func(){
 				fmt.Fprint(os.Stderr, line)
 			}
 		}()
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
 			}
 		})
 	},
 	"twice": func() {
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool+`,{"name":"a","description":"Second.","inputSchema":{}},null,{"name":5},{"name":"a b"},{"name":"a/c"},{"name":"a.c"}`) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
 			}
 		})
 	},
 	"many": func() {
-		raw(func(method string, id, params gjson.Result) {
+		serveRaw(func(method string, id, params gjson.Result) {
 			if method != "tools/list" {
 				greet(method, id, "")
 				return
@@ -116,7 +122,7 @@ var badServers = map[string]func(){
 	},
 	"endless": func() {
 		n := 0
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if method != "tools/list" {
 				greet(method, id, "")
 				return
@@ -126,7 +132,7 @@ var badServers = map[string]func(){
 		})
 	},
 	"huge": func() {
-		raw(func(method string, id, params gjson.Result) {
+		serveRaw(func(method string, id, params gjson.Result) {
 			if greet(method, id, oneTool) {
 				return
 			}
@@ -141,7 +147,7 @@ var badServers = map[string]func(){
 		})
 	},
 	"version": func() {
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if method == "initialize" {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
 				return
@@ -151,7 +157,7 @@ var badServers = map[string]func(){
 	},
 	"deaf": func() { // reads nothing once it is greeted
 		calls := make(chan struct{})
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if greet(method, id, oneTool); method == "tools/list" {
 				<-calls
 			}
@@ -159,7 +165,7 @@ var badServers = map[string]func(){
 	},
 	"asks": func() { // what its client answers first is the result of its tool
 		var call gjson.Result
-		raw(func(method string, id, params gjson.Result) {
+		serveRaw(func(method string, id, params gjson.Result) {
 			switch {
 			case method == "" && call.Exists():
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, call.Raw, answerText)
@@ -177,19 +183,19 @@ var badServers = map[string]func(){
 		})
 	},
 	"floods": func() { // asks without end once it is called, and reads nothing more
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool) {
 				for i := range 300_000 {
 					say(`{"jsonrpc":"2.0","id":"f%d","method":"sampling/createMessage","params":{}}`, i)
 				}
-				time.Sleep(time.Hour)
+				hang()
 			}
 		})
 	},
 	"stubborn": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGINT)
-		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
-		time.Sleep(time.Hour)
+		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		hang()
 	},
 	"parent": func() { // as npx: the server is a grandchild's sibling
 		ossignal.Ignore(syscall.SIGTERM)
@@ -199,13 +205,13 @@ var badServers = map[string]func(){
 			os.Exit(5)
 		}
 		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
 			}
 		})
 		if os.Getenv("LEAVES") == "" {
-			time.Sleep(time.Hour)
+			hang()
 		}
 	},
 	"heeds": func() { // it ends at the end of its stdin alone, or at SIGTERM alone; its child at the end of its stdin
@@ -218,14 +224,14 @@ var badServers = map[string]func(){
 			os.Exit(5)
 		}
 		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
-		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
 		if os.Getenv("HEEDS") != "eof" {
-			time.Sleep(time.Hour)
+			hang()
 		}
 	},
 	"reader": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
 	"sleeper": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
-		time.Sleep(time.Hour)
+		hang()
 	},
 }

@@ -11,36 +11,36 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// heard gathers warnings and log lines.
-type heard struct {
+// messages gathers warnings and log lines.
+type messages struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-func (h *heard) warn(f *fault.Error) { h.log(f.Error()) }
+func (h *messages) warn(f *fault.Error) { h.log(f.Error()) }
 
-func (h *heard) log(line string) {
+func (h *messages) log(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.texts = append(h.texts, line)
 }
 
-func (h *heard) all() string {
+func (h *messages) all() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.texts, "\n")
 }
 
-// bad opens a source on a server that does what it should not.
-func bad(t *testing.T, kind string, change func(*Options)) (*Source, *heard) {
+// openBad opens a source on a server that does what it should not.
+func openBad(t *testing.T, kind string, change func(*Options)) (*Source, *messages) {
 	t.Helper()
-	h := &heard{}
+	h := &messages{}
 	o := child(t, kind)
 	o.Warn = h.warn
 	if change != nil {
 		change(o)
 	}
-	return open(t, o), h
+	return openSource(t, o), h
 }
 
 func TestServersThatDoNotStart(t *testing.T) {
@@ -66,7 +66,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.kind+" "+test.want, func(t *testing.T) {
 			t.Parallel()
-			s, _ := bad(t, test.kind, func(o *Options) {
+			s, _ := openBad(t, test.kind, func(o *Options) {
 				o.Env["SHELF_TOKEN"] = "topsecret1"
 				if test.change != nil {
 					test.change(o)
@@ -92,7 +92,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 // A server that needs a login is tried again seldom, and a call of a function that is known says so.
 func TestFailedServerAnswersCalls(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "good", func(o *Options) { o.Command = "onecall-no-such-command" })
+	s, _ := openBad(t, "good", func(o *Options) { o.Command = "onecall-no-such-command" })
 	await(t, s, steps.StateFailed)
 	start := time.Now()
 	_, err := s.call(t.Context(), &tool{name: "a", function: "shelf.a"}, []byte(`{}`))
@@ -107,9 +107,9 @@ func TestFailedServerAnswersCalls(t *testing.T) {
 
 func TestGreetingOnStdoutIsTolerated(t *testing.T) {
 	t.Parallel()
-	s, h := bad(t, "greeting", func(o *Options) { o.Env["SHELF_TOKEN"] = "topsecret1" })
+	s, h := openBad(t, "greeting", func(o *Options) { o.Env["SHELF_TOKEN"] = "topsecret1" })
 	await(t, s, steps.StateReady)
-	if got := do(t, s, "shelf.a", `{}`); got != `"ok"` {
+	if got := mustCall(t, s, "shelf.a", `{}`); got != `"ok"` {
 		t.Errorf("it answers %s", got)
 	}
 	if got := h.all(); !strings.Contains(got, "Server ready at token [redacted]") || !strings.Contains(got, "shelf") {
@@ -119,9 +119,9 @@ func TestGreetingOnStdoutIsTolerated(t *testing.T) {
 
 func TestServerThatKnowsOldGreetingOnly(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "old", func(o *Options) { o.StartTimeout = 900 * time.Millisecond })
+	s, _ := openBad(t, "old", func(o *Options) { o.StartTimeout = 900 * time.Millisecond })
 	await(t, s, steps.StateReady)
-	if got := do(t, s, "shelf.a", `{}`); got != "null" {
+	if got := mustCall(t, s, "shelf.a", `{}`); got != "null" {
 		t.Errorf("no content became %s", got)
 	}
 }
@@ -129,7 +129,7 @@ func TestServerThatKnowsOldGreetingOnly(t *testing.T) {
 func TestFloodOnStderr(t *testing.T) {
 	t.Parallel()
 	sizes := make(chan int, 100)
-	s, _ := bad(t, "stderr", func(o *Options) {
+	s, _ := openBad(t, "stderr", func(o *Options) {
 		o.Log = func(line string) {
 			select {
 			case sizes <- len(line):
@@ -139,7 +139,7 @@ func TestFloodOnStderr(t *testing.T) {
 	})
 	await(t, s, steps.StateReady)
 	for range 20 {
-		do(t, s, "shelf.a", `{}`)
+		mustCall(t, s, "shelf.a", `{}`)
 	}
 	// The answers come over another pipe: a busy machine may have read all of them before the first line.
 	for range 10 {
@@ -158,7 +158,7 @@ func TestOddLists(t *testing.T) {
 	t.Parallel()
 	t.Run("twice", func(t *testing.T) {
 		t.Parallel()
-		s, h := bad(t, "twice", nil)
+		s, h := openBad(t, "twice", nil)
 		await(t, s, steps.StateReady)
 		if n := len(s.Functions()); n != 4 {
 			t.Errorf("%d functions, want 4", n)
@@ -173,7 +173,7 @@ func TestOddLists(t *testing.T) {
 	})
 	t.Run("many", func(t *testing.T) {
 		t.Parallel()
-		s, h := bad(t, "many", nil)
+		s, h := openBad(t, "many", nil)
 		await(t, s, steps.StateReady)
 		if n := len(s.Functions()); n != 10_000 || h.all() != "" {
 			t.Errorf("%d functions, warnings %q", n, h.all())
@@ -181,7 +181,7 @@ func TestOddLists(t *testing.T) {
 	})
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		s, h := bad(t, "endless", nil)
+		s, h := openBad(t, "endless", nil)
 		await(t, s, steps.StateReady)
 		if n := len(s.Functions()); n == 0 || !strings.Contains(h.all(), "circles") {
 			t.Errorf("%d functions, warnings %q", n, h.all())
@@ -192,14 +192,14 @@ func TestOddLists(t *testing.T) {
 // An answer that is too long fails its own call; the stream goes on behind it.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "huge", func(o *Options) { o.MaxMessageBytes = 1 << 20 })
+	s, _ := openBad(t, "huge", func(o *Options) { o.MaxMessageBytes = 1 << 20 })
 	await(t, s, steps.StateReady)
 	for _, how := range []string{"first", "last"} {
-		f := fails(t.Context(), t, s, "shelf.a", `{"how":"`+how+`"}`, fault.LimitExceeded)
+		f := mustFail(t.Context(), t, s, "shelf.a", `{"how":"`+how+`"}`, fault.LimitExceeded)
 		if !strings.Contains(f.Message, "1048576") || !strings.Contains(f.Message, "limits.maxResultBytes") {
 			t.Errorf("%v", f)
 		}
-		if got := do(t, s, "shelf.a", `{}`); got != `"ok"` {
+		if got := mustCall(t, s, "shelf.a", `{}`); got != `"ok"` {
 			t.Errorf("after it: %s", got)
 		}
 	}
@@ -211,36 +211,34 @@ func TestHugeAnswers(t *testing.T) {
 // A server that does not read holds up nobody longer than they want to wait.
 func TestDeafServer(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "deaf", nil)
+	s, _ := openBad(t, "deaf", nil)
 	await(t, s, steps.StateReady)
-	conn, ok := s.session.held.conn.(*stdioConn)
+	conn, ok := s.conn.transport.conn.(*stdioConn)
 	if !ok {
 		t.Fatal("no connection over stdio")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for len(conn.writing) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		poll(func() bool { return len(conn.writing) > 0 })
 		time.Sleep(100 * time.Millisecond) // the pipe is full
 		cancel()
 	}()
 	args := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	if f := fails(ctx, t, s, "shelf.a", args, fault.Cancelled); f.Outcome != fault.SentUnknown {
+	if f := mustFail(ctx, t, s, "shelf.a", args, fault.Cancelled); f.Outcome != fault.SentUnknown {
 		t.Errorf("half a message was written: %+v", f)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if f := fails(ctx, t, s, "shelf.a", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
+	if f := mustFail(ctx, t, s, "shelf.a", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
 		t.Errorf("nothing was written: %+v", f)
 	}
 }
 
 func TestMuteInCalls(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "mute in calls", nil)
+	s, _ := openBad(t, "mute in calls", nil)
 	await(t, s, steps.StateReady)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	fails(ctx, t, s, "shelf.a", `{}`, fault.Timeout)
+	mustFail(ctx, t, s, "shelf.a", `{}`, fault.Timeout)
 }

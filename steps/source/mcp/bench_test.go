@@ -39,7 +39,7 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			o := transports[name](b)
 			session := bare(b, o)
-			s := open(b, o)
+			s := openSource(b, o)
 			await(b, s, steps.StateReady)
 			fn := function(b, s, "shelf.get")
 			args := json.RawMessage(`{"name":"a"}`)

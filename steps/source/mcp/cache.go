@@ -16,23 +16,23 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// cacheVersion is that of the file's form.
+// cacheVersion is the version of the file format.
 const cacheVersion = 1
 
-// cacheFile is what a lazy source keeps between runs.
+// cacheFile is what a lazy source stores between runs.
 type cacheFile struct {
 	Version int               `json:"version"`
-	Options string            `json:"options"` // fingerprint: a list of other options is not used
+	Options string            `json:"options"` // fingerprint; a list for other options is not used
 	Server  string            `json:"server"`
 	Tools   []json.RawMessage `json:"tools"`
 
 	Capabilities *sdk.ServerCapabilities `json:"capabilities,omitempty"`
 }
 
-// fingerprint tells apart options under which a server may list other tools. Of variables and headers only the names go
-// in, as the file must not help to guess their values; a list that has changed with a value is corrected at the start.
+// fingerprint identifies options under which a server may list the same tools. Of variables and headers it includes only the
+// names, so that the file does not help to guess their values; a list that changed with a value is corrected after the start.
 func (o *Options) fingerprint() string {
-	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.where(), o.path(), o.SSE,
+	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.address(), o.path(), o.SSE,
 		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy, o.Roots})
 	if err != nil {
 		return ""
@@ -41,7 +41,7 @@ func (o *Options) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readCache gives the tools of the last run; false when there are none that can be used.
+// readCache returns the tools of the last run; false: none are usable.
 func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	if s.options.CacheFile == "" {
 		return nil, "", nil, false
@@ -54,21 +54,23 @@ func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	text, err := io.ReadAll(io.LimitReader(file, maxListBytes))
 	var cache cacheFile
 	if err != nil || json.Unmarshal(text, &cache) != nil || cache.Version != cacheVersion || cache.Options != s.options.fingerprint() {
-		return nil, "", nil, false // an old file, or a damaged one: the start writes it anew
+		return nil, "", nil, false // old or damaged: the next start replaces it
 	}
 	l := lister{source: s, seen: map[string]bool{}}
 	for _, raw := range cache.Tools {
 		l.add(gjson.ParseBytes(raw))
 	}
-	return s.named(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // nobody would call, and so start, a server without tools
+	return s.assignNames(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // no call would ever start a server without tools
 }
 
-// writeCache keeps the tools for the next run. A file that is read while it is written is damaged, and so not used.
+// writeCache stores the tools for the next run. A half-written file is damaged, so it is not used.
 func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapabilities) {
 	if !s.options.Lazy || s.options.CacheFile == "" {
 		return
 	}
-	cache := cacheFile{Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: offered}
+	cache := cacheFile{
+		Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: offered,
+	}
 	for _, t := range tools {
 		cache.Tools = append(cache.Tools, json.RawMessage(t.raw))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// call calls a tool. A call that the server certainly has not seen because its session had ended, or that only reads
-// and was lost, is made once more.
+// call calls a tool. It repeats a call once if the server cannot have seen it because its session had ended, or if the call only
+// reads and its answer was lost.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
 		return nil, fault.Unsent(f)
@@ -26,11 +26,11 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 		own := *t
 		own.effect, t = effect, &own
 	}
-	sessions, f := s.sessionsOf(ctx)
+	sessions, f := s.connectorOf(ctx)
 	if f != nil {
 		return nil, fault.Unsent(f)
 	}
-	if _, linked := sessions.(*Link); !linked || s.options.URL != "" {
+	if _, linked := sessions.(*UpstreamSession); !linked || s.options.URL != "" {
 		release, f := s.slots.Acquire(ctx)
 		if f != nil {
 			return nil, f
@@ -53,7 +53,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	}
 }
 
-// mayRepeat reports whether a call that failed may be made again; ended: its session has ended.
+// mayRepeat reports whether a failed call may be repeated; ended: its connection has ended.
 func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
 	switch {
 	case f.Code != fault.Unavailable:
@@ -64,19 +64,19 @@ func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
 	return t.effect == steps.Read && f.Status == 0
 }
 
-// sessions gives the session that a call is made in, which is given back after it.
-type sessions interface {
-	acquire(ctx context.Context) (*session, *fault.Error)
-	release(n *session)
+// connector provides connections for calls.
+type connector interface {
+	acquire(ctx context.Context) (*connection, *fault.Error)
+	release(n *connection)
 }
 
-// sessionsOf is where a call finds its session: the link that ctx carries, else the source itself.
-func (s *Source) sessionsOf(ctx context.Context) (sessions, *fault.Error) {
-	c, ok := ctx.Value(linkKey{s}).(*linkedCall)
+// connectorOf returns the connector of a call: the client's session that ctx carries, else the source.
+func (s *Source) connectorOf(ctx context.Context) (connector, *fault.Error) {
+	c, ok := ctx.Value(sessionCallKey{s}).(*sessionCall)
 	if !ok {
 		return s, nil
 	}
-	l, err := c.link(ctx)
+	l, err := c.session(ctx)
 	if err == nil {
 		return l, nil
 	}
@@ -94,9 +94,9 @@ func checkArguments(args []byte) *fault.Error {
 	return nil
 }
 
-// acquire gives the session, which the caller releases. Where there is none it has the server started, and waits until
-// it is there, a start has failed, or ctx is done.
-func (s *Source) acquire(ctx context.Context) (*session, *fault.Error) {
+// acquire returns the connection, which the caller releases. If there is none, it wakes the supervisor and waits until a
+// connection is ready, a start has failed, or ctx is done.
+func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.attempts
@@ -104,15 +104,15 @@ func (s *Source) acquire(ctx context.Context) (*session, *fault.Error) {
 		switch {
 		case s.closed:
 			return nil, s.unavailable("the source is closed")
-		case s.session != nil && s.session.ctx.Err() == nil:
-			s.session.calls++
-			return s.session, nil
+		case s.conn != nil && s.conn.ctx.Err() == nil:
+			s.conn.calls++
+			return s.conn, nil
 		case s.attempts != before:
 			f := *s.failure
 			f.Outcome = fault.NotSent
 			return nil, &f
 		}
-		moved := s.moved
+		moved := s.stateChanged
 		s.mu.Unlock()
 		signal(s.wake)
 		select {
@@ -126,25 +126,25 @@ func (s *Source) acquire(ctx context.Context) (*session, *fault.Error) {
 	}
 }
 
-func (s *Source) release(n *session) {
+func (s *Source) release(n *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.calls--
 	n.used = time.Now()
-	if n.calls == 0 && n.doubted.Load() {
-		signal(n.suspect)
+	if n.calls == 0 && n.unreachable.Load() {
+		signal(n.expired)
 	}
 }
 
-// unavailable is the fault of a call that never left.
+// unavailable returns the fault of a call that was not sent.
 func (s *Source) unavailable(why string) *fault.Error {
 	f := fault.New(fault.Unavailable, "MCP server %q: %s", s.options.Name, why)
 	f.Outcome = fault.NotSent
 	return f
 }
 
-// stopped is the fault for a context that has ended. It does not wrap the context's error: it says more, and must be
-// told as it is.
+// stopped returns the fault for a context that has ended. It does not wrap the context's error, because callers would replace it
+// by a less specific one.
 func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Error {
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
 		f := *given
@@ -159,48 +159,55 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 	return f
 }
 
-// call makes one call in this session.
-func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
+// call makes one call on this connection.
+func (n *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
 	callbacks := steps.CallbacksOf(ctx)
-	x := &exchange{stub: noContent}
+	x := &pendingRequest{stub: noContent}
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
-	if f := n.linkCall(ctx, x, params); f != nil {
+	if f := n.addClientParams(ctx, x, params); f != nil {
 		return nil, f
 	}
-	x.attended(ctx, callbacks, n.notify())
+	x.startDelivery(ctx, callbacks, n.notify())
 	if callbacks.Progress != nil {
 		if params.Meta == nil {
 			params.Meta = sdk.Meta{}
 		}
 		params.Meta[progressTokenKey] = n.tap.progressToken(x)
 	}
-	if callbacks.Log != nil && n.tap.link == nil {
+	if callbacks.Log != nil && n.tap.downstream == nil {
 		n.askForLogsOf(params)
 	}
 	carryTrace(ctx, params)
-	inner := x.in(ctx)
-	if n.process == nil { // an HTTP request goes on when its session has ended
+	inner := x.withContext(ctx)
+	if n.process == nil { // HTTP requests outlive their session
 		inner, x.cancel = context.WithCancel(inner)
 		defer x.cancel()
 	}
-	_, err := n.client.CallTool(inner, params)
+	var err error
+	posted := false
+	if n.poster != nil && !t.headers {
+		posted, err = n.post(inner, x, params, args)
+	}
+	if !posted {
+		_, err = n.client.CallTool(inner, params)
+	}
 	n.tap.forget(x)
-	x.settle(ctx)
-	if err == nil {
-		n.awaitRest(x)
+	x.awaitDelivery(ctx)
+	if err == nil && !posted {
+		n.awaitStreamEnd(x)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.down {
-		n.doubted.Store(true)
+	if x.unreachable {
+		n.unreachable.Store(true)
 	}
 	switch {
-	case x.broken != nil:
-		f := *x.broken
+	case x.failure != nil:
+		f := *x.failure
 		if t.effect == steps.Read {
 			f.Outcome = ""
 		}
-		if f.Outcome == "" && f.Status == 0 && t.effect != steps.Read { // an answer that cannot be read
+		if f.Outcome == "" && f.Status == 0 && t.effect != steps.Read { // an unreadable answer
 			f.Outcome = fault.SentUnknown
 		}
 		return nil, &f
@@ -210,23 +217,22 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 		}
 		value, f, made := n.source.valueInTime(ctx, t, x.result)
 		if made && (f == nil || ctx.Err() == nil) {
-			return value, f // work that was done counts as done, also a moment too late
+			return value, f // completed work counts, even if it is a moment late
 		}
-	case x.err != nil && ctx.Err() == nil: // else it may only say that it was cancelled
+	case x.err != nil && ctx.Err() == nil: // after the end of ctx it may only say that the call was canceled
 		f := n.source.refusedBy(t, x.err.Get("code").Int(), x.err.Get("message").String(), x.err.Get("data").Raw)
-		if x.direct {
-			f.Err = n.source.wireErrorOf(*x.err)
+		if x.rawErrors {
+			f.Err = n.source.rpcErrorOf(*x.err)
 		}
 		return nil, f
 	}
-	return nil, n.unanswered(ctx, t, x, err)
+	return nil, n.answerLost(ctx, t, x, err)
 }
 
-// The members of _meta that carry a trace (MCP 2026-07-28, "_meta"; OpenTelemetry's semantic conventions for MCP).
+// Members of _meta that carry a trace (MCP 2026-07-28, "_meta"; OpenTelemetry's semantic conventions for MCP).
 const metaTraceParent, metaTraceState = "traceparent", "tracestate"
 
-// carryTrace puts the trace of ctx into a call. Where there is one it takes the place of what a client has said, whose own
-// trace it goes on with.
+// carryTrace adds the trace of ctx to a call. It replaces the client's trace context, which it continues.
 func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
 	parent, state := steps.Trace(ctx)
 	if parent == "" {
@@ -241,33 +247,33 @@ func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
 	}
 }
 
-// noContent is what the SDK decodes in place of the result of a call.
+// noContent is the stub for results of calls.
 func noContent(gjson.Result) []byte { return []byte(`{"content":[]}`) }
 
-// unanswered says why no answer came. The caller holds x.mu.
-func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err error) *fault.Error {
+// answerLost returns the fault of a request without an answer. The caller holds x.mu.
+func (n *connection) answerLost(ctx context.Context, t *tool, x *pendingRequest, err error) *fault.Error {
 	s := n.source
 	outcome := fault.NotSent
 	switch {
-	case x.reached && t.effect == steps.Read:
-		outcome = "" // nothing can have been applied
-	case x.reached:
+	case x.sent && t.effect == steps.Read:
+		outcome = "" // a read changes nothing
+	case x.sent:
 		outcome = fault.SentUnknown
 	}
 	if ctx.Err() != nil {
 		return stopped(ctx, t.function+" had not answered", outcome)
 	}
 	given, coded := fault.As(errors.Join(err, x.cause))
-	wire := wireError(err)
+	rpcErr := rpcError(err)
 	f := fault.New(fault.Unavailable, "%s: ", t.function)
 	switch {
 	case coded && given != nil:
 		c := *given
 		f = &c
-	case wire != nil && statusCode(x.status) != fault.Denied:
-		f := s.refusedBy(t, wire.Code, wire.Message, string(wire.Data))
-		if x.direct {
-			f.Err = s.clean(wire)
+	case rpcErr != nil && statusCode(x.status) != fault.Denied:
+		f := s.refusedBy(t, rpcErr.Code, rpcErr.Message, string(rpcErr.Data))
+		if x.rawErrors {
+			f.Err = s.clean(rpcErr)
 		}
 		return f
 	case x.status != 0:
@@ -277,14 +283,14 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 		f.Code, f.Status = statusCode(x.status), x.status
 		f.Message += s.refusalText(x.status)
 	case outcome == fault.NotSent && x.cause != nil:
-		f.Message += s.options.where() + " could not be reached: " + s.told(x.cause)
-		n.doubted.Store(true)
+		f.Message += s.options.address() + " could not be reached: " + s.errorText(x.cause)
+		n.unreachable.Store(true)
 	case outcome == fault.NotSent:
 		n.cancel()
 		f.Message += "the connection was lost before it was sent"
 	default:
 		if n.process != nil {
-			n.cancel() // it has no other connection
+			n.cancel() // its only transport
 		}
 		f.Message += "the connection was lost before the answer came"
 		if t.effect != steps.Read {
@@ -295,20 +301,20 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 	return f
 }
 
-// wireError is the JSON-RPC error that a server has answered with; nil when err is none. The SDK marks what its transport
-// has not delivered with an error of the same type.
-func wireError(err error) *jsonrpc.Error {
-	var wire *jsonrpc.Error
-	if !errors.As(err, &wire) || wire.Code == codeUndelivered {
+// rpcError returns the JSON-RPC error of the server in err; nil: none. The SDK reports undelivered requests with an error of the
+// same type.
+func rpcError(err error) *jsonrpc.Error {
+	var rpcErr *jsonrpc.Error
+	if !errors.As(err, &rpcErr) || rpcErr.Code == codeUndelivered {
 		return nil
 	}
-	return wire
+	return rpcErr
 }
 
-// codeUndelivered is that of the SDK's mark, which it keeps in an internal package.
+// codeUndelivered marks the SDK's error for undelivered requests; the SDK keeps it in an internal package.
 const codeUndelivered = -32005
 
-// refusedBy is the fault of a JSON-RPC error (JSON-RPC 2.0, section 5.1).
+// refusedBy converts a JSON-RPC error of the server (JSON-RPC 2.0, section 5.1).
 func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "%s: %s", t.function, s.scrub.excerpt(message, maxErrorText))
 	if code == jsonrpc.CodeInvalidParams {
@@ -324,5 +330,5 @@ func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Err
 	return f
 }
 
-// maxBody bounds what a failed call tells beside its message.
+// maxBody bounds the details of a failed call beside its message.
 const maxBody = 64 << 10

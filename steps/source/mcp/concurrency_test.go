@@ -26,12 +26,12 @@ func TestConcurrency(t *testing.T) {
 			<-goOn
 			return text("done"), nil
 		})
-	s := open(t, &Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
 	until(t, s, func() bool { return len(s.Functions()) == 1 })
 	work := function(t, s, "shelf.work")
 	var calls sync.WaitGroup
 	call := func(who string, waits chan struct{}) {
-		ctx := admit.With(&asked{Context: t.Context(), first: waits}, &admit.Request{Caller: who})
+		ctx := admit.WithRequest(&watchedContext{Context: t.Context(), first: waits}, &admit.Request{Caller: who})
 		if result, err := work.Call(ctx, fmt.Appendf(nil, `{"who":%q}`, who)); err != nil || string(result) != `"done"` {
 			t.Error(string(result), err)
 		}
@@ -59,13 +59,13 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// asked is a context that tells when somebody waits for its end.
-type asked struct {
+// watchedContext is a context that tells when somebody waits for its end.
+type watchedContext struct {
 	context.Context
 	first chan struct{}
 }
 
-func (a *asked) Done() <-chan struct{} {
+func (a *watchedContext) Done() <-chan struct{} {
 	select {
 	case a.first <- struct{}{}:
 	default:

@@ -13,7 +13,7 @@ import (
 
 func TestCrashInACall(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "good"))
+	s := openSource(t, child(t, "good"))
 	await(t, s, steps.StateReady)
 	before := len(s.Functions())
 	waiting := make(chan error, 1)
@@ -24,9 +24,9 @@ func TestCrashInACall(t *testing.T) {
 	until(t, s, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.session != nil && s.session.calls == 1
+		return s.conn != nil && s.conn.calls == 1
 	})
-	f := fails(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
+	f := mustFail(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown {
 		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
 	}
@@ -41,7 +41,7 @@ func TestCrashInACall(t *testing.T) {
 	if !strings.Contains(status.Error.Message, "exit status 7") || !strings.Contains(status.Error.Message, "dying of tests") {
 		t.Errorf("the error does not say why: %v", status.Error)
 	}
-	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
+	if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
 		t.Errorf("after the crash: %s", got)
 	}
 }
@@ -49,14 +49,14 @@ func TestCrashInACall(t *testing.T) {
 // TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
 func TestReadAfterACrash(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "good"))
+	s := openSource(t, child(t, "good"))
 	await(t, s, steps.StateReady)
 	mark := filepath.Join(t.TempDir(), "mark")
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args, _ := json.Marshal(map[string]string{"name": mark})
-	if got := do(t, s, "shelf.fragile", string(args)); got != `"whole"` {
+	if got := mustCall(t, s, "shelf.fragile", string(args)); got != `"whole"` {
 		t.Errorf("the read gives %s", got)
 	}
 	if _, err := os.Stat(mark); err == nil {
@@ -83,7 +83,7 @@ func TestCrashByEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, child(t, "good"))
+			s := openSource(t, child(t, "good"))
 			await(t, s, steps.StateReady)
 			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
 			if len(faults) > 0 {

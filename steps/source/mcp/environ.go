@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// inherited are the variables that every server gets of onecall's environment. The clients that servers are written for
-// hand on the first line only; the rest is what programs need to find temporary folders, to speak the user's language
-// and to reach the network from behind a proxy. Nothing else is handed on: tokens of other programs stand there.
+// inherited are the variables that every server inherits from onecall. Other MCP clients pass on only those of the first line;
+// programs need the rest to find temporary folders, to use the user's language, and to reach the network through a proxy. Nothing
+// else is inherited, because other programs keep tokens in their variables.
 var inherited = strings.Fields(`
 	HOME LOGNAME PATH SHELL TERM USER
 	LANG LANGUAGE TZ TMPDIR TEMP TMP
@@ -20,12 +20,12 @@ var inherited = strings.Fields(`
 	HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy
 	SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS`)
 
-// inheritedOnWindows are those that programs do not start without there.
+// inheritedOnWindows are further variables that Windows programs need to start.
 var inheritedOnWindows = strings.Fields(`
 	APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATHEXT PROCESSOR_ARCHITECTURE PROGRAMDATA PROGRAMFILES SYSTEMDRIVE
 	SYSTEMROOT USERNAME USERPROFILE`)
 
-// environ is the environment of a server: the inherited variables, and over them those of the configuration.
+// environ returns a server's environment: the inherited variables, overridden by the configured ones.
 func environ(env map[string]string, lookup func(string) (string, bool), all []string) []string {
 	merged := map[string]string{}
 	names := inherited
@@ -33,7 +33,7 @@ func environ(env map[string]string, lookup func(string) (string, bool), all []st
 		names = append(slices.Clone(names), inheritedOnWindows...)
 	}
 	for _, name := range names {
-		// A value that begins with () is a function of a shell, which some shells would run.
+		// A value that starts with () is a shell function, which some shells would run.
 		if value, ok := lookup(name); ok && !strings.HasPrefix(value, "()") {
 			merged[name] = value
 		}
@@ -51,8 +51,8 @@ func environ(env map[string]string, lookup func(string) (string, bool), all []st
 	return pairs
 }
 
-// command makes the command of the options. Its program is looked up where the server itself would look. Behind the folders of
-// onecall's own PATH the server finds the user's programs, and those beside its own: many a command is a script for one of them.
+// command returns the command of the options. The program is looked up in the server's own PATH, which is onecall's PATH extended
+// by the user's program folders and the command's own folder: many commands are scripts for a program next to them.
 func command(o *Options) *exec.Cmd {
 	cmd := exec.Command(o.Command, o.Args...)
 	path, own := o.Env["PATH"]

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -13,34 +14,35 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// eventBody is a stream of server-sent events (HTML Living Standard, 9.2.6) with the tap in it. What is no event, and data
-// that is not JSON, is left out; an event that is too long becomes an error of its call.
+// eventBody filters a stream of server-sent events (HTML Living Standard, 9.2.6) through the tap. It drops malformed events and
+// data that is not JSON; an event that is too long becomes an error of its call.
 type eventBody struct {
 	body   io.ReadCloser
 	reader *bufio.Reader
 	tap    *tap
-	owner  *exchange // whose answer the stream is; nil: nobody's
+	owner  *pendingRequest // the request that the stream answers; nil: none
 	warn   func(*fault.Error)
-	resume bool // the SDK takes ids and delays of events that have no data
-	marked bool // it has had an event with an id, from which it can be resumed
-	odd    bool // it was told that data is not JSON
+	resume bool   // the SDK reads ids and delays of events without data
+	lastID string // last event id, from which the stream can be resumed; "": none
+	delay  string // retry delay in milliseconds; "": the SDK's own
+	warned bool   // the warning about data that is not JSON was given
 
-	ended sync.Once
-	rest  chan struct{} // closed at the end; nil: nobody waits for it
+	ended     sync.Once
+	streamEnd chan struct{} // closed at the end; nil: nobody waits
 
-	out []byte // what is still to be read
-	err error  // after that
+	out []byte // filtered events, not read yet
+	err error  // returned after out
 }
 
-// eventReaders are those that no stream is read with.
+// eventReaders holds unused readers.
 var eventReaders = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
-func newEventBody(body io.ReadCloser, t *tap, owner *exchange, o *Options) *eventBody {
+func newEventBody(body io.ReadCloser, t *tap, owner *pendingRequest, o *Options) *eventBody {
 	reader, _ := eventReaders.Get().(*bufio.Reader)
 	reader.Reset(body)
 	b := &eventBody{body: body, reader: reader, tap: t, owner: owner, warn: t.warn, resume: !o.SSE}
 	if owner != nil {
-		b.rest = owner.streamed()
+		b.streamEnd = owner.beginStream()
 	}
 	return b
 }
@@ -51,20 +53,20 @@ func (b *eventBody) Close() error {
 	return b.body.Close()
 }
 
-// release gives the reader back. Only the one who reads does so: a stream may be closed while it is read.
+// release returns the reader to the pool. Only the reading goroutine may do so: a stream can be closed while it is read.
 func (b *eventBody) release() {
 	b.reader.Reset(nil)
 	eventReaders.Put(b.reader)
 	b.reader = nil
 }
 
-// end tells that no more comes.
+// end signals the end of the stream.
 func (b *eventBody) end() {
-	if b.rest != nil {
+	if b.streamEnd != nil {
 		b.ended.Do(func() {
-			close(b.rest)
-			if !b.marked {
-				b.owner.cutOff()
+			close(b.streamEnd)
+			if b.lastID == "" {
+				b.owner.streamCut()
 			}
 		})
 	}
@@ -77,19 +79,34 @@ func (b *eventBody) Read(p []byte) (int, error) {
 			b.end()
 			return 0, b.err
 		}
-		if b.out, b.err = b.next(); b.err != nil {
-			b.release() // nothing more is read
-		}
+		b.out = b.advance()
 	}
 	n := copy(p, b.out)
 	b.out = b.out[n:]
 	return n, nil
 }
 
-// next reads one event, its blank line included, and gives what the SDK is to read of it.
+// advance reads one event and returns what the SDK reads of it. At the end it sets b.err.
+func (b *eventBody) advance() (out []byte) {
+	if out, b.err = b.next(); b.err != nil {
+		b.release() // nothing more is read
+	}
+	return out
+}
+
+// resumption returns a response from which the SDK resumes this stream (MCP 2025-11-25, "Resumability and Redelivery").
+func (b *eventBody) resumption() *http.Response {
+	text := "id: " + b.lastID + "\n"
+	if b.delay != "" {
+		text += "retry: " + b.delay + "\n"
+	}
+	return eventStream(text + "\n")
+}
+
+// next reads one event with its blank line and returns what the SDK reads of it.
 func (b *eventBody) next() ([]byte, error) {
 	var event []byte
-	start := 0 // of the line that is being read
+	start := 0 // of the current line
 	for {
 		chunk, err := b.reader.ReadSlice('\n')
 		if int64(len(event)+len(chunk)) > b.tap.max+eventSlack {
@@ -111,10 +128,10 @@ func (b *eventBody) next() ([]byte, error) {
 	}
 }
 
-// eventSlack is what an event may have beside its data.
+// eventSlack is the allowance for an event's fields beside its data.
 const eventSlack = 4 << 10
 
-// filtered is the event as the SDK is to read it.
+// filtered returns the event as the SDK reads it.
 func (b *eventBody) filtered(event []byte) []byte {
 	var out, data []byte
 	name := "message"
@@ -124,11 +141,11 @@ func (b *eventBody) filtered(event []byte) []byte {
 		key, value, found := bytes.Cut(line, []byte{':'})
 		value = bytes.TrimPrefix(value, []byte{' '})
 		switch {
-		case !found || len(key) == 0: // a comment, or no field
+		case !found || len(key) == 0: // a comment or malformed
 			continue
 		case string(key) == "data":
 			if has = true; lines > 0 {
-				data = append(append(data, ' '), value...) // a line's end between two tokens is a blank
+				data = append(append(data, ' '), value...) // a line break between two JSON tokens
 			} else {
 				data = value
 			}
@@ -137,7 +154,11 @@ func (b *eventBody) filtered(event []byte) []byte {
 		case string(key) == "event":
 			name = string(value)
 		case string(key) == "id":
-			b.marked = b.marked || len(value) > 0
+			if len(value) > 0 {
+				b.lastID = string(value)
+			}
+		case string(key) == "retry":
+			b.delay = string(value)
 		}
 		out = append(append(out, line...), '\n')
 	}
@@ -164,8 +185,8 @@ func (b *eventBody) message(text string) string {
 		return ""
 	}
 	if !gjson.Valid(text) {
-		if !b.odd {
-			b.odd = true
+		if !b.warned {
+			b.warned = true
 			b.warn(fault.New(fault.BadJSON, "MCP server %q: what it sends in its event stream is not JSON, and is skipped; it begins %s",
 				b.tap.name, quoted(b.tap.scrub.excerpt(text, maxQuoted-len(ellipsis)))))
 		}
@@ -174,25 +195,26 @@ func (b *eventBody) message(text string) string {
 	return strings.ReplaceAll(b.tap.filter(text, b.owner), "\n", " ")
 }
 
-// skip reads an event that is too long to its end. event holds its beginning, whose last line begins at start, and chunk
-// goes on from there.
+// skip drops the rest of an event that is too long. event holds its beginning, whose last line starts at start and continues in
+// chunk.
 func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]byte, error) {
-	var o outline
-	o.feed(event)
+	var o headTail
+	o.write(event)
 	begins := start == len(event)
 	for !begins || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // to a blank line
-		o.feed(chunk)
+		o.write(chunk)
 		if begins = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
 		chunk, err = b.reader.ReadSlice('\n')
 	}
 	text := ""
-	if id, ok := o.answers(); ok {
+	if id, ok := o.requestID(); ok {
 		text = b.tap.refuse(id, b.tap.tooLong())
 	}
 	if text == "" {
-		b.warn(fault.New(fault.LimitExceeded, "MCP server %q: a message of more than the %d bytes that are allowed was dropped", b.tap.name, b.tap.max))
+		b.warn(fault.New(fault.LimitExceeded, "MCP server %q: a message of more than the %d bytes that are allowed "+
+			"was dropped", b.tap.name, b.tap.max))
 		return nil, err
 	}
 	return []byte("data: " + text + "\n\n"), err

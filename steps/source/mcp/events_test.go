@@ -34,7 +34,7 @@ func TestEventsPassUnchanged(t *testing.T) {
 				want = append(want, data)
 			}
 		}
-		body := io.NopCloser(&pieces{text: stream.String(), size: rapid.IntRange(1, 3000).Draw(t, "piece")})
+		body := io.NopCloser(&pieceReader{text: stream.String(), size: rapid.IntRange(1, 3000).Draw(t, "piece")})
 		out, err := io.ReadAll(newEventBody(body, newTap(s), nil, &s.options))
 		if err != nil {
 			t.Fatal(err)
@@ -53,13 +53,13 @@ func TestEventsPassUnchanged(t *testing.T) {
 	})
 }
 
-// pieces is a reader that gives a few bytes at a time.
-type pieces struct {
+// pieceReader is a reader that gives a few bytes at a time.
+type pieceReader struct {
 	text string
 	size int
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *pieceReader) Read(b []byte) (int, error) {
 	if p.text == "" {
 		return 0, io.EOF
 	}

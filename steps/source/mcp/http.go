@@ -19,10 +19,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxIdlePerHost keeps the connections of calls that were made side by side for the next ones.
+// maxIdlePerHost keeps the connections of parallel calls for the next ones.
 const maxIdlePerHost = 32
 
-// httpDialer gives the dialer of a server behind HTTP. All sessions share one client, and so its connections.
+// httpDialer returns the dialer of an HTTP server. All sessions share one HTTP client and its connections.
 func (s *Source) httpDialer() dialer {
 	client := http.Client{}
 	if s.options.HTTPClient != nil {
@@ -31,18 +31,20 @@ func (s *Source) httpDialer() dialer {
 		own := transport.Clone()
 		own.MaxIdleConnsPerHost = maxIdlePerHost
 		client.Transport = own
-		s.free = own.CloseIdleConnections
+		s.closeIdle = own.CloseIdleConnections
 	}
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
 	}
 	return func(t *tap) (sdk.Transport, *process, *fault.Error) {
 		tapped := client
-		tapped.Transport = newWire(s, t, client.Transport)
+		tapped.Transport = newTappedTransport(s, t, client.Transport)
 		if s.options.SSE {
 			return &sdk.SSEClientTransport{Endpoint: s.options.URL, HTTPClient: &tapped, MaxEventSize: -1}, nil, nil
 		}
-		return &sdk.StreamableClientTransport{Endpoint: s.options.URL, HTTPClient: &tapped, MaxEventSize: -1, OAuthHandler: s.options.OAuth}, nil, nil
+		return &sdk.StreamableClientTransport{
+			Endpoint: s.options.URL, HTTPClient: &tapped, MaxEventSize: -1, OAuthHandler: s.options.OAuth,
+		}, nil, nil
 	}
 }
 
@@ -52,21 +54,21 @@ func (s *Source) dialStdio(t *tap) (sdk.Transport, *process, *fault.Error) {
 	if f != nil {
 		return nil, nil, f
 	}
-	return newStdioTransport(t, p.stdin, p.stdout, min(discoverPatience, s.options.StartTimeout/3)), p, nil
+	return newStdioTransport(t, p.stdin, p.stdout, min(discoverTimeout, s.options.StartTimeout/3)), p, nil
 }
 
-// wire is where a session's HTTP requests leave and their answers come in. It adds the configured headers, notes what
-// becomes of calls, and puts the tap between the answers and the SDK. An answer that cannot be used becomes a JSON-RPC
-// error of its call: the SDK would end the whole session.
-type wire struct {
+// tappedTransport is the http.RoundTripper of a connection. It adds the configured headers, records what happens to requests, and
+// puts the tap between the answers and the SDK. An unusable answer becomes a JSON-RPC error of its request: the SDK would end the
+// whole session.
+type tappedTransport struct {
 	source       *Source
 	tap          *tap
 	next         http.RoundTripper
 	scheme, host string
 }
 
-func newWire(s *Source, t *tap, next http.RoundTripper) *wire {
-	w := &wire{source: s, tap: t, next: next}
+func newTappedTransport(s *Source, t *tap, next http.RoundTripper) *tappedTransport {
+	w := &tappedTransport{source: s, tap: t, next: next}
 	if u, err := url.Parse(s.options.URL); err == nil {
 		w.scheme, w.host = u.Scheme, u.Host
 	}
@@ -74,22 +76,32 @@ func newWire(s *Source, t *tap, next http.RoundTripper) *wire {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
-	x := exchangeOf(request.Context())
+func (w *tappedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	x := pendingOf(request.Context())
+	if response := x.takeResponse(); response != nil {
+		if sent := response.Request; sent != nil { // the login handler needs the token that was refused
+			request.Header.Del("Authorization")
+			if token := sent.Header.Get("Authorization"); token != "" {
+				request.Header.Set("Authorization", token)
+			}
+		}
+		response.Request = request
+		return response, nil
+	}
 	id := w.carried(request, x)
-	// The context of a call goes with further requests too: one that asks for the rest of its answer, one that tells of
-	// its cancellation. What becomes of those says nothing about the call.
+	// The context of a call is also used for resuming its answer and for its cancellation. Their failures say nothing about the
+	// call.
 	own := id != 0 || x != nil && x.stub == nil
 	if own {
-		x.leaves()
+		x.markSent()
 	}
 	response, err := w.next.RoundTrip(w.dressed(request))
 	if err != nil {
 		switch {
 		case own:
-			x.refused(0, err, !neverSent(err))
+			x.markRefused(0, err, !neverSent(err))
 		case resumes(request, x) && neverSent(err) && request.Context().Err() == nil:
-			return w.interrupted(request, x, w.source.told(err), true), nil
+			return w.interrupted(request, x, w.source.errorText(err), true), nil
 		}
 		return nil, err
 	}
@@ -100,7 +112,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
 		switch {
 		case own:
-			x.refused(response.StatusCode, nil, applied(response.StatusCode))
+			x.markRefused(response.StatusCode, nil, applied(response.StatusCode))
 		case resumes(request, x):
 			_ = response.Body.Close()
 			return w.interrupted(request, x, "the server answered "+statusName(response.StatusCode), false), nil
@@ -111,7 +123,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, nil
 	}
 	if id != 0 {
-		x.accepted()
+		x.markAccepted()
 	}
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
@@ -121,15 +133,15 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return w.interrupted(request, x, "the server answered no stream", false), nil
 	case err == nil && kind == "application/json":
-		response.Body = &jsonBody{body: response.Body, wire: w, exchange: x, id: id, length: response.ContentLength}
+		response.Body = &jsonBody{body: response.Body, transport: w, request: x, id: id, length: response.ContentLength}
 	case call:
 		w.substitute(response, x, id)
 	}
 	return response, nil
 }
 
-// carried is the id of the exchange's own JSON-RPC request, if the HTTP request carries it, which it notes; else 0.
-func (w *wire) carried(request *http.Request, x *exchange) int64 {
+// carried returns the id of the pending request's JSON-RPC message, if the HTTP request carries it, and registers it; else 0.
+func (w *tappedTransport) carried(request *http.Request, x *pendingRequest) int64 {
 	if x == nil || x.stub == nil || request.Method != http.MethodPost {
 		return 0
 	}
@@ -140,38 +152,43 @@ func (w *wire) carried(request *http.Request, x *exchange) int64 {
 	return id
 }
 
-// resumes reports whether a request asks for the rest of the answer to a call, whose stream broke off (MCP 2025-11-25,
-// "Resumability and Redelivery").
-func resumes(request *http.Request, x *exchange) bool {
+// resumes reports whether request resumes the answer of a call after its stream broke off (MCP 2025-11-25, "Resumability and
+// Redelivery").
+func resumes(request *http.Request, x *pendingRequest) bool {
 	return x != nil && x.stub != nil && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") != ""
 }
 
-// interrupted ends a call whose answer broke off and cannot be had any more. The SDK would try for a while, or end the
-// whole session.
-func (w *wire) interrupted(request *http.Request, x *exchange, why string, down bool) *http.Response {
-	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest of it could not be had (%s): it is not known whether the work of the call was done",
+// interrupted ends a request whose answer broke off and is lost. The SDK would retry for a while or end the whole session.
+func (w *tappedTransport) interrupted(request *http.Request, x *pendingRequest, why string, down bool) *http.Response {
+	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest of it could not be had (%s): "+
+		"it is not known whether the work of the call was done",
 		w.source.options.Name, why)
 	f.Outcome = fault.SentUnknown
-	x.interrupted(f, down)
-	text := "data: " + refusal(w.tap.idOf(x), f) + "\n\n"
+	x.markInterrupted(f, down)
+	response := eventStream("data: " + refusal(w.tap.idOf(x), f) + "\n\n")
+	response.Request = request
+	return response
+}
+
+// eventStream returns a successful response with text as its event stream.
+func eventStream(text string) *http.Response {
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: int64(len(text)),
-		Body: io.NopCloser(strings.NewReader(text)), Request: request,
+		Body: io.NopCloser(strings.NewReader(text)),
 	}
 }
 
-// ownerOf is the exchange if it is a call, which notes in its stream belong to.
-func ownerOf(x *exchange) *exchange {
+// ownerOf returns x if notifications in its stream belong to it; nil: they do not.
+func ownerOf(x *pendingRequest) *pendingRequest {
 	if x != nil && x.stub != nil {
 		return x
 	}
 	return nil
 }
 
-// dressed is the request with the configured headers, if it goes to the configured host. Those that the SDK has set
-// stay as they are.
-func (w *wire) dressed(request *http.Request) *http.Request {
+// dressed returns the request with the configured headers if it goes to the configured host. Headers set by the SDK are kept.
+func (w *tappedTransport) dressed(request *http.Request) *http.Request {
 	headers := w.source.options.Headers
 	if len(headers) == 0 || request.URL.Scheme != w.scheme || request.URL.Host != w.host {
 		return request
@@ -189,10 +206,10 @@ func (w *wire) dressed(request *http.Request) *http.Request {
 	return &dressed
 }
 
-// idPrefix is as far as the id of a request is looked for: the SDK writes it before the parameters.
+// idPrefix is how much of a body is searched for the id, which the SDK writes before the params.
 const idPrefix = 256
 
-// requestID is the id of the JSON-RPC request that an HTTP request carries; 0 when it carries none.
+// requestID returns the id of the JSON-RPC request in an HTTP request; 0: none.
 func requestID(request *http.Request) int64 {
 	if request.GetBody == nil {
 		return 0
@@ -203,12 +220,12 @@ func requestID(request *http.Request) int64 {
 	}
 	defer func() { _ = body.Close() }()
 	var prefix [idPrefix]byte
-	n, _ := io.ReadFull(body, prefix[:]) // most are shorter
+	n, _ := io.ReadFull(body, prefix[:]) // most bodies are shorter
 	return gjson.GetBytes(prefix[:n], "id").Int()
 }
 
-// neverSent tells of an error of a round trip whether it came before the request was sent: the name was not found, the
-// connection was refused, the certificate is wrong, or the rules of hosts forbid it.
+// neverSent reports whether an error of a round trip came before the request was sent: name resolution, connection or certificate
+// errors, or a host that the egress rules forbid.
 func neverSent(err error) bool {
 	var (
 		connection  *net.OpError
@@ -223,15 +240,15 @@ func neverSent(err error) bool {
 		errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// applied tells of a status whether the request may have been carried out all the same: an error of the server may come
-// at any time, and a redirect that is not to repeat the request may follow the work; an error of the client comes before.
+// applied reports whether the request may have been carried out despite the status: a server error can come at any time, and a
+// redirect may follow the work; a client error comes before it.
 func applied(status int) bool {
 	return status >= 500 || status == http.StatusMovedPermanently || status == http.StatusFound || status == http.StatusSeeOther
 }
 
-// concernsSession tells of a status whether it is about more than one call: credentials, a session that is gone, a
-// server that is overloaded or down. The SDK sees those as they are.
-func (w *wire) concernsSession(status int) bool {
+// concernsSession reports whether a status is about more than one call: credentials, a lost session, or an overloaded server. The
+// SDK handles those itself.
+func (w *tappedTransport) concernsSession(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
 		return true
@@ -239,25 +256,25 @@ func (w *wire) concernsSession(status int) bool {
 	return status >= 500
 }
 
-// maxRefusalBody bounds the body of an answer that is not used but for its message.
+// maxRefusalBody bounds the body of a refusal, which is read for its message only.
 const maxRefusalBody = 64 << 10
 
-// substitute makes an answer that the SDK could not use an error of its call. A JSON-RPC error in its body is what is
-// passed on.
-func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
+// substitute replaces a response that the SDK could not use by an error of its call. It passes on a JSON-RPC error in the body.
+func (w *tappedTransport) substitute(response *http.Response, x *pendingRequest, id int64) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
 	_ = response.Body.Close()
 	if err != nil {
 		body = nil
 	}
 	s := w.source
-	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no message of MCP", s.options.Name, response.StatusCode)
+	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no "+
+		"message of MCP", s.options.Name, response.StatusCode)
 	if response.StatusCode >= 400 {
 		f.Status = response.StatusCode
 	}
 	if gjson.ValidBytes(body) {
-		if refused := gjson.GetBytes(body, "error"); x.direct && refused.Get("code").Type == gjson.Number {
-			x.answered(&message{err: refused})
+		if refused := gjson.GetBytes(body, "error"); x.rawErrors && refused.Get("code").Type == gjson.Number {
+			x.setAnswer(&message{err: refused})
 		}
 		message := gjson.GetBytes(body, "error.message")
 		if message.Exists() {
@@ -277,14 +294,14 @@ func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
 	response.Body = io.NopCloser(strings.NewReader(text))
 }
 
-// jsonBody is an answer of one JSON document, read whole when its reading begins.
+// jsonBody is a response of one JSON document, read whole at the first Read.
 type jsonBody struct {
-	body     io.ReadCloser
-	wire     *wire
-	exchange *exchange
-	id       int64 // of the call that it answers; 0: of none
-	length   int64 // as the header says; -1: unknown
-	text     *strings.Reader
+	body      io.ReadCloser
+	transport *tappedTransport
+	request   *pendingRequest
+	id        int64 // of the call; 0: none
+	length    int64 // Content-Length; -1: unknown
+	text      *strings.Reader
 }
 
 // Read implements io.Reader.
@@ -303,10 +320,10 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 func (b *jsonBody) Close() error { return b.body.Close() }
 
 func (b *jsonBody) load() (string, error) {
-	t := b.wire.tap
+	t := b.transport.tap
 	var buffer bytes.Buffer
 	if b.length > 0 && b.length <= t.max {
-		buffer.Grow(int(b.length) + bytes.MinRead) // or it would grow once more to see the end
+		buffer.Grow(int(b.length) + bytes.MinRead) // avoids growing once more to see the end
 	}
 	n, err := buffer.ReadFrom(io.LimitReader(b.body, t.max+1))
 	text := buffer.String()
@@ -322,11 +339,11 @@ func (b *jsonBody) load() (string, error) {
 	case !gjson.Valid(text):
 		f = fault.New(fault.FunctionFailed, "MCP server %q answered what is not JSON", t.name)
 	default:
-		return t.filter(text, ownerOf(b.exchange)), nil
+		return t.filter(text, ownerOf(b.request)), nil
 	}
 	if b.id == 0 {
 		return "", f
 	}
-	b.exchange.fail(f)
+	b.request.fail(f)
 	return refusal(b.id, f), nil
 }

@@ -25,7 +25,7 @@ func playLate(discovered, initialized string, order ...int) func() {
 	return func() {
 		var discover gjson.Result
 		greeted := 0
-		raw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, _ gjson.Result) {
 			switch {
 			case method == methodDiscover && greeted == 0:
 				discover = id
@@ -65,10 +65,10 @@ func TestLateGreeting(t *testing.T) {
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
-			s, _ := bad(t, c.kind, nil)
+			s, _ := openBad(t, c.kind, nil)
 			await(t, s, steps.StateReady, steps.StateRetrying, steps.StateFailed)
 			s.mu.Lock()
-			n, failed := s.session, s.attempts
+			n, failed := s.conn, s.attempts
 			s.mu.Unlock()
 			if n == nil || failed > 0 {
 				t.Fatalf("%+v", s.Status())
@@ -93,7 +93,7 @@ func TestLateRefusal(t *testing.T) {
 	for _, kind := range []string{"late, refuses", "refuses"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, _ := bad(t, kind, nil)
+			s, _ := openBad(t, kind, nil)
 			status := await(t, s, steps.StateReady, steps.StateRetrying, steps.StateFailed)
 			if f := status.Error; f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "it refused the connection: duplicate") {
 				t.Errorf("%+v", status)

@@ -15,13 +15,13 @@ func TestLazy(t *testing.T) {
 	o := child(t, "good")
 	o.Lazy, o.CacheFile = true, filepath.Join(t.TempDir(), "sub", "tools.json")
 	o.Env["SHELF_TOKEN"] = "verysecret"
-	s := open(t, o)
+	s := openSource(t, o)
 	await(t, s, steps.StateReady) // no cache: it is started to list
 	first := s.Functions()
 	if len(first) == 0 {
 		t.Fatal("it has no functions")
 	}
-	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
+	if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
 		t.Errorf("the first call answers %s", got)
 	}
 	if err := s.Close(); err != nil {
@@ -32,27 +32,27 @@ func TestLazy(t *testing.T) {
 		t.Fatalf("the cache holds a secret, or nothing: %v", err)
 	}
 
-	again := open(t, o)
+	again := openSource(t, o)
 	if status := again.Status(); status.State != steps.StateIdle || status.Version != "shelf 1.2" {
 		t.Errorf("with a cache it begins as %+v", status)
 	}
 	if second := again.Functions(); len(second) != len(first) {
 		t.Errorf("%d functions of the cache, %d before", len(second), len(first))
 	}
-	if got := do(t, again, "shelf.put", `{"name":"x"}`); got != `"put"` {
+	if got := mustCall(t, again, "shelf.put", `{"name":"x"}`); got != `"put"` {
 		t.Errorf("the call that starts it answers %s", got)
 	}
 	await(t, again, steps.StateReady)
 
 	o.Args = []string{"another"}
-	if third := open(t, o); third.Status().State == steps.StateIdle {
+	if third := openSource(t, o); third.Status().State == steps.StateIdle {
 		t.Error("a list of other options was used")
 	}
 	if err := os.WriteFile(o.CacheFile, kept[:len(kept)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.Args = nil
-	damaged := open(t, o)
+	damaged := openSource(t, o)
 	await(t, damaged, steps.StateReady)
 	if len(damaged.Functions()) != len(first) {
 		t.Error("a damaged cache was not replaced")

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -41,9 +43,12 @@ func play(kind string) {
 	switch kind {
 	case "good":
 		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
-	case "slow": // longer than discoverPatience
-		time.Sleep(discoverPatience + discoverPatience/2)
-		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
+	case "slow": // it reads nothing before initialize is there too, behind server/discover
+		in := bufio.NewReader(os.Stdin)
+		discover, _ := in.ReadString('\n')
+		initialize, _ := in.ReadString('\n')
+		both := io.MultiReader(strings.NewReader(discover+initialize), in)
+		_ = goodServer(nil).Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(both), Writer: os.Stdout})
 	case "full":
 		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
 	default:
@@ -162,8 +167,8 @@ func child(t testing.TB, kind string) *Options {
 	return &Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: kind}}
 }
 
-// open makes a source that is closed with the test.
-func open(t testing.TB, o *Options) *Source {
+// openSource makes a source that is closed with the test.
+func openSource(t testing.TB, o *Options) *Source {
 	t.Helper()
 	s, err := New(o)
 	if err != nil {
@@ -175,6 +180,16 @@ func open(t testing.TB, o *Options) *Source {
 
 // patience is how long a test waits for what has to come; it fails long before on a machine that is not overloaded.
 const patience = 60 * time.Second
+
+// poll waits for a condition that nothing announces; false: it did not come.
+func poll(holds func() bool) bool {
+	for late := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			return false
+		}
+	}
+	return true
+}
 
 // await waits until the source is in one of the states.
 func await(t testing.TB, s *Source, states ...steps.State) steps.Status {
@@ -224,8 +239,8 @@ func function(t testing.TB, s *Source, name string) *steps.Function {
 	return nil
 }
 
-// do calls a function, which has to succeed.
-func do(t testing.TB, s *Source, name, args string) string {
+// mustCall calls a function, which has to succeed.
+func mustCall(t testing.TB, s *Source, name, args string) string {
 	t.Helper()
 	result, err := function(t, s, name).Call(t.Context(), []byte(args))
 	if err != nil {
@@ -234,8 +249,8 @@ func do(t testing.TB, s *Source, name, args string) string {
 	return string(result)
 }
 
-// fails calls a function, which has to fail with the code.
-func fails(ctx context.Context, t testing.TB, s *Source, name, args string, code fault.Code) *fault.Error {
+// mustFail calls a function, which has to fail with the code.
+func mustFail(ctx context.Context, t testing.TB, s *Source, name, args string, code fault.Code) *fault.Error {
 	t.Helper()
 	result, err := function(t, s, name).Call(ctx, []byte(args))
 	f, ok := fault.As(err)

@@ -9,16 +9,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The values of Options.Names.
+// Values of Options.Names.
 const (
-	wholeNames     = "whole"           // a tool is an action of its server
+	wholeNames     = "whole"           // the whole name is an action of its server
 	actionResource = "action_resource" // list_devices, listDevices
 	resourceAction = "resource_action" // device_list
 )
 
-var namings = []string{resourceAction, actionResource, wholeNames}
+var nameForms = []string{resourceAction, actionResource, wholeNames}
 
-// verbs are the actions by which the form of a server's names is recognized.
+// verbs are the actions by which the form of a server's names is detected.
 var verbs = func() map[string]bool {
 	set := map[string]bool{}
 	for verb := range strings.FieldsSeq(`
@@ -36,7 +36,7 @@ var verbs = func() map[string]bool {
 	return set
 }()
 
-// words are where the words of a tool's name begin and end. They are separated by _ - . or a change of case.
+// words returns the bounds of the words in a tool's name. They are separated by _ - . or a change of case.
 func words(name string) (list [][2]int) {
 	start := 0
 	end := func(at, next int) {
@@ -59,19 +59,19 @@ func words(name string) (list [][2]int) {
 	return list
 }
 
-// reading is a tool's name taken apart.
-type reading struct {
+// parsedName is a tool's name split into words.
+type parsedName struct {
 	name   string
 	words  [][2]int
 	folded []string // the words in lower case
-	prefix int      // 1 if all tools of the server begin with the same word, which is then neither action nor resource
+	prefix int      // 1 if all names share their first word, which is then neither action nor resource
 }
 
-func read(names []string) []reading {
-	list := make([]reading, len(names))
+func parseNames(names []string) []parsedName {
+	list := make([]parsedName, len(names))
 	shared := len(names) > 1
 	for i, name := range names {
-		r := reading{name: name, words: words(name)}
+		r := parsedName{name: name, words: words(name)}
 		for _, w := range r.words {
 			r.folded = append(r.folded, strings.ToLower(name[w[0]:w[1]]))
 		}
@@ -86,18 +86,18 @@ func read(names []string) []reading {
 	return list
 }
 
-// maxWords is how many words a name may have that is taken apart.
+// maxWords is the maximum number of words in a name that is split.
 const maxWords = 12
 
-// span is words of a name, from the first to the last.
+// span is a range of words, both ends included.
 type span struct{ first, last int }
 
-// split is the words that are the action in a form, and those that are the resource; false if the name has not both.
-// create_or_update is one action, and an article is no part of a resource.
-func (r *reading) split(form string) (action, resource span, ok bool) {
+// split returns the words of the action and of the resource in a form; false: the name lacks one of them. create_or_update is one
+// action, and an article is not part of a resource.
+func (r *parsedName) split(form string) (action, resource span, ok bool) {
 	last := len(r.words) - 1
 	switch {
-	case last < 1 || last >= maxWords || strings.Contains(r.name, "."): // which has its resource
+	case last < 1 || last >= maxWords || strings.Contains(r.name, "."): // a dot already separates a resource
 		return action, resource, false
 	case form == resourceAction:
 		return span{last, last}, span{0, last - 1}, true
@@ -115,25 +115,25 @@ func (r *reading) split(form string) (action, resource span, ok bool) {
 	return action, resource, true
 }
 
-// formOf is the form that fits at least 80 % of the names, whole if none does.
-func formOf(names []string) string {
-	best, most := wholeNames, 0
+// detectForm returns the form of at least 80 % of the names, or whole.
+func detectForm(names []string) string {
+	best, mostMatches := wholeNames, 0
 	for _, form := range []string{actionResource, resourceAction} {
-		fits := 0
-		for _, r := range read(names) {
+		matches := 0
+		for _, r := range parseNames(names) {
 			if action, _, ok := r.split(form); ok && verbs[r.folded[action.first]] {
-				fits++
+				matches++
 			}
 		}
-		if fits > most && fits*5 >= len(names)*4 {
-			best, most = form, fits
+		if matches > mostMatches && matches*5 >= len(names)*4 {
+			best, mostMatches = form, matches
 		}
 	}
 	return best
 }
 
-// text is words as the name spells them; a capital that only begins a word becomes small.
-func (r *reading) text(s span) string {
+// text returns words as the name spells them, with a lower-case first letter unless they begin with an acronym.
+func (r *parsedName) text(s span) string {
 	text := r.name[r.words[s.first][0]:r.words[s.last][1]]
 	if len(text) == 1 || !unicode.IsUpper(rune(text[1])) {
 		text = strings.ToLower(text[:1]) + text[1:]
@@ -141,19 +141,18 @@ func (r *reading) text(s span) string {
 	return text
 }
 
-// endings are those of plurals, and what stands in the singular.
+// endings are plural endings and their singular.
 var endings = [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}}
 
-// readingsOf are all paths that a name could get from pathsOf, whatever other names are in the list, and those without leading
-// words that are no verbs. configured is the form that the configuration names, "" if none. It returns nil for a name that has
-// no second word, more than maxWords, or a dot.
-func readingsOf(name, configured string) (paths []string) {
-	whole := read([]string{name})[0]
+// possiblePaths returns all paths that pathsOf could give the name in any list, and those without leading words that are not
+// verbs. configured is the configured form; "": none. It returns nil for names with a single word, more than maxWords, or a dot.
+func possiblePaths(name, configured string) (paths []string) {
+	whole := parseNames([]string{name})[0]
 	if len(whole.words) > maxWords {
 		return nil
 	}
 	for from := range whole.words {
-		r := reading{name: name, words: whole.words[from:], folded: whole.folded[from:]}
+		r := parsedName{name: name, words: whole.words[from:], folded: whole.folded[from:]}
 		for _, form := range []string{actionResource, resourceAction} {
 			action, words, ok := r.split(form)
 			if !ok || configured != "" && form != configured || configured == "" && !verbs[r.folded[action.first]] {
@@ -174,11 +173,11 @@ func readingsOf(name, configured string) (paths []string) {
 	return paths
 }
 
-// pathsOf reads names in a form: name → resource.action. Those that keep their whole name are not in it. A form that was
-// found out reads only the names whose action is a verb; one that was configured reads all. The plural is taken for the
-// singular if that stands in another name; of names that would be read alike, all are kept whole.
+// pathsOf splits names in a form: name → resource.action. Names that stay whole are left out. A detected form applies only to
+// names whose action is a verb, a configured one to all. A plural is replaced by its singular if another name has that; names
+// with equal paths stay whole.
 func pathsOf(names []string, form string, configured bool) map[string]string {
-	list := read(names)
+	list := parseNames(names)
 	runs := runsOf(list)
 	paths, holders := map[string]string{}, map[string]int{}
 	for i := range list {
@@ -207,8 +206,8 @@ func pathsOf(names []string, form string, configured bool) map[string]string {
 
 func run(words []string) string { return strings.Join(words, "_") }
 
-// runsOf are the runs of words in names: the number of the name, from 1, or -1 for several names.
-func runsOf(list []reading) map[string]int {
+// runsOf returns the runs of words in the names: the number of the name, from 1, or -1 for several names.
+func runsOf(list []parsedName) map[string]int {
 	runs := map[string]int{}
 	for i, r := range list {
 		for from := range r.folded {

@@ -35,7 +35,7 @@ func TestToolNames(t *testing.T) {
 		for _, line := range lines[1:] {
 			names = append(names, strings.Fields(line)[0])
 		}
-		form := formOf(names)
+		form := detectForm(names)
 		paths := pathsOf(names, form, false)
 		fmt.Fprintf(&read, "%s: %s\n", title, form)
 		for _, name := range names {
@@ -90,7 +90,7 @@ func TestReadNames(t *testing.T) {
 		names := strings.Fields(test.names)
 		form := test.form
 		if form == "" {
-			form = formOf(names)
+			form = detectForm(names)
 		}
 		paths := pathsOf(names, form, test.form != "")
 		for i, want := range strings.Fields(test.want) {
@@ -107,10 +107,10 @@ func TestNamesStayApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"get", "list", "or", "a", "Device", "devices", "issue", "issues", "x", "HTTP", "é", "_", "-", "."})
 		name := rapid.Custom(func(t *rapid.T) string {
-			return fitting(strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_"))
+			return sanitize(strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_"))
 		})
 		names := rapid.SliceOfNDistinct(name, 1, 12, rapid.ID[string]).Draw(t, "names")
-		form := rapid.SampledFrom(namings).Draw(t, "form")
+		form := rapid.SampledFrom(nameForms).Draw(t, "form")
 		configured := rapid.Bool().Draw(t, "configured")
 		paths := pathsOf(names, form, configured)
 		owners := map[string]string{}
@@ -125,7 +125,7 @@ func TestNamesStayApart(t *testing.T) {
 			}
 		}
 		slices.Reverse(names)
-		if again := pathsOf(names, form, configured); !maps.Equal(again, paths) || formOf(names) == "" {
+		if again := pathsOf(names, form, configured); !maps.Equal(again, paths) || detectForm(names) == "" {
 			t.Fatalf("%v, the other way round %v", paths, again)
 		}
 	})
@@ -146,7 +146,7 @@ func TestFormIsFoundOnce(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			tools = append(tools, tool{name: name})
 		}
-		for _, fn := range s.functionsOf(s.named(tools)) {
+		for _, fn := range s.functionsOf(s.assignNames(tools)) {
 			paths = append(paths, cmp.Or(fn.Path, fn.Name))
 		}
 		return paths
@@ -164,7 +164,7 @@ func TestFormIsFoundOnce(t *testing.T) {
 	if got := list(newSource(Options{Name: "net", Names: wholeNames}), "list_devices get_device"); got[0] != "net.list_devices" {
 		t.Errorf("%s", got)
 	}
-	if _, f := (&Options{Name: "net", Command: "x", Names: "verb_noun"}).checked(); f == nil || f.At != "/names" {
+	if _, f := (&Options{Name: "net", Command: "x", Names: "verb_noun"}).withDefaults(); f == nil || f.At != "/names" {
 		t.Errorf("%v", f)
 	}
 }
@@ -176,7 +176,7 @@ func TestManyNames(t *testing.T) {
 	for i := range 20_000 {
 		names = append(names, fmt.Sprintf("get_%d_a_b_c_d_e_f_g_devices", i))
 	}
-	if paths := pathsOf(names, formOf(names), false); len(paths) != len(names) {
+	if paths := pathsOf(names, detectForm(names), false); len(paths) != len(names) {
 		t.Errorf("%d are read", len(paths))
 	}
 }

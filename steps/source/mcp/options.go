@@ -17,85 +17,84 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// Options describe one server: a Command to start, or a URL to call. What they hold is taken as it stands: variables of
-// the environment are filled in by whoever reads the configuration.
+// Options describe one server: a Command to start or a URL to call. The values are used as they are; the reader of the
+// configuration has already expanded variables.
 type Options struct {
-	// Name is the source's name: the tool get of the source files is the function files.get. Letters, digits, _ and -, at
+	// Name is the source's name: the tool get of the source files becomes the function files.get. Letters, digits, _ and -, at
 	// most 64.
 	Name string
 
-	// Command is the program of a server that speaks over stdio, looked up in PATH (that of Env, if it has one) unless it
-	// holds a separator. It is run without a shell, in Dir ("": the working directory), and its environment is Env on top
-	// of the few variables that environ.go names, not that of onecall.
+	// Command is the program of a stdio server, looked up in PATH (that of Env, if set) unless it contains a separator. It runs
+	// without a shell, in Dir ("": the working directory). Its environment is Env on top of the few variables in environ.go, not
+	// onecall's.
 	Command string
 	Args    []string
 	Env     map[string]string
 	Dir     string
 
-	// URL is the endpoint of a server behind HTTP. Headers go with every request to its host, and to no other; they never
-	// replace one that the protocol sets. SSE asks for the HTTP+SSE transport of 2024-11-05. HTTPClient makes the
-	// requests; nil: one of the source's own, on the settings of http.DefaultTransport. It must not limit the time of a
-	// whole request, as an answer may be a long stream, and must heed the contexts of requests at once. OAuth, if not nil,
-	// gives the tokens for requests (not with SSE).
+	// URL is the endpoint of an HTTP server. Headers are sent with every request to its host and to no other; they never replace
+	// headers of the protocol. SSE selects the HTTP+SSE transport of 2024-11-05. HTTPClient makes the requests; nil: a client
+	// with the settings of http.DefaultTransport. It must not limit the duration of a request, because an answer may be a long
+	// stream, and must return soon after the end of a request's context. OAuth, if not nil, provides access tokens (not with
+	// SSE).
 	URL        string
 	Headers    map[string]string
 	SSE        bool
 	HTTPClient *http.Client
 	OAuth      auth.OAuthHandler
 
-	// Names says how the names of tools are read as a resource and an action (steps.Spec.Path): resource_action
-	// (device_list), action_resource (list_devices), whole. "": found out from the first list.
+	// Names is how tool names are split into a resource and an action (steps.Spec.Path): resource_action (device_list),
+	// action_resource (list_devices) or whole. "": detected from the first list.
 	Names string
 
-	// Lazy: the server is started by the first call, if its list of tools is known from CacheFile; if not, it is started
-	// once to list them. CacheFile is rewritten after every start; "": nothing is kept between runs. It holds tool
-	// definitions, and of the options the names of variables and headers, never their values.
+	// Lazy starts the server at the first call if CacheFile has its list of tools, else once to list them. CacheFile is rewritten
+	// after every start; "": nothing is stored. It contains tool definitions and the names of variables and headers, never their
+	// values.
 	Lazy      bool
 	CacheFile string
 
-	// Concurrency is how many calls of tools are under way at the server at once. Others wait, for no
-	// more calls of each other caller than that. Processes of links have one client each, and no such bound. 0: none.
+	// Concurrency bounds the concurrent tool calls to the server. Further calls wait, at most as many again per caller. Processes
+	// of client sessions serve one client each and are not bounded. 0: unlimited.
 	Concurrency int
 
-	StartTimeout    time.Duration // from the start to the list of tools; 0: 30 s
-	MaxMessageBytes int64         // of one message of the server; 0: 65 MiB; one that is longer fails its own call only
+	StartTimeout    time.Duration // until the tools are listed; 0: 30 s
+	MaxMessageBytes int64         // one message of the server; 0: 65 MiB; a longer one fails only its own call
 
-	// MaxLinks bounds the sessions of links at a time, each of which is a process where the server speaks over stdio; 0: 64,
-	// and 1,000 behind a URL. Beyond it the one that was not used for longest ends, and comes back at its next use: what the
-	// server kept in it is lost.
-	MaxLinks int
+	// MaxSessions bounds the connections of client sessions, each a process of its own over stdio; 0: 64, and 1,000 with a URL.
+	// Beyond it the one that was idle longest is closed until its next use; the server's state in it is lost.
+	MaxSessions int
 
-	// Protocol is the version of MCP to speak; "": the newest that the SDK and the server both know.
+	// Protocol is the MCP version to use; "": the newest that the SDK and the server have in common.
 	Protocol string
 
-	// AsProxy has the server told that its client can be asked (sampling, elicitation), so that it lists the tools that need
-	// it. Those work in a Link whose client can do it; elsewhere what they ask is refused.
+	// AsProxy declares that the client can be asked (sampling, elicitation), so that servers list tools that need it. They work
+	// in an UpstreamSession whose client can; elsewhere their requests are refused.
 	AsProxy bool
-	// Roots lets the clients of links choose the directories that the server works in, in the place of those that Args name:
-	// servers take a client's roots for that. With AsProxy the server is told that it may ask for them.
+	// Roots lets the clients of sessions choose the server's directories, in place of those in Args. With AsProxy it also
+	// declares roots to the server.
 	Roots bool
 
-	ClientName, ClientVersion string // what the server is told; "": onecall, and 0
+	ClientName, ClientVersion string // sent to the server; "": onecall, and 0
 
-	// Warn gets what is odd but stops nothing: a tool that is listed twice, text on stdout that is no message. nil:
-	// nobody listens. It may be called by several goroutines, and must return soon.
+	// Warn receives harmless problems, such as a tool that is listed twice. nil: they are dropped. It may be called concurrently
+	// and must return soon.
 	Warn func(*fault.Error)
-	// Log gets the lines that the server writes to stderr and its log messages outside of calls, at most 4,096 bytes
-	// each. nil: they are dropped. It may be called by several goroutines, and must return soon: stderr waits for it.
+	// Log receives lines of the server's stderr and its log messages outside of calls, at most 4,096 bytes each. nil: they are
+	// dropped. It may be called concurrently and must return soon: stderr waits for it.
 	Log func(line string)
 }
 
 const (
-	defaultStartTimeout    = 30 * time.Second
-	defaultMaxMessageBytes = 65 << 20
-	defaultMaxLinks        = 64
-	defaultMaxRemoteLinks  = 1000
+	defaultStartTimeout      = 30 * time.Second
+	defaultMaxMessageBytes   = 65 << 20
+	defaultMaxSessions       = 64
+	defaultMaxRemoteSessions = 1000
 )
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checked returns a copy with defaults; bad_request, with At the option's name in the spelling of configurations.
-func (o *Options) checked() (Options, *fault.Error) {
+// withDefaults returns a checked copy with defaults; bad_request, with At the option's name as configurations spell it.
+func (o *Options) withDefaults() (Options, *fault.Error) {
 	var c Options
 	if o != nil {
 		c = *o
@@ -106,13 +105,13 @@ func (o *Options) checked() (Options, *fault.Error) {
 		return Options{}, f
 	}
 	switch {
-	case !goodName.MatchString(c.Name):
+	case !validName.MatchString(c.Name):
 		return bad("/name", "its name must be letters, digits, _ and -, 64 at most")
 	case (c.Command == "") == (c.URL == ""):
 		return bad("", "needs either a command (stdio) or a url (HTTP)")
 	case c.URL == "" && (len(c.Headers) > 0 || c.SSE || c.OAuth != nil):
 		return bad("/command", "headers, SSE and OAuth belong to a url, not to a command")
-	case c.Names != "" && !slices.Contains(namings, c.Names):
+	case c.Names != "" && !slices.Contains(nameForms, c.Names):
 		return bad("/names", "names is resource_action, action_resource or whole, not %s", quoted(c.Names))
 	case c.Command == "" && (len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != ""):
 		return bad("/url", "args, env and a directory belong to a command, not to a url")
@@ -122,13 +121,13 @@ func (o *Options) checked() (Options, *fault.Error) {
 		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocol.Versions, ", "))
 		f.Available = protocol.Versions
 		return Options{}, f
-	case c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxLinks < 0 || c.Concurrency < 0:
+	case c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxSessions < 0 || c.Concurrency < 0:
 		return bad("", "times, sizes and concurrency must not be negative")
 	case strings.ContainsRune(c.Command+c.Dir+strings.Join(c.Args, ""), 0):
 		return bad("/command", "the command, its arguments and its directory must not hold NUL")
 	}
 	if c.URL != "" {
-		// The parser's own message would repeat the URL, which may hold a secret.
+		// The parser's message would repeat the URL, which may contain a secret.
 		u, err := url.Parse(c.URL)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return bad("/url", "its url must be http:// or https:// with a host")
@@ -147,15 +146,15 @@ func (o *Options) checked() (Options, *fault.Error) {
 	c.Args, c.Env, c.Headers = slices.Clone(c.Args), maps.Clone(c.Env), maps.Clone(c.Headers)
 	c.StartTimeout = cmp.Or(c.StartTimeout, defaultStartTimeout)
 	c.MaxMessageBytes = cmp.Or(c.MaxMessageBytes, int64(defaultMaxMessageBytes))
-	if c.MaxLinks == 0 && c.URL != "" {
-		c.MaxLinks = defaultMaxRemoteLinks
+	if c.MaxSessions == 0 && c.URL != "" {
+		c.MaxSessions = defaultMaxRemoteSessions
 	}
-	c.MaxLinks = cmp.Or(c.MaxLinks, defaultMaxLinks)
+	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
 	c.ClientName, c.ClientVersion = cmp.Or(c.ClientName, "onecall"), cmp.Or(c.ClientVersion, "0")
 	return c, nil
 }
 
-// path is the path of the URL, in which servers of one host differ; "" without a URL.
+// path returns the path of the URL, which tells servers of one host apart; "": no URL.
 func (o *Options) path() string {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -164,8 +163,8 @@ func (o *Options) path() string {
 	return u.EscapedPath()
 }
 
-// where names the server in messages: the program, or the scheme and host. Arguments and paths may hold secrets.
-func (o *Options) where() string {
+// address names the server in messages: its program, or scheme and host. Arguments and paths may contain secrets.
+func (o *Options) address() string {
 	if o.URL == "" {
 		return quoted(o.Command)
 	}

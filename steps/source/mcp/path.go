@@ -11,16 +11,15 @@ import (
 	"strings"
 )
 
-// programFolders are where package managers put a user's programs. A program that is started from a desktop has a PATH without them.
-// ~ is the user's folder; of what a * matches, the newest version counts.
+// programFolders are where package managers install a user's programs. Programs started from a desktop have a PATH without them.
+// ~ is the home directory; * matches versions, of which the newest counts.
 var programFolders = strings.Fields(`
 	/opt/homebrew/bin /usr/local/bin /opt/local/bin /home/linuxbrew/.linuxbrew/bin /snap/bin
 	~/.local/bin ~/bin ~/go/bin ~/.cargo/bin ~/.bun/bin ~/.deno/bin
 	~/.volta/bin ~/.asdf/shims ~/.local/share/mise/shims ~/.local/share/fnm/aliases/default/bin ~/.nvm/versions/node/*/bin
 	~/.nix-profile/bin /nix/var/nix/profiles/default/bin /run/current-system/sw/bin`)
 
-// completePath is a PATH with those folders behind its own that it lacks and that exist. On Windows desktop programs have the user's
-// PATH: it stays as it is.
+// completePath appends the existing program folders that path lacks. On Windows desktop programs already have the user's PATH.
 func completePath(path, system, home string) string {
 	if system == "windows" {
 		return path
@@ -42,7 +41,7 @@ func completePath(path, system, home string) string {
 	return path
 }
 
-// withFolder is a PATH with a folder at its end, if it is not in it.
+// withFolder appends a folder to a PATH unless it is there.
 func withFolder(path, folder string) string {
 	folders := filepath.SplitList(path)
 	if slices.Contains(folders, folder) {
@@ -51,18 +50,18 @@ func withFolder(path, folder string) string {
 	return strings.Join(append(folders, folder), string(filepath.ListSeparator))
 }
 
-// newest is the folder of the newest version among those that a * matches; "": there is none.
+// newest returns the folder of the newest version that * matches; "": none.
 func newest(folder string) string {
 	before, after, pattern := strings.Cut(folder, "*")
 	if !pattern {
 		return folder
 	}
-	versions, _ := os.ReadDir(before) // a folder that is not there has none
+	versions, _ := os.ReadDir(before) // a missing folder has none
 	if len(versions) == 0 {
 		return ""
 	}
 	number := func(e fs.DirEntry) (n [3]int) {
-		_, _ = fmt.Sscanf(e.Name(), "v%d.%d.%d", &n[0], &n[1], &n[2]) // a name that is no version is the oldest
+		_, _ = fmt.Sscanf(e.Name(), "v%d.%d.%d", &n[0], &n[1], &n[2]) // other names count as the oldest
 		return n
 	}
 	last := slices.MaxFunc(versions, func(a, b fs.DirEntry) int {
@@ -72,7 +71,7 @@ func newest(folder string) string {
 	return before + last.Name() + after
 }
 
-// lookUp finds a program in the folders of a PATH; "": in none of them. One that is named by a path is where it says, relative to dir.
+// lookUp finds a program in the folders of a PATH; "": not found. A command with a path is relative to dir.
 func lookUp(command, path, dir string) string {
 	folders := filepath.SplitList(path)
 	if filepath.Base(command) != command {
@@ -80,7 +79,7 @@ func lookUp(command, path, dir string) string {
 		if filepath.IsAbs(command) {
 			folders = []string{""}
 		}
-	} else { // an empty one would be the working directory
+	} else { // an empty entry would mean the working directory
 		folders = slices.DeleteFunc(folders, func(folder string) bool { return folder == "" })
 	}
 	for _, folder := range folders {
@@ -95,7 +94,7 @@ func lookUp(command, path, dir string) string {
 	return ""
 }
 
-// DesktopPath is the PATH of programs that are started from a desktop: it is that of no shell.
+// DesktopPath returns the PATH of programs that are started from a desktop, not from a shell.
 func DesktopPath() string {
 	switch runtime.GOOS {
 	case "windows":
@@ -106,14 +105,13 @@ func DesktopPath() string {
 	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// Program is where the program of a server's command is.
+// Program is where a server's program was found.
 type Program struct {
-	Path  string // "": it is found nowhere
-	Added bool   // it is in a folder that a PATH was completed with
+	Path  string // "": not found
+	Added bool   // found in a folder that completePath appended
 }
 
-// FindProgram looks a server's program up as a start would, where onecall itself has a PATH. Of the options it reads Command, Env and
-// Dir.
+// FindProgram looks up a server's program as a start would if onecall's PATH were path. It uses the options Command, Env and Dir.
 func FindProgram(o *Options, path string) Program {
 	if own, ok := o.Env["PATH"]; ok {
 		return Program{Path: lookUp(o.Command, own, o.Dir)}

@@ -18,29 +18,28 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// How long a server may take to leave: after its stdin is closed, after SIGTERM, and for what it leaves behind in its
-// pipes.
+// How long a server may take to exit: after its stdin is closed, after SIGTERM, and to drain its pipes.
 const (
-	leaveGrace, hurryGrace, termGrace = 2 * time.Second, 200 * time.Millisecond, time.Second
-	pipeGrace                         = time.Second
+	exitGrace, quickExitGrace, termGrace = 2 * time.Second, 200 * time.Millisecond, time.Second
+	pipeGrace                            = time.Second
 )
 
-// process is a running server and whatever it has started.
+// process is a running server with the processes that it started.
 type process struct {
 	cmd           *exec.Cmd
-	group         group
+	group         processGroup
 	stdin, stdout *os.File
 	stderr        tail
 
-	closing sync.Once
-	greeted atomic.Bool   // it has begun to work: it gets time to leave
-	ended   chan struct{} // closed when the child and its group are gone and stderr is read
-	err     error         // how the child ended; set before ended is closed
+	stopOnce sync.Once
+	greeted  atomic.Bool   // the handshake is done, so it gets more time to exit
+	exited   chan struct{} // closed when the child and its group are gone and stderr is drained
+	err      error         // the child's exit error; set before exited is closed
 }
 
-// startProcess starts the server. Its stderr is always read, so that it cannot stall; its last words are kept.
+// startProcess starts the server. Its stderr is always read, so that it cannot block, and the end is kept for messages.
 func (s *Source) startProcess() (*process, *fault.Error) {
-	p := &process{cmd: command(&s.options), ended: make(chan struct{})}
+	p := &process{cmd: command(&s.options), exited: make(chan struct{})}
 	var files []*os.File
 	pipe := func() (r, w *os.File, err error) {
 		if r, w, err = os.Pipe(); err == nil {
@@ -77,7 +76,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// stderrLine passes on a line of stderr, which holds no secrets any more.
+// stderrLine logs a line of stderr, from which secrets were removed.
 func (s *Source) stderrLine(line string) {
 	if s.options.Log == nil {
 		return
@@ -90,8 +89,8 @@ func (s *Source) stderrLine(line string) {
 	s.options.Log(line)
 }
 
-// notStarted says why a server could not be started. What only another configuration or an installation can mend is
-// denied a retry by its code.
+// notStarted returns the fault of a server that could not be started. Problems that only a new configuration or installation
+// solves get a code that is not retried.
 func (s *Source) notStarted(err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "MCP server %q could not be started: ", s.options.Name)
 	f.Err, f.Outcome = err, fault.NotSent
@@ -112,7 +111,7 @@ func (s *Source) notStarted(err error) *fault.Error {
 	return f
 }
 
-// cause is the innermost error, the last where several were joined: those around it repeat paths, arguments and URLs.
+// cause returns the innermost error, the last one of joined errors: outer ones repeat paths, arguments and URLs.
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -128,11 +127,10 @@ func cause(err error) error {
 	}
 }
 
-// drain reads stderr to its end. A long line is passed on in pieces; what may be the beginning of a secret waits for the
-// rest of it.
+// drain reads stderr to its end. It logs a long line in pieces, and holds back what may be the beginning of a secret.
 func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 	reader := bufio.NewReaderSize(r, maxLogLine)
-	most := maxLogLine + 2*scrub.Longest()
+	limit := maxLogLine + 2*scrub.MaxEncoded()
 	pending := ""
 	for {
 		chunk, err := reader.ReadSlice('\n')
@@ -141,12 +139,12 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			whole := wholeRunes(text)
 			begin := visible(text[:whole])
-			n := scrub.Settled(begin)
+			n := scrub.SafePrefix(begin)
 			text, pending = begin[:n], begin[n:]+text[whole:]
 		}
 		text = scrub.clean(text)
-		if len(pending) > most { // secrets that run into one another
-			text, pending = text+secret.Redacted, pending[len(pending)-scrub.Longest():]
+		if len(pending) > limit { // overlapping secrets
+			text, pending = text+secret.Redacted, pending[len(pending)-scrub.MaxEncoded():]
 		}
 		p.stderr.write(text)
 		if text = strings.TrimRight(text, "\n"); text != "" {
@@ -158,56 +156,56 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 	}
 }
 
-// wait ends what the child has left behind, and lets go of everything.
+// wait ends the processes that the child left behind, and releases all resources.
 func (p *process) wait(stderr *os.File, drained <-chan struct{}) {
 	p.err = p.cmd.Wait()
 	p.group.end(termGrace)
-	// A process that left the group may still hold the pipes: nobody waits for it.
+	// A process that left the group may still hold the pipes; it is not waited for.
 	late := time.Now().Add(pipeGrace)
 	_, _ = p.stdout.SetReadDeadline(late), stderr.SetReadDeadline(late)
 	<-drained
 	_ = stderr.Close()
-	close(p.ended)
+	close(p.exited)
 }
 
-// stop ends the process in the background; ended tells when it has.
+// stop ends the process in the background; exited is closed when it has exited.
 func (p *process) stop() {
-	p.closing.Do(func() {
+	p.stopOnce.Do(func() {
 		_ = p.stdin.Close()
 		go func() {
 			defer func() { _ = p.stdout.Close() }()
-			grace := hurryGrace
+			grace := quickExitGrace
 			if p.greeted.Load() {
-				grace = leaveGrace
+				grace = exitGrace
 			}
-			if p.endsWithin(grace) {
+			if p.exitsWithin(grace) {
 				return
 			}
 			p.group.terminate()
-			if p.endsWithin(termGrace) {
+			if p.exitsWithin(termGrace) {
 				return
 			}
 			p.group.kill()
-			<-p.ended
+			<-p.exited
 		}()
 	})
 }
 
-func (p *process) endsWithin(d time.Duration) bool {
+func (p *process) exitsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-p.ended:
+	case <-p.exited:
 		return true
 	case <-timer.C:
 		return false
 	}
 }
 
-// lastWords says how the process ended, and with what on stderr; "" while it runs.
-func (p *process) lastWords() string {
+// exitText describes how the process exited, with the end of its stderr; "": it is running.
+func (p *process) exitText() string {
 	select {
-	case <-p.ended:
+	case <-p.exited:
 	default:
 		return ""
 	}
@@ -215,45 +213,44 @@ func (p *process) lastWords() string {
 	if p.err != nil {
 		text = fmt.Sprintf("it ended with %s", p.err)
 	}
-	if said := lastError(p.stderr.text()); said != "" {
-		text += "; its last words: " + said
+	if output := lastError(p.stderr.text()); output != "" {
+		text += "; its last words: " + output
 	}
 	return text
 }
 
-// errorLine begins as runtimes name what has ended a program: Error: …, ValueError: …, panic: …
+// errorLine matches lines in which runtimes name a fatal error: Error: …, ValueError: …, panic: …
 var errorLine = regexp.MustCompile(`(?m)^(?:[\w.]*(?:Error|Exception)|panic|fatal error|fatal|error)\b[^:\n]*: .*$`)
 
-// lastError is the last line that names an error, of what a program has written at its end: a stack trace around it tells an operator
-// nothing that --verbose does not. Without such a line it is the whole.
-func lastError(said string) string {
-	if lines := errorLine.FindAllString(said, -1); len(lines) > 0 {
+// lastError returns the last line of output that names an error, else all of it. The stack trace around it is in the log.
+func lastError(output string) string {
+	if lines := errorLine.FindAllString(output, -1); len(lines) > 0 {
 		return strings.TrimSpace(lines[len(lines)-1])
 	}
-	return strings.TrimSpace(said)
+	return strings.TrimSpace(output)
 }
 
-// tail keeps the end of a text, from which secrets have been taken.
+// tail keeps the end of a text that contains no secrets.
 type tail struct {
 	mu   sync.Mutex
-	kept []byte
+	data []byte
 }
 
-// maxTail is how much of stderr is kept, in bytes.
+// maxTail is how many bytes of stderr are kept.
 const maxTail = 4 << 10
 
 func (t *tail) write(chunk string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kept = append(t.kept, chunk...)
-	if over := len(t.kept) - maxTail; over > maxTail {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+	t.data = append(t.data, chunk...)
+	if over := len(t.data) - maxTail; over > maxTail {
+		t.data = append(t.data[:0], t.data[over:]...)
 	}
 }
 
-// text is the end of what was written, at most maxTail bytes.
+// text returns the end of what was written, at most maxTail bytes.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.ToValidUTF8(string(t.kept[max(len(t.kept)-maxTail, 0):]), "")
+	return strings.ToValidUTF8(string(t.data[max(len(t.data)-maxTail, 0):]), "")
 }

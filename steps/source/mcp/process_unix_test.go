@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -29,11 +28,11 @@ func init() {
 		if err != nil {
 			os.Exit(3)
 		}
-		for s.Status().State != steps.StateReady {
-			time.Sleep(time.Millisecond)
+		if !poll(func() bool { return s.Status().State == steps.StateReady }) {
+			os.Exit(3)
 		}
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		hang()
 	}
 }
 
@@ -63,15 +62,11 @@ func running(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-func gone(t *testing.T, all []int) {
+func awaitExit(t *testing.T, all []int) {
 	t.Helper()
-	late := time.Now().Add(patience)
 	for _, pid := range all {
-		for running(pid) {
-			if time.Now().After(late) {
-				t.Fatalf("process %d is still there", pid)
-			}
-			time.Sleep(5 * time.Millisecond)
+		if !poll(func() bool { return !running(pid) }) {
+			t.Fatalf("process %d is still there", pid)
 		}
 	}
 }
@@ -117,7 +112,7 @@ func killHost(t *testing.T, heeds string) {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	gone(t, all)
+	awaitExit(t, all)
 }
 
 func TestCloseEndsTheWholeGroup(t *testing.T) {
@@ -128,7 +123,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pids")
 			o := child(t, "parent")
 			o.Env["PIDS"], o.Env["LEAVES"] = file, leaves
-			s := open(t, o)
+			s := openSource(t, o)
 			await(t, s, steps.StateReady)
 			all := pids(t, file)
 			_ = s.Close()
@@ -143,9 +138,9 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 
 func TestStubbornServer(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "stubborn"))
+	s := openSource(t, child(t, "stubborn"))
 	await(t, s, steps.StateReady)
-	pid := s.session.process.cmd.Process.Pid
+	pid := s.conn.process.cmd.Process.Pid
 	_ = s.Close()
 	if running(pid) {
 		t.Error("it is there after Close")
@@ -162,7 +157,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := transports[name](t)
 			o.MaxMessageBytes = 1 << 20
-			s := open(t, o)
+			s := openSource(t, o)
 			await(t, s, steps.StateReady)
 			fn := function(t, s, "shelf.get")
 			call := func(n int) {
@@ -178,22 +173,22 @@ func TestNothingLeaks(t *testing.T) {
 				}
 			}
 			call(100)
-			before := counted()
+			before := countResources()
 			call(calls)
 			settles(t, before)
 			s.mu.Lock()
-			n := s.session
+			n := s.conn
 			s.mu.Unlock()
-			if n.calls != 0 || len(n.tap.exchanges) != 0 || len(n.tap.progress) != 0 {
-				t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.exchanges), len(n.tap.progress))
+			if n.calls != 0 || len(n.tap.pending) != 0 || len(n.tap.progress) != 0 {
+				t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.pending), len(n.tap.progress))
 			}
 			cycle := func() {
-				again := open(t, o)
+				again := openSource(t, o)
 				await(t, again, steps.StateReady)
 				_ = again.Close()
 			}
 			cycle()
-			before = counted()
+			before = countResources()
 			for range cycles {
 				cycle()
 			}

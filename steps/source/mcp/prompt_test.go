@@ -41,7 +41,7 @@ func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string
 
 func TestPromptWithDeafServer(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "deaf", nil)
+	s, _ := openBad(t, "deaf", nil)
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.a")
 	if runtime.GOOS == "windows" {
@@ -57,10 +57,8 @@ func TestPromptWithDeafServer(t *testing.T) {
 		defer close(filling)
 		_, _ = fn.Call(long, []byte(`{"a":"`+strings.Repeat("x", 4<<20)+`"}`))
 	}()
-	conn, _ := s.session.held.conn.(*stdioConn)
-	for len(conn.writing) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	conn, _ := s.conn.transport.conn.(*stdioConn)
+	poll(func() bool { return len(conn.writing) > 0 })
 	if err := returnsSoon(t.Context(), t, fn.Call, `{}`); fault.CodeOf(err) != fault.Timeout {
 		t.Error(err)
 	}
@@ -75,7 +73,7 @@ func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
 	stop := endOf(t)
 	f := newFront(t, nil)
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.put")
 	if !fn.Prompt {
@@ -129,7 +127,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	s := open(t, &Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.echo")
 	turned.Store(true)
@@ -141,7 +139,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 
 func TestPromptWithoutSession(t *testing.T) {
 	t.Parallel()
-	s, _ := bad(t, "silent", nil)
+	s, _ := openBad(t, "silent", nil)
 	call := func(ctx context.Context, args []byte) ([]byte, error) {
 		return s.call(ctx, &tool{name: "a", function: "shelf.a"}, args)
 	}
@@ -154,7 +152,7 @@ func TestPromptWithoutSession(t *testing.T) {
 // A store that hangs holds up a call no longer than a server does. The work was done, and counts as done.
 func TestPromptWithKeep(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "good"))
+	s := openSource(t, child(t, "good"))
 	await(t, s, steps.StateReady)
 	hang := make(chan struct{})
 	defer close(hang)

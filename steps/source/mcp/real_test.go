@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -40,7 +39,7 @@ func npm(t *testing.T, script string, args ...string) *Options {
 // ready opens a source on a real server, all of whose functions must fit a registry.
 func ready(t *testing.T, o *Options) *Source {
 	t.Helper()
-	s := open(t, o)
+	s := openSource(t, o)
 	await(t, s, steps.StateReady)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil || registry.Len() == 0 {
@@ -54,11 +53,11 @@ func TestServerFilesystem(t *testing.T) {
 	folder := t.TempDir()
 	s := ready(t, npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder))
 	path := filepath.Join(folder, "a.txt")
-	do(t, s, "npm.write_file", `{"path":"`+path+`","content":"héllo"}`)
-	if got := do(t, s, "npm.read_text_file", `{"path":"`+path+`"}`); gjson.Get(got, "content").String() != "héllo" {
+	mustCall(t, s, "npm.write_file", `{"path":"`+path+`","content":"héllo"}`)
+	if got := mustCall(t, s, "npm.read_text_file", `{"path":"`+path+`"}`); gjson.Get(got, "content").String() != "héllo" {
 		t.Errorf("read %s", got)
 	}
-	fails(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
+	mustFail(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
 	if spec := function(t, s, "npm.read_text_file"); spec.Effect != steps.Read {
 		t.Errorf("its effect is %v", spec.Effect)
 	}
@@ -69,11 +68,11 @@ func TestServerMemory(t *testing.T) {
 	o := npm(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	o.Env["MEMORY_FILE_PATH"] = filepath.Join(t.TempDir(), "memory.json")
 	s := ready(t, o)
-	made := do(t, s, "npm.create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`)
+	made := mustCall(t, s, "npm.create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`)
 	if gjson.Get(made, "entities.0.name").Str != "a" {
 		t.Errorf("created %s", made)
 	}
-	if got := do(t, s, "npm.search_nodes", `{"query":"a"}`); gjson.Get(got, "entities.0.observations.0").Str != "o" {
+	if got := mustCall(t, s, "npm.search_nodes", `{"query":"a"}`); gjson.Get(got, "entities.0.observations.0").Str != "o" {
 		t.Errorf("found %s", got)
 	}
 }
@@ -81,10 +80,10 @@ func TestServerMemory(t *testing.T) {
 func TestServerEverything(t *testing.T) {
 	t.Parallel()
 	s := ready(t, npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio"))
-	if got := do(t, s, "npm.echo", `{"message":"hi"}`); got != `"Echo: hi"` {
+	if got := mustCall(t, s, "npm.echo", `{"message":"hi"}`); got != `"Echo: hi"` {
 		t.Errorf("echo %s", got)
 	}
-	image := do(t, s, "npm.get-tiny-image", `{}`)
+	image := mustCall(t, s, "npm.get-tiny-image", `{}`)
 	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
 		t.Errorf("image %s", image)
 	}
@@ -105,16 +104,16 @@ func TestServerEverythingInLink(t *testing.T) {
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
 	})
 	c := newClient("ann", "2025-11-25")
-	c.Capabilities = proxied(true)
+	c.Capabilities = allCapabilities(true)
 	c.Ask = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-		c.note(method)
+		c.record(method)
 		if method == "roots/list" {
 			return json.RawMessage(`{"roots":[]}`), nil
 		}
 		return json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled for ` + gjson.GetBytes(params, "maxTokens").Raw + `"}}`), nil
 	}
-	l := linkTo(t, s, &c.Peer)
-	if got := says(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
+	l := openSession(t, s, &c.DownstreamClient)
+	if got := callText(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
 		t.Errorf("sampled %s", got)
 	}
 	if _, err := function(t, s, "npm.trigger-sampling-request").Call(t.Context(), []byte(`{"prompt":"p","maxTokens":7}`)); err == nil {
@@ -132,8 +131,8 @@ func TestServerDesktopCommander(t *testing.T) {
 	o := npm(t, "@wonderwhy-er/desktop-commander/dist/index.js", "--no-onboarding")
 	s := ready(t, o)
 	path := filepath.Join(o.Env["HOME"], "a.txt")
-	do(t, s, "npm.write_file", `{"path":"`+path+`","content":"one two"}`)
-	if got := do(t, s, "npm.read_file", `{"path":"`+path+`"}`); !strings.Contains(got, "one two") {
+	mustCall(t, s, "npm.write_file", `{"path":"`+path+`","content":"one two"}`)
+	if got := mustCall(t, s, "npm.read_file", `{"path":"`+path+`"}`); !strings.Contains(got, "one two") {
 		t.Errorf("read %s", got)
 	}
 }
@@ -158,13 +157,13 @@ func TestServerOfConformance(t *testing.T) {
 	program := everything(t)
 	check := func(t *testing.T, o *Options) {
 		s := ready(t, o)
-		if got := do(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
+		if got := mustCall(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
 			t.Errorf("text %s", got)
 		}
-		if got := do(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" || gjson.Get(got, "size").Int() == 0 {
+		if got := mustCall(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" || gjson.Get(got, "size").Int() == 0 {
 			t.Errorf("image %s", got)
 		}
-		fails(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)
+		mustFail(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)
 	}
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
@@ -184,12 +183,13 @@ func TestServerOfConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = server.Wait() })
-			for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
-				if conn, err := net.Dial("tcp", address); err == nil {
+			poll(func() bool {
+				conn, err := net.Dial("tcp", address)
+				if err == nil {
 					_ = conn.Close()
-					break
 				}
-			}
+				return err == nil
+			})
 			o := &Options{Name: "conformance", URL: "http://" + address}
 			if stateless == "false" {
 				o.Protocol = protocol.Stateful
@@ -210,21 +210,21 @@ func TestServerFilesystemInLink(t *testing.T) {
 			o.AsProxy, o.Roots = true, chosen
 			s := ready(t, o)
 			c := newClient("ann", "2025-11-25")
-			c.Capabilities = proxied(true)
+			c.Capabilities = allCapabilities(true)
 			c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(`{"roots":[{"uri":"file://` + other + `"}]}`), nil
 			}
-			l := linkTo(t, s, &c.Peer)
-			directories := func() string { return says(t, l, "npm.list_allowed_directories", `{}`) }
+			l := openSession(t, s, &c.DownstreamClient)
+			directories := func() string { return callText(t, l, "npm.list_allowed_directories", `{}`) }
 			if chosen {
 				until(t, s, func() bool { return strings.Contains(directories(), other) })
 				return
 			}
-			says(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
+			callText(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
 			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
 				t.Error(err)
 			}
-			says(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
+			callText(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
 			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
 				t.Errorf("its directories: %s", got)
 			}

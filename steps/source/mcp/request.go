@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,19 +26,18 @@ const (
 	progressTokenKey = "progressToken"
 )
 
-// firstID is where the ids of requests begin that are made past the SDK, whose own begin at 1.
+// firstID is the first id of requests made without the SDK, whose own ids begin at 1.
 const firstID = 1 << 40
 
-// Do makes one request of the server, and gives its result as the server wrote it: any request beside those of the
-// handshake and tools/call, and notifications/roots/list_changed, which has none. Progress that the client has asked for
-// in params (_meta.progressToken) goes to the peer. In a session of MCP 2026-07-28 a subscription is a stream of its own,
-// which the link keeps. An error that the server answers is a *jsonrpc.Error; else a *fault.Error: bad_request for another
-// method or params that are no object, unavailable, denied, timeout, cancelled, limit_exceeded for an answer that is too
-// long.
-func (l *Link) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+// Do sends one request to the server and returns its raw result: any request except handshakes and tools/call, and the
+// notification notifications/roots/list_changed, which has no result. Progress that the client asked for in params
+// (_meta.progressToken) goes to the client. In MCP 2026-07-28 a subscription is a stream, which the session keeps open. An error
+// of the server is a *jsonrpc.Error, any other a *fault.Error: bad_request for other methods or malformed params, unavailable,
+// denied, timeout, cancelled, or limit_exceeded for an answer that is too long.
+func (l *UpstreamSession) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case method == "notifications/roots/list_changed":
-	case method == "" || method == methodInitialize || method == methodDiscover || method == "tools/call" || strings.HasPrefix(method, "notifications/"):
+	case slices.Contains([]string{"", methodInitialize, methodDiscover, methodCall}, method) || strings.HasPrefix(method, "notifications/"):
 		return nil, fault.New(fault.BadRequest, "%s is no request that is handed on", quoted(method))
 	case len(params) > 0 && !(gjson.ValidBytes(params) && gjson.ParseBytes(params).IsObject()):
 		return nil, fault.New(fault.BadRequest, "the params of %s must be a JSON object", method)
@@ -66,8 +66,8 @@ func (l *Link) Do(ctx context.Context, method string, params json.RawMessage) (j
 	return result, err
 }
 
-// subscription subscribes to a resource, or ends that.
-func (n *session) subscription(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+// subscription subscribes to a resource or unsubscribes.
+func (n *connection) subscription(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if n.protocol <= protocol.Stateful {
 		return n.request(ctx, method, params)
 	}
@@ -81,16 +81,16 @@ func (n *session) subscription(ctx context.Context, method string, params json.R
 	if err == nil {
 		return json.RawMessage("{}"), nil
 	}
-	if wire := wireError(err); wire != nil {
-		return nil, n.source.clean(wire)
+	if rpcErr := rpcError(err); rpcErr != nil {
+		return nil, n.source.clean(rpcErr)
 	}
-	f := fault.New(fault.Unavailable, "MCP server %q: %s: %s", n.source.options.Name, method, n.source.told(err))
+	f := fault.New(fault.Unavailable, "MCP server %q: %s: %s", n.source.options.Name, method, n.source.errorText(err))
 	return nil, f
 }
 
-// request makes a request of the server past the SDK, which would decode it and its answer.
-func (n *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	x := &exchange{stub: noResult, direct: true, done: make(chan struct{})}
+// request sends a request without the SDK, which would decode it and its answer.
+func (n *connection) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	x := &pendingRequest{stub: noResult, rawErrors: true, done: make(chan struct{})}
 	given := gjson.GetBytes(params, "_meta")
 	token := given.Get(progressTokenKey)
 	notify := n.notify()
@@ -102,59 +102,59 @@ func (n *session) request(ctx context.Context, method string, params json.RawMes
 			notify(ctx, "notifications/progress", progressParams(token.Raw, done, total, message))
 		}
 	}
-	x.ctx, x.over = context.WithCancel(ctx)
-	x.logs = asksForLogs(given)
-	x.attended(ctx, callbacks, notify)
+	x.ctx, x.cancelCtx = context.WithCancel(ctx)
+	x.logLevel = requestedLogLevel(given)
+	x.startDelivery(ctx, callbacks, notify)
 	var inner context.Context
-	inner, x.cancel = context.WithCancel(x.in(ctx))
+	inner, x.cancel = context.WithCancel(x.withContext(ctx))
 	defer x.cancel()
-	number := firstID + n.tap.turn.Add(1)
+	number := firstID + n.tap.seq.Add(1)
 	id, err := jsonrpc.MakeID(float64(number))
 	if err == nil {
-		err = n.write(inner, &jsonrpc.Request{ID: id, Method: method, Params: n.addressed(params, given, own)})
+		err = n.write(inner, &jsonrpc.Request{ID: id, Method: method, Params: n.clientParams(params, given, own)})
 	}
 	if err == nil {
 		select {
 		case <-x.done:
-		case <-inner.Done(): // with ctx, or with the session
+		case <-inner.Done(): // ends with ctx or the connection
 		case <-n.ctx.Done():
 		}
 	}
 	n.tap.forget(x)
-	x.settle(ctx)
-	return n.outcome(ctx, x, method, number, err)
+	x.awaitDelivery(ctx)
+	return n.answer(ctx, x, method, number, err)
 }
 
-// noResult is what the SDK, which has not made the request, ignores.
+// noResult is the stub for requests that the SDK has not made; it ignores their answers.
 func noResult(gjson.Result) []byte { return []byte("{}") }
 
-// outcome is what a request came to.
-func (n *session) outcome(ctx context.Context, x *exchange, method string, number int64, err error) (json.RawMessage, error) {
+// answer returns the answer to a request.
+func (n *connection) answer(ctx context.Context, x *pendingRequest, method string, number int64, err error) (json.RawMessage, error) {
 	s := n.source
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.down {
-		n.doubted.Store(true)
+	if x.unreachable {
+		n.unreachable.Store(true)
 	}
-	wire := wireError(err)
+	rpcErr := rpcError(err)
 	switch {
-	case x.broken != nil:
-		return nil, x.broken
+	case x.failure != nil:
+		return nil, x.failure
 	case x.result != nil:
 		return x.result, nil
 	case x.err != nil:
-		return nil, s.wireErrorOf(*x.err)
-	case wire != nil && statusCode(x.status) != fault.Denied:
-		return nil, s.clean(wire)
+		return nil, s.rpcErrorOf(*x.err)
+	case rpcErr != nil && statusCode(x.status) != fault.Denied:
+		return nil, s.clean(rpcErr)
 	}
-	if ctx.Err() != nil && x.reached {
-		go n.withdraw(number)
+	if ctx.Err() != nil && x.sent {
+		go n.cancelRequest(number)
 	}
-	return nil, n.unanswered(ctx, &tool{function: s.options.Name + " " + method, effect: steps.Read}, x, err)
+	return nil, n.answerLost(ctx, &tool{function: s.options.Name + " " + method, effect: steps.Read}, x, err)
 }
 
-// withdraw tells the server that nobody waits for the answer to a request.
-func (n *session) withdraw(number int64) {
+// cancelRequest tells the server that nobody waits for an answer.
+func (n *connection) cancelRequest(number int64) {
 	ctx, cancel := context.WithTimeout(n.ctx, closeGrace)
 	defer cancel()
 	params, err := json.Marshal(&sdk.CancelledParams{RequestID: number, Reason: "cancelled"})
@@ -163,40 +163,40 @@ func (n *session) withdraw(number int64) {
 	}
 }
 
-// write sends a message past the SDK.
-func (n *session) write(ctx context.Context, m jsonrpc.Message) error {
-	n.held.mu.Lock()
-	conn := n.held.conn
-	n.held.mu.Unlock()
+// write sends a message without the SDK.
+func (n *connection) write(ctx context.Context, m jsonrpc.Message) error {
+	n.transport.mu.Lock()
+	conn := n.transport.conn
+	n.transport.mu.Unlock()
 	if conn == nil {
 		return errors.New("there is no connection")
 	}
 	return conn.Write(ctx, m)
 }
 
-// notify is how the client of a link is told; nil: there is none, or it is told nothing.
-func (n *session) notify() func(ctx context.Context, method string, params json.RawMessage) {
-	if n.tap.link == nil {
+// notify returns the client's Notify; nil: there is no client, or it takes no notifications.
+func (n *connection) notify() notifyFunc {
+	if n.tap.downstream == nil {
 		return nil
 	}
-	return n.tap.link.link.peer.Notify
+	return n.tap.downstream.upstream.downstream.Notify
 }
 
-// linkCall puts into the call of a tool what the client of a link has said beside its arguments.
-func (n *session) linkCall(ctx context.Context, x *exchange, params *sdk.CallToolParams) *fault.Error {
-	c, ok := ctx.Value(linkKey{n.source}).(*linkedCall)
-	if !ok || n.tap.link == nil {
+// addClientParams adds the client's params beside name and arguments to a tool call.
+func (n *connection) addClientParams(ctx context.Context, x *pendingRequest, params *sdk.CallToolParams) *fault.Error {
+	c, ok := ctx.Value(sessionCallKey{n.source}).(*sessionCall)
+	if !ok || n.tap.downstream == nil {
 		return nil
 	}
-	x.direct = true
-	x.ctx, x.over = context.WithCancel(ctx)
+	x.rawErrors = true
+	x.ctx, x.cancelCtx = context.WithCancel(ctx)
 	if len(c.params) == 0 {
 		return nil
 	}
 	given := gjson.ParseBytes(c.params)
-	x.logs = asksForLogs(given.Get("_meta"))
+	x.logLevel = requestedLogLevel(given.Get("_meta"))
 	given.Get("_meta").ForEach(func(key, value gjson.Result) bool {
-		if key.Str != progressTokenKey && !n.ours(key.Str) {
+		if key.Str != progressTokenKey && !n.reserved(key.Str) {
 			if params.Meta == nil {
 				params.Meta = sdk.Meta{}
 			}
@@ -210,15 +210,15 @@ func (n *session) linkCall(ctx context.Context, x *exchange, params *sdk.CallToo
 	params.RequestState = given.Get("requestState").String()
 	if responses := given.Get("inputResponses"); responses.Exists() {
 		if err := json.Unmarshal([]byte(n.allowed("inputResponses", responses)), &params.InputResponses); err != nil {
-			x.over()
+			x.cancelCtx()
 			return fault.New(fault.BadArguments, "inputResponses are not what MCP has there: %s", cause(err))
 		}
 	}
 	return nil
 }
 
-// ours tells of a key of _meta whether it is about the session with the server, in which the client's word does not count.
-func (n *session) ours(key string) bool {
+// reserved reports whether a member of _meta describes the connection to the server, so that the client's value is dropped.
+func (n *connection) reserved(key string) bool {
 	switch key {
 	case sdk.MetaKeyProtocolVersion:
 		return true
@@ -228,13 +228,13 @@ func (n *session) ours(key string) bool {
 	return false
 }
 
-// allowed is what a client says under a key of its params or of their _meta, as the server may hear it: without capabilities
-// that are not passed through, and without roots where it may not choose the server's directories.
-func (n *session) allowed(key string, value gjson.Result) string {
+// allowed returns a member of the client's params or _meta without capabilities that are not passed on, and without roots unless
+// the client may choose the server's directories.
+func (n *connection) allowed(key string, value gjson.Result) string {
 	roots := n.source.options.Roots
 	var unwanted func(key, value gjson.Result) bool
 	switch {
-	case n.tap.link == nil || !value.IsObject():
+	case n.tap.downstream == nil || !value.IsObject():
 	case key == sdk.MetaKeyClientCapabilities:
 		unwanted = func(k, _ gjson.Result) bool {
 			return k.Str == "extensions" || k.Str == "experimental" || k.Str == "roots" && !roots
@@ -245,7 +245,7 @@ func (n *session) allowed(key string, value gjson.Result) string {
 	if unwanted == nil {
 		return value.Raw
 	}
-	var kept object
+	var kept objectBuilder
 	value.ForEach(func(k, v gjson.Result) bool {
 		if !unwanted(k, v) {
 			kept.raw(k.Raw[1:len(k.Raw)-1], v.Raw)
@@ -255,10 +255,10 @@ func (n *session) allowed(key string, value gjson.Result) string {
 	return string(kept.end())
 }
 
-// addressed are the params of a client as this server is to get them: with a progress token of ours (0: none) in place of
-// the client's, and what each request says of its sender where the server's version of MCP has that.
-func (n *session) addressed(params json.RawMessage, given gjson.Result, token int64) json.RawMessage {
-	var meta object
+// clientParams returns a client's params for this server: with our progress token (0: none) in place of the client's, and with
+// the client information that the server's MCP version requires.
+func (n *connection) clientParams(params json.RawMessage, given gjson.Result, token int64) json.RawMessage {
+	var meta objectBuilder
 	written := map[string]bool{}
 	add := func(key string, value any) {
 		raw, err := json.Marshal(value)
@@ -268,7 +268,7 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 		}
 	}
 	given.ForEach(func(key, value gjson.Result) bool {
-		if key.Str != progressTokenKey && !n.ours(key.Str) && !written[key.Str] {
+		if key.Str != progressTokenKey && !n.reserved(key.Str) && !written[key.Str] {
 			written[key.Str] = true
 			meta.raw(key.Raw[1:len(key.Raw)-1], n.allowed(key.Str, value))
 		}
@@ -282,7 +282,7 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 		add(sdk.MetaKeyClientInfo, &sdk.Implementation{Name: n.source.options.ClientName, Version: n.source.options.ClientVersion})
 		add(sdk.MetaKeyClientCapabilities, struct{}{})
 	}
-	var out object
+	var out objectBuilder
 	gjson.ParseBytes(params).ForEach(func(key, value gjson.Result) bool {
 		if key.Str != "_meta" {
 			out.raw(key.Raw[1:len(key.Raw)-1], n.allowed(key.Str, value))
@@ -298,9 +298,9 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 	return out.end()
 }
 
-// progressParams are those of a notification of progress.
+// progressParams returns the params of a progress notification.
 func progressParams(token string, done, total float64, message string) json.RawMessage {
-	var o object
+	var o objectBuilder
 	o.raw(progressTokenKey, token)
 	number := func(key string, value float64) {
 		if raw, err := json.Marshal(value); err == nil {
@@ -317,12 +317,12 @@ func progressParams(token string, done, total float64, message string) json.RawM
 	return o.end()
 }
 
-// wireErrorOf is the JSON-RPC error that the server has answered, without secrets.
-func (s *Source) wireErrorOf(e gjson.Result) *jsonrpc.Error {
+// rpcErrorOf returns a JSON-RPC error of the server without secrets.
+func (s *Source) rpcErrorOf(e gjson.Result) *jsonrpc.Error {
 	return s.clean(&jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String(), Data: json.RawMessage(e.Get("data").Raw)})
 }
 
-// clean is an error of the server without secrets, of bounded length.
+// clean returns a bounded error of the server without secrets.
 func (s *Source) clean(e *jsonrpc.Error) *jsonrpc.Error {
 	c := &jsonrpc.Error{Code: e.Code, Message: s.scrub.excerpt(e.Message, maxErrorText)}
 	if data := s.scrub.JSON(e.Data); len(data) > 0 && len(data) <= maxBody && gjson.ValidBytes(data) {

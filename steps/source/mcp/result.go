@@ -18,9 +18,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// value makes the result of a step of the result of a call (MCP 2025-11-25, CallToolResult): its structuredContent, else
-// its content. A result that says it is an error becomes one.
-func (s *Source) value(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
+// resultValue returns the value of a call's result (MCP 2025-11-25, CallToolResult): its structuredContent, else its content. A
+// result with isError becomes a fault.
+func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
 	result := gjson.ParseBytes(raw)
 	if problem := malformed(result); problem != "" {
 		f := fault.New(fault.FunctionFailed, "%s answered what is no result of a tool: %s. The server is at fault", t.function, problem)
@@ -30,18 +30,19 @@ func (s *Source) value(ctx context.Context, t *tool, raw []byte) ([]byte, *fault
 		return nil, f
 	}
 	if result.Get("isError").Type == gjson.True {
-		return nil, s.toolFailed(t, result)
+		return nil, s.toolError(t, result)
 	}
 	if result.Get("resultType").String() == "input_required" || result.Get("inputRequests").IsObject() {
-		return nil, fault.New(fault.NotSupported, "%s asks for further input from a user, which a chain cannot give: call it with all that it needs", t.function)
+		return nil, fault.New(fault.NotSupported, "%s asks for further input from a user, which a chain cannot give: "+
+			"call it with all that it needs", t.function)
 	}
 	if structured := result.Get("structuredContent"); structured.Exists() && structured.Type != gjson.Null {
 		return []byte(structured.Raw), nil
 	}
-	return content(result.Get("content"), keeping(ctx)), nil
+	return content(result.Get("content"), keeper(ctx)), nil
 }
 
-// malformed says what is wrong with the form of a result; "" where nothing is that matters.
+// malformed describes what is wrong with a result; "": nothing that matters.
 func malformed(result gjson.Result) (problem string) {
 	if !result.IsObject() {
 		return "it is no object"
@@ -66,25 +67,25 @@ func malformed(result gjson.Result) (problem string) {
 	return problem
 }
 
-// smallResult is the size of a result, in bytes, of which a value is made in a moment. lateGrace is how long a call goes
-// on making its value after the end of its context.
+// smallResult is the size in bytes up to which a result is converted at once. lateGrace is how long converting a larger one may
+// continue after the end of its context.
 const smallResult, lateGrace = 256 << 10, 50 * time.Millisecond
 
-// valueInTime is value, given up soon after the end of ctx: made is false then.
+// valueInTime is resultValue with a time limit; made is false if it was given up soon after the end of ctx.
 func (s *Source) valueInTime(ctx context.Context, t *tool, raw []byte) (value []byte, f *fault.Error, made bool) {
 	if len(raw) <= smallResult {
-		value, f = s.value(ctx, t, raw)
+		value, f = s.resultValue(ctx, t, raw)
 		return value, f, true
 	}
 	made = inTime(ctx, func() func() {
-		v, failed := s.value(ctx, t, raw)
+		v, failed := s.resultValue(ctx, t, raw)
 		return func() { value, f = v, failed }
 	})
 	return value, f, made
 }
 
-// inTime does work on a goroutine of its own, and hands over what it comes to on the caller's; false when that was given
-// up, soon after the end of ctx.
+// inTime runs work on another goroutine, and then handOver on the caller's. It returns false if it gave up soon after the end of
+// ctx.
 func inTime(ctx context.Context, work func() (handOver func())) bool {
 	if ctx.Done() == nil {
 		work()()
@@ -94,7 +95,7 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				done <- func() { panic(v) } // where the caller's goroutine catches it
+				done <- func() { panic(v) } // for the caller's goroutine to recover
 			}
 		}()
 		done <- work()
@@ -116,9 +117,9 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	}
 }
 
-// keeping keeps blocks by the callback Keep; a block that is not kept in time has no token, which its descriptor tells. When
-// one was given up, no other is tried.
-func keeping(ctx context.Context) func(block string) (token string) {
+// keeper returns a function that stores blocks with the callback Keep. It returns "" for a block that is not stored in time, and
+// does not try further ones.
+func keeper(ctx context.Context) func(block string) (token string) {
 	keep, late := steps.CallbacksOf(ctx).Keep, false
 	return func(block string) (token string) {
 		if keep == nil || late {
@@ -136,8 +137,8 @@ func keeping(ctx context.Context) func(block string) (token string) {
 	}
 }
 
-// toolFailed is the fault of a result with isError.
-func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
+// toolError returns the fault of a result with isError.
+func (s *Source) toolError(t *tool, result gjson.Result) *fault.Error {
 	var texts []string
 	result.Get("content").ForEach(func(_, block gjson.Result) bool {
 		if block.Get("type").Str == "text" {
@@ -160,8 +161,8 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	return f
 }
 
-// content makes one value of content blocks: none is null, one is its value, several are an array of theirs. keep keeps
-// a block, and gives the token to fetch it by, "" if it is not kept.
+// content returns the value of content blocks: null for none, the block's value for one, an array for several. keep stores a
+// block and returns its continuation token; "": not stored.
 func content(blocks gjson.Result, keep func(block string) string) []byte {
 	var values [][]byte
 	blocks.ForEach(func(_, block gjson.Result) bool {
@@ -177,8 +178,8 @@ func content(blocks gjson.Result, keep func(block string) string) []byte {
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')
 }
 
-// blockValue is the value of one content block. Text that is a JSON object or array is that value, other text a string;
-// text of embedded resources stays within a reduced block; what is binary becomes a descriptor.
+// blockValue returns the value of a content block. Text that is a JSON object or array becomes that value, other text a string;
+// text resources keep a reduced block, and binary data becomes a descriptor.
 func blockValue(block gjson.Result, keep func(string) string) []byte {
 	switch block.Get("type").Str {
 	case "text":
@@ -190,18 +191,18 @@ func blockValue(block gjson.Result, keep func(string) string) []byte {
 		if blob := resource.Get("blob"); blob.Type == gjson.String {
 			return descriptor(block, resource, blob.Str, keep)
 		}
-		var o object
+		var o objectBuilder
 		o.text("type", "resource")
-		o.copied(resource, "uri", "mimeType", "text")
+		o.copyMembers(resource, "uri", "mimeType", "text")
 		return o.end()
 	}
-	return []byte(block.Raw) // resource_link, and what is yet to be invented
+	return []byte(block.Raw) // resource_link and future types
 }
 
-// maxTextDepth bounds the nesting of text that is taken as JSON, well below what a result may have.
+// maxTextDepth bounds the nesting of text that is taken as JSON, well below the limit for results.
 const maxTextDepth = 1000
 
-// textValue is the value of a text.
+// textValue returns the value of a text.
 func textValue(text gjson.Result) []byte {
 	if text.Type != gjson.String {
 		return []byte("null")
@@ -213,7 +214,7 @@ func textValue(text gjson.Result) []byte {
 	return []byte(text.Raw)
 }
 
-// isDeep reports whether a text nests deeper than maxTextDepth.
+// isDeep reports whether text nests deeper than maxTextDepth.
 func isDeep(text string) bool {
 	_, deep := rawjson.Outline(text, maxTextDepth)
 	return deep >= 0
@@ -225,9 +226,9 @@ func isDeep(text string) bool {
 //
 // The whole block is kept under the token; where it is not kept, "kept":false says so. size is that of the data, in bytes.
 func descriptor(block, holder gjson.Result, data string, keep func(string) string) []byte {
-	var o object
+	var o objectBuilder
 	o.text("type", block.Get("type").Str)
-	o.copied(holder, "uri", "mimeType")
+	o.copyMembers(holder, "uri", "mimeType")
 	o.raw("size", strconv.Itoa(decodedLength(data)))
 	if token := keep(block.Raw); token != "" {
 		o.text("continuation_token", token)
@@ -237,22 +238,22 @@ func descriptor(block, holder gjson.Result, data string, keep func(string) strin
 	return o.end()
 }
 
-// decodedLength is the length of what base64 stands for.
+// decodedLength returns the decoded length of base64 data.
 func decodedLength(data string) int {
 	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }
 
-// object builds a JSON object.
-type object struct{ b bytes.Buffer }
+// objectBuilder builds a JSON object.
+type objectBuilder struct{ b bytes.Buffer }
 
-func (o *object) raw(key, value string) {
+func (o *objectBuilder) raw(key, value string) {
 	if o.b.Len() > 0 {
 		o.b.WriteByte(',')
 	}
 	o.b.WriteString(`"` + key + `":` + value)
 }
 
-func (o *object) text(key, value string) {
+func (o *objectBuilder) text(key, value string) {
 	quoted, err := json.Marshal(value)
 	if err != nil {
 		quoted = []byte(`""`)
@@ -260,8 +261,8 @@ func (o *object) text(key, value string) {
 	o.raw(key, string(quoted))
 }
 
-// copied takes over the members that are there.
-func (o *object) copied(from gjson.Result, keys ...string) {
+// copyMembers copies the members that exist.
+func (o *objectBuilder) copyMembers(from gjson.Result, keys ...string) {
 	for _, key := range keys {
 		if value := from.Get(key); value.Exists() {
 			o.raw(key, value.Raw)
@@ -269,4 +270,4 @@ func (o *object) copied(from gjson.Result, keys ...string) {
 	}
 }
 
-func (o *object) end() []byte { return []byte("{" + o.b.String() + "}") }
+func (o *objectBuilder) end() []byte { return []byte("{" + o.b.String() + "}") }

@@ -14,7 +14,7 @@ func TestMalformedResults(t *testing.T) {
 		`"s"`, `5`, `[1]`, `null`, `{"content":"x"}`, `{"content":{}}`, `{"content":[{"type":"text"}]}`, `{"content":[{"type":"text","text":7}]}`,
 		`{"content":["x"]}`, `{"content":[{"text":"x"}]}`, `{"isError":"yes","content":[]}`,
 	} {
-		value, f := s.value(t.Context(), &tool{function: "a.b"}, []byte(raw))
+		value, f := s.resultValue(t.Context(), &tool{function: "a.b"}, []byte(raw))
 		if f == nil || f.Code != fault.FunctionFailed {
 			t.Errorf("%s gives %s, %v", raw, value, f)
 		}
@@ -22,7 +22,7 @@ func TestMalformedResults(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"content":[]}`: `null`, `{}`: `null`, `{"content":[{"type":"text","text":""}]}`: `""`, `{"structuredContent":{"a":1},"content":[]}`: `{"a":1}`,
 	} {
-		if value, f := s.value(t.Context(), &tool{function: "a.b"}, []byte(raw)); f != nil || string(value) != want {
+		if value, f := s.resultValue(t.Context(), &tool{function: "a.b"}, []byte(raw)); f != nil || string(value) != want {
 			t.Errorf("%s gives %s, %v", raw, value, f)
 		}
 	}

@@ -19,16 +19,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// breaking is a server whose answers to calls are streams that break off after an event with an id, so that the client
+// breakingServer is a server whose answers to calls are streams that break off after an event with an id, so that the client
 // may ask for the rest.
-type breaking struct {
-	*front
+type breakingServer struct {
+	*switchedHandler
 	writes  atomic.Int32 // calls that the server has seen
 	resumes atomic.Int32
 }
 
-func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breaking {
-	b := &breaking{front: newFront(t, nil)}
+func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breakingServer {
+	b := &breakingServer{switchedHandler: newFront(t, nil)}
 	b.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
 		switch {
 		case gjson.Get(body, "method").Str == "tools/call":
@@ -69,12 +69,12 @@ func TestResumeThatFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBreaking(t, test.resume)
-			s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
+			s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			await(t, s, steps.StateReady)
 			s.mu.Lock()
-			session := s.session
+			session := s.conn
 			s.mu.Unlock()
-			f := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
+			f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 			if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, test.want) || !strings.Contains(f.Message, "it is not known whether") {
 				t.Errorf("%q: %s", f.Outcome, f.Message)
 			}
@@ -82,10 +82,10 @@ func TestResumeThatFails(t *testing.T) {
 				t.Errorf("the server has seen %d writes, %d requests for the rest", b.writes.Load(), b.resumes.Load())
 			}
 			b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
-			do(t, s, "shelf.put", `{"name":"a"}`)
+			mustCall(t, s, "shelf.put", `{"name":"a"}`)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.session != session {
+			if s.conn != session {
 				t.Error("the session was lost on the way")
 			}
 		})
@@ -113,11 +113,11 @@ func TestResumeFromServerThatIsGone(t *testing.T) {
 		}
 		return response, err
 	})}
-	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
 	await(t, s, steps.StateReady)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	f := fails(ctx, t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
+	f := mustFail(ctx, t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, "connection refused") {
 		t.Errorf("%q: %s", f.Outcome, f.Message)
 	}
@@ -127,7 +127,7 @@ func TestResumeFromServerThatIsGone(t *testing.T) {
 	await(t, s, steps.StateRetrying) // nothing else may tell that it is gone
 	b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 	down.Store(false)
-	do(t, s, "shelf.put", `{"name":"a"}`)
+	mustCall(t, s, "shelf.put", `{"name":"a"}`)
 }
 
 // The rest of an answer that can be had is the answer.
@@ -148,9 +148,9 @@ func TestResume(t *testing.T) {
 		}
 		return before(w, r, body)
 	})
-	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
-	if got := do(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
+	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
 		t.Errorf("it answers %s after %d calls", got, b.writes.Load())
 	}
 }
@@ -168,11 +168,11 @@ func TestCancellationThatIsRefused(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	x := &exchange{stub: noContent}
+	x := &pendingRequest{stub: noContent}
 	s := newSource(Options{Name: "shelf", URL: listen(t, f)})
-	w := newWire(s, newTap(s), client.Transport)
+	w := newTappedTransport(s, newTap(s), client.Transport)
 	send := func(body string) {
-		r, err := http.NewRequestWithContext(x.in(t.Context()), http.MethodPost, s.options.URL, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(x.withContext(t.Context()), http.MethodPost, s.options.URL, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestCancellationThatIsRefused(t *testing.T) {
 	send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{}}`)
 	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 	send(`{"jsonrpc":"2.0","id":6,"method":"notifications/cancelled"}`) // another request's id
-	if x.mu.Lock(); !x.reached || x.cause != nil || x.status != 0 || x.id != 5 {
+	if x.mu.Lock(); !x.sent || x.cause != nil || x.status != 0 || x.id != 5 {
 		t.Errorf("%+v", x)
 	}
 	x.mu.Unlock()
@@ -206,7 +206,7 @@ func TestRefusalOfACall(t *testing.T) {
 		}
 	}
 	f := newFront(t, nil)
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f)})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f)})
 	await(t, s, steps.StateReady)
 	for status, outcome := range map[int]fault.Outcome{
 		301: fault.SentUnknown, 302: fault.SentUnknown, 303: fault.SentUnknown, 404: fault.NotSent, 405: "", 503: fault.SentUnknown,
@@ -222,7 +222,7 @@ func TestRefusalOfACall(t *testing.T) {
 	}
 	late := time.Now().Add(patience)
 	gone := listen(t, http.NotFoundHandler())
-	other := open(t, &Options{Name: "shelf", URL: gone})
+	other := openSource(t, &Options{Name: "shelf", URL: gone})
 	if f := await(t, other, steps.StateRetrying).Error; !strings.Contains(f.Message, "check its url") || time.Now().After(late) {
 		t.Errorf("at the start: %v", f)
 	}

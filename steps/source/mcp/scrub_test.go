@@ -63,14 +63,14 @@ func TestNumbersAreSecrets(t *testing.T) {
 func TestWarningsCutNoSecret(t *testing.T) {
 	t.Parallel()
 	for before := maxQuoted - len(longSecret); before <= maxQuoted; before++ {
-		h := &heard{}
+		h := &messages{}
 		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: h.warn})
 		over := newTap(s)
 		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
 		c := &stdioPipe{tap: over}
-		h.warn(c.odd([]byte(line), "odd"))
+		h.warn(c.warning([]byte(line), "odd"))
 		c.garbage = maxGarbage
-		h.warn(fault.New(fault.Internal, "%v", c.garbled([]byte(line))))
+		h.warn(fault.New(fault.Internal, "%v", c.countGarbage([]byte(line))))
 		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), over, nil, &s.options)
 		if _, err := io.ReadAll(b); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestStderrCutsNoSecret(t *testing.T) {
 		}
 		var p process
 		var lines []string
-		p.drain(&pieces{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub, func(line string) { lines = append(lines, line) })
+		p.drain(&pieceReader{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub, func(line string) { lines = append(lines, line) })
 		for _, got := range []string{strings.Join(lines, "\n"), p.stderr.text()} {
 			if partly(got) || strings.Contains(got, "line ") {
 				t.Fatalf("%q", got)
@@ -158,13 +158,13 @@ func TestStderrOfOneRepeatedSecret(t *testing.T) {
 func TestErrorDataIsCleaned(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": longSecret}})
+	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": longSecret}})
 	await(t, s, steps.StateReady)
 	f.set(onCalls(func(w http.ResponseWriter, id string) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, longSecret, longSecret)
 	}))
-	got := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
+	got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
 	if partly(got.Message) || partly(string(got.Body)) || gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
 		t.Errorf("%s, %s", got.Message, got.Body)
 	}

@@ -1,15 +1,15 @@
-// Package mcp offers the tools of one MCP server as functions: a child process that speaks over stdio, or a server
-// behind Streamable HTTP (or the HTTP+SSE transport that it replaced). A source starts by itself, in the background, and
-// keeps its server going: a crash, a lost connection or a lost session ends the calls in flight with a coded error that
-// says whether they may have been applied, and the server is started again with back-off.
+// Package mcp offers the tools of one MCP server as functions. The server is a child process that speaks over stdio, or is behind
+// Streamable HTTP (or the older HTTP+SSE transport). A source starts in the background and keeps its server running: a crash or a
+// lost session ends the pending calls with a coded error that says whether they may have been applied, and the server is
+// restarted with back-off.
 //
-// The client is the official SDK. The results of calls are taken off the wire before the SDK decodes them (see tap), so
-// that their bytes reach references as the server wrote them. Sampling, elicitation and roots are not offered to servers,
-// but in a Link: a session with the server that belongs to one MCP client, and that hands on all that MCP has.
+// The client is the official SDK, except that calls over Streamable HTTP bypass it (see poster). Otherwise the tap takes results
+// out of the messages before the SDK decodes them, so that references see the bytes that the server wrote. Servers can use
+// sampling, elicitation and roots only in an UpstreamSession, which belongs to one MCP client and passes on everything in MCP.
 //
-// A child process ends with the source, together with all it has started in its process group. A process that leaves the
-// group (setsid, a daemon) is not followed: it sees the ends of its pipes, and must end by itself. So must all of them if
-// onecall is killed, but on Linux the child gets SIGTERM then.
+// A child process ends with the source, together with all processes that it started in its process group. A process that left the
+// group (setsid, a daemon) is not tracked: it sees its pipes closed and must exit by itself. The same holds if onecall is killed,
+// except that on Linux the child gets SIGTERM.
 package mcp
 
 import (
@@ -28,47 +28,46 @@ import (
 
 // Source is one MCP server. It implements steps.Live.
 type Source struct {
-	options Options
-	scrub   *scrubber
-	dial    dialer        // makes the transport of one session
-	free    func()        // lets go of what the dialer keeps; nil: nothing
-	slots   *admit.Server // of calls under way
+	options   Options
+	scrub     *scrubber
+	dial      dialer        // opens the transport of one connection
+	closeIdle func()        // closes the dialer's idle connections; nil: none
+	slots     *admit.Server // bounds the concurrent calls
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup // the supervisor and the notifier
+	ctx        context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup // the supervisor and the notifier
 
-	wake    chan struct{} // a call needs a session that is not there
-	relist  chan struct{} // the server says that its list of tools has changed
+	wake    chan struct{} // a call needs a connection
+	relist  chan struct{} // the server's list of tools has changed
 	changes chan struct{} // Functions or Status have changed
 
-	mu        sync.Mutex
-	status    steps.Status
-	tools     []tool
-	functions []steps.Function
-	names     string // how the names of tools are read; "": no tool was listed yet
-	session   *session
-	offered   *sdk.ServerCapabilities // by the last session; nil: not known
-	links     map[*Link]bool
-	rooms     map[*room]bool // of the links' sessions
-	attempts  int            // starts that have failed so far
-	failure   *fault.Error   // of the last one
-	moved     chan struct{}  // closed and made anew when session, attempts or closed change
-	closed    bool
-	watcher   func()
-	stray     *fault.Error // of what the server has printed on stdout that is no message, before it was ready; nil: nothing
+	mu             sync.Mutex
+	status         steps.Status
+	tools          []tool
+	functions      []steps.Function
+	names          string // form of the tool names; "": no tool was listed yet
+	conn           *connection
+	capabilities   *sdk.ServerCapabilities // capabilities in the last connection; nil: not known
+	clientSessions map[*UpstreamSession]bool
+	sessionSlots   map[*sessionSlot]bool // of the client sessions
+	attempts       int                   // failed starts so far
+	failure        *fault.Error          // of the last failed start
+	stateChanged   chan struct{}         // closed and replaced when conn, attempts or closed change
+	closed         bool
+	watcher        func()
+	stray          *fault.Error // warning about output on stdout before the server was ready; nil: none
 }
 
 var _ steps.Live = (*Source)(nil)
 
-// dialer makes the transport of one session and what belongs to it: the tap that results come through, and the child
-// process, nil where there is none.
+// dialer opens the transport of one connection through a tap; process is nil for HTTP.
 type dialer func(t *tap) (sdk.Transport, *process, *fault.Error)
 
-// New makes the source and starts its server in the background; a lazy one whose tool list is cached starts it at the
-// first call. bad_request for options that do not fit together. The caller closes it.
+// New creates the source and starts its server in the background; a lazy source with a cached list starts it at the first call.
+// bad_request: the options do not fit together. The caller closes it.
 func New(o *Options) (*Source, error) {
-	options, f := o.checked()
+	options, f := o.withDefaults()
 	if f != nil {
 		return nil, f
 	}
@@ -83,23 +82,23 @@ func New(o *Options) (*Source, error) {
 
 func newSource(options Options) *Source {
 	s := &Source{
-		options: options,
-		slots:   admit.NewServer(options.Name, options.Concurrency),
-		scrub:   newScrubber(&options),
-		wake:    make(chan struct{}, 1),
-		relist:  make(chan struct{}, 1),
-		changes: make(chan struct{}, 1),
-		moved:   make(chan struct{}),
-		status:  steps.Status{State: steps.StateStarting},
-		names:   options.Names,
-		links:   map[*Link]bool{},
-		rooms:   map[*room]bool{},
+		options:        options,
+		slots:          admit.NewServer(options.Name, options.Concurrency),
+		scrub:          newScrubber(&options),
+		wake:           make(chan struct{}, 1),
+		relist:         make(chan struct{}, 1),
+		changes:        make(chan struct{}, 1),
+		stateChanged:   make(chan struct{}),
+		status:         steps.Status{State: steps.StateStarting},
+		names:          options.Names,
+		clientSessions: map[*UpstreamSession]bool{},
+		sessionSlots:   map[*sessionSlot]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// open starts the goroutines of the source.
+// open starts the source's goroutines.
 func (s *Source) open() {
 	cached := false
 	if s.options.Lazy {
@@ -107,23 +106,22 @@ func (s *Source) open() {
 		var version string
 		var offered *sdk.ServerCapabilities
 		if tools, version, offered, cached = s.readCache(); cached {
-			s.tools, s.functions, s.offered = tools, s.functionsOf(tools), offered
+			s.tools, s.functions, s.capabilities = tools, s.functionsOf(tools), offered
 			s.status = steps.Status{State: steps.StateIdle, Version: version}
 		}
 	}
-	s.running.Go(func() { s.supervise(cached) })
-	s.running.Go(s.notify)
+	s.background.Go(func() { s.supervise(cached) })
+	s.background.Go(s.notify)
 }
 
-// Functions returns the tools that the server has listed last, also while it is not running: a call then waits for it.
+// Functions returns the tools that the server listed last, even while it is not running: calls wait for it.
 func (s *Source) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.functions)
 }
 
-// Status tells where the server stands. While it is started again after a failure the state stays StateRetrying, with
-// Retry in the past.
+// Status returns the server's state. During a restart after a failure the state stays StateRetrying, with Retry in the past.
 func (s *Source) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,40 +130,40 @@ func (s *Source) Status() steps.Status {
 	return status
 }
 
-// Watch has changed called after changes of Functions or Status; several changes in a row may be one call. changed must
-// not close the source: Close waits for it.
+// Watch sets the function that is called after changes of Functions or Status; several changes may be one call. changed must not
+// close the source: Close waits for it.
 func (s *Source) Watch(changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watcher = changed
 }
 
-// Close ends the server and waits for its end: a child process has two seconds to leave after its stdin is closed, then
-// a second after SIGTERM, before it is killed together with the processes that it has started. Calls in flight fail with
-// unavailable. Links that are open are closed.
+// Close stops the server and waits for its end. A child process has two seconds to exit after its stdin is closed and a second
+// after SIGTERM, before it is killed with the processes that it started. Pending calls fail with unavailable. Open client
+// sessions are closed.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	s.move()
-	links := slices.Collect(maps.Keys(s.links))
+	s.broadcast()
+	sessions := slices.Collect(maps.Keys(s.clientSessions))
 	s.mu.Unlock()
 	s.cancel()
 	var closing sync.WaitGroup
-	for _, l := range links {
+	for _, l := range sessions {
 		closing.Go(func() { _ = l.Close() })
 	}
 	closing.Wait()
-	s.running.Wait()
-	if s.free != nil {
-		s.free()
+	s.background.Wait()
+	if s.closeIdle != nil {
+		s.closeIdle()
 	}
 	return nil
 }
 
-// move tells all who wait for a session that something has changed. The caller holds mu.
-func (s *Source) move() {
-	close(s.moved)
-	s.moved = make(chan struct{})
+// broadcast wakes all goroutines that wait for a connection. The caller holds s.mu.
+func (s *Source) broadcast() {
+	close(s.stateChanged)
+	s.stateChanged = make(chan struct{})
 }
 
 // notify calls the watcher, one call at a time, until the source is closed.
@@ -185,10 +183,10 @@ func (s *Source) notify() {
 	}
 }
 
-// changed has the watcher called, soon.
+// changed schedules a call of the watcher.
 func (s *Source) changed() { signal(s.changes) }
 
-// signal puts a token into a channel that holds one at most.
+// signal sends to a channel with a buffer of one unless it is full.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -206,11 +204,11 @@ func (s *Source) setStatus(status steps.Status) {
 	s.changed()
 }
 
-// strayed takes a warning of what stands on stdout and is no message. Until the server is ready it waits: if the start fails, it is
-// the reason.
-func (s *Source) strayed(f *fault.Error) {
+// reportStray warns about output on stdout that is not a message. Before the server is ready the warning is held back: it is the
+// reason if the start fails.
+func (s *Source) reportStray(f *fault.Error) {
 	s.mu.Lock()
-	waits := s.session == nil
+	waits := s.conn == nil
 	if waits {
 		s.stray = f
 	}
@@ -220,8 +218,8 @@ func (s *Source) strayed(f *fault.Error) {
 	}
 }
 
-// strayWords says of the warning that waits what a message on a failed start says of it.
-func (s *Source) strayWords() string {
+// strayText returns the pending warning for the message of a failed start.
+func (s *Source) strayText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stray == nil {
@@ -230,7 +228,7 @@ func (s *Source) strayWords() string {
 	return "; " + strings.TrimPrefix(s.stray.Message, "MCP server "+quoted(s.options.Name)+": ")
 }
 
-// takeStray takes the warning that waits; nil: none does.
+// takeStray returns and clears the pending warning; nil: none.
 func (s *Source) takeStray() *fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

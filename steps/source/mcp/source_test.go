@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			stepstest.Run(t, stepstest.Options{
 				New: func(t *testing.T) steps.Source {
-					s := open(t, options(t))
+					s := openSource(t, options(t))
 					await(t, s, steps.StateReady)
 					return s
 				},
@@ -84,20 +84,20 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, options(t))
+			s := openSource(t, options(t))
 			if status := await(t, s, steps.StateReady); status.Version != "shelf 1.2" || status.Error != nil {
 				t.Errorf("status %+v", status)
 			}
-			if got, want := do(t, s, "shelf.get", `{"name":"é\u00e9"}`), `{"name":"é\u00e9","n":12345678901234567890,"x":1.50}`; got != want {
+			if got, want := mustCall(t, s, "shelf.get", `{"name":"é\u00e9"}`), `{"name":"é\u00e9","n":12345678901234567890,"x":1.50}`; got != want {
 				t.Errorf("the bytes of structuredContent changed: %s, want %s", got, want)
 			}
-			if got := do(t, s, "shelf.echo", `{"b":1.50,"a":12345678901234567890}`); got != `{"b":1.50,"a":12345678901234567890}` {
+			if got := mustCall(t, s, "shelf.echo", `{"b":1.50,"a":12345678901234567890}`); got != `{"b":1.50,"a":12345678901234567890}` {
 				t.Errorf("the bytes of arguments changed: %s", got)
 			}
-			if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
+			if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
 				t.Errorf("text became %s", got)
 			}
-			f := fails(t.Context(), t, s, "shelf.get", `{"name":"none"}`, fault.FunctionFailed)
+			f := mustFail(t.Context(), t, s, "shelf.get", `{"name":"none"}`, fault.FunctionFailed)
 			if f.Message != "there is no such thing" || string(f.Body) != `"there is no such thing"` || f.Outcome != "" {
 				t.Errorf("isError became %+v", f)
 			}
@@ -180,12 +180,12 @@ func checkCancel(t *testing.T, s *Source) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if f := fails(ctx, t, s, "shelf.wait", `{}`, fault.Timeout); f.Outcome != fault.SentUnknown {
+	if f := mustFail(ctx, t, s, "shelf.wait", `{}`, fault.Timeout); f.Outcome != fault.SentUnknown {
 		t.Errorf("a write that was left has outcome %q", f.Outcome)
 	}
 	ctx, abort := context.WithCancelCause(t.Context())
 	go abort(fault.New(fault.Busy, "given up"))
-	if f := fails(ctx, t, s, "shelf.wait", `{}`, fault.Busy); f.Message != "given up" || f.Outcome == "" {
+	if f := mustFail(ctx, t, s, "shelf.wait", `{}`, fault.Busy); f.Message != "given up" || f.Outcome == "" {
 		t.Errorf("the cause of a cancellation became %+v", f)
 	}
 	if s.Status().State != steps.StateReady {
@@ -195,12 +195,12 @@ func checkCancel(t *testing.T, s *Source) {
 
 func checkChangedList(t *testing.T, s *Source) {
 	t.Helper()
-	do(t, s, "shelf.more", `{}`)
+	mustCall(t, s, "shelf.more", `{}`)
 	has := func(name string) bool {
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == name })
 	}
 	until(t, s, func() bool { return has("shelf.added") && !has("shelf.remove") })
-	if got := do(t, s, "shelf.added", `{}`); got != `"added"` {
+	if got := mustCall(t, s, "shelf.added", `{}`); got != `"added"` {
 		t.Errorf("the new tool answers %s", got)
 	}
 }
@@ -230,7 +230,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, options(t))
+			s := openSource(t, options(t))
 			await(t, s, steps.StateReady)
 			fn := function(t, s, "shelf.wait")
 			waiting := make(chan error, 1)
@@ -241,7 +241,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			until(t, s, func() bool {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				return s.session.calls == 1
+				return s.conn.calls == 1
 			})
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -254,7 +254,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("the call in flight hangs")
 			}
-			if f := fails(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable); f.Outcome != fault.NotSent {
+			if f := mustFail(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable); f.Outcome != fault.NotSent {
 				t.Errorf("after Close: %+v", f)
 			}
 		})
@@ -263,7 +263,7 @@ func TestCloseEndsCalls(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "good"))
+	s := openSource(t, child(t, "good"))
 	var mu sync.Mutex
 	running, calls := 0, 0
 	s.Watch(func() {
@@ -283,10 +283,7 @@ func TestWatch(t *testing.T) {
 		defer mu.Unlock()
 		return calls > 0
 	}
-	late := time.Now().Add(patience)
-	for (s.Status().State != steps.StateReady || !called()) && time.Now().Before(late) {
-		time.Sleep(time.Millisecond)
-	}
+	poll(func() bool { return s.Status().State == steps.StateReady && called() })
 	_ = s.Close()
 	mu.Lock()
 	defer mu.Unlock()

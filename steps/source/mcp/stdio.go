@@ -17,20 +17,20 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxGarbage bounds the lines on stdout that are no message, and their bytes, between two messages: a server that prints
-// a greeting is none that prints for ever.
+// maxGarbage bounds the lines and bytes on stdout, between two messages, that are not messages: servers may print a banner, but
+// not forever.
 const maxGarbage, maxGarbageBytes = 1000, 1 << 20
 
-// stdioTransport connects to a server over the pipes of a child process: messages of one line each (MCP 2025-11-25,
-// "stdio"). It connects once more where the server is to be greeted again.
+// stdioTransport connects to a server over the pipes of a child process, one message a line (MCP 2025-11-25, "stdio"). It
+// connects a second time if the server must be greeted again.
 type stdioTransport struct {
-	pipe  *stdioPipe
-	began bool
+	pipe      *stdioPipe
+	connected bool
 }
 
 func newStdioTransport(t *tap, stdin, stdout *os.File, patience time.Duration) *stdioTransport {
 	return &stdioTransport{pipe: &stdioPipe{
-		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), patience: patience,
+		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), timeout: patience,
 		incoming: make(chan jsonrpc.Message), failed: make(chan struct{}), closed: make(chan struct{}),
 		writing: make(chan struct{}, 1),
 	}}
@@ -38,27 +38,26 @@ func newStdioTransport(t *tap, stdin, stdout *os.File, patience time.Duration) *
 
 // Connect implements sdk.Transport.
 func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	c := &stdioConn{stdioPipe: t.pipe, second: t.began, left: make(chan struct{})}
-	if !t.began {
-		t.began = true
+	c := &stdioConn{stdioPipe: t.pipe, again: t.connected, sdkClosed: make(chan struct{})}
+	if !t.connected {
+		t.connected = true
 		go t.pipe.read()
 	}
 	return c, nil
 }
 
-// Close ends the connection with the server, whatever is still to be greeted.
+// Close closes the pipe, even if the server should be greeted again.
 func (t *stdioTransport) Close() error {
 	t.pipe.end()
 	return nil
 }
 
-// stdioPipe is what connects with the server. Its reading goroutine ends when stdout does, which the process's end brings
-// about.
+// stdioPipe is the connection to the server. Its reading goroutine ends with stdout, which the end of the process closes.
 type stdioPipe struct {
 	tap      *tap
 	stdin    *os.File
 	reader   *bufio.Reader
-	patience time.Duration
+	timeout  time.Duration
 	greeting greeting
 
 	incoming chan jsonrpc.Message
@@ -71,20 +70,20 @@ type stdioPipe struct {
 	garbage, garbageBytes int
 }
 
-// end closes stdin, which asks the server to leave; its process is ended by whoever started it.
+// end closes stdin, which asks the server to exit. Whoever started the process ends it.
 func (p *stdioPipe) end() {
 	p.once.Do(func() {
 		close(p.closed)
-		_ = p.stdin.Close() // the process may have closed it: then there is nobody to tell
+		_ = p.stdin.Close() // fails if the process has closed it
 	})
 }
 
-// stdioConn is the pipe as the SDK has it for one greeting and the session after it.
+// stdioConn is the SDK's connection for one greeting and the session that follows.
 type stdioConn struct {
 	*stdioPipe
-	second bool          // the server is greeted again
-	left   chan struct{} // closed when the SDK has closed it
-	leave  sync.Once
+	again     bool          // the second greeting
+	sdkClosed chan struct{} // closed by Close
+	closeOnce sync.Once
 }
 
 // SessionID implements sdk.Connection: stdio has no sessions.
@@ -97,7 +96,7 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return m, nil
 	case <-c.failed:
 		return nil, c.failure
-	case <-c.left:
+	case <-c.sdkClosed:
 		return nil, io.EOF
 	case <-c.closed:
 		return nil, io.EOF
@@ -106,24 +105,24 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close implements sdk.Connection. The pipe stays open where the server is to be greeted again.
+// Close implements sdk.Connection. The pipe stays open if the server should be greeted again.
 func (c *stdioConn) Close() error {
-	c.leave.Do(func() { close(c.left) })
-	if c.second || !c.greeting.again() {
+	c.closeOnce.Do(func() { close(c.sdkClosed) })
+	if c.again || !c.greeting.again() {
 		c.end()
 	}
 	return nil
 }
 
-// read takes messages off stdout until it ends or holds too much else.
+// read reads messages from stdout until it ends or contains too much garbage.
 func (p *stdioPipe) read() {
 	for {
 		line, err := p.line()
 		if err == nil {
-			err = p.take(line)
+			err = p.handleLine(line)
 		}
 		if err != nil {
-			_ = p.hand(p.greeting.release()) // it says more than that there is nothing more to read
+			_ = p.deliverText(p.greeting.release()) // more specific than the end of the input
 			p.failure = err
 			close(p.failed)
 			return
@@ -131,24 +130,24 @@ func (p *stdioPipe) read() {
 	}
 }
 
-// line reads one line without its end. A line that is too long is read to its end and dropped: what comes back is the
-// answer that the SDK gets for the call that it belongs to, or nothing.
+// line reads one line without its newline. It drops a line that is too long and returns an error response for the call that it
+// answers, or nothing.
 func (p *stdioPipe) line() ([]byte, error) {
 	var line []byte
 	for {
 		chunk, err := p.reader.ReadSlice('\n')
-		if int64(len(line)+len(chunk)) > p.tap.max+2 { // and the line's end
+		if int64(len(line)+len(chunk)) > p.tap.max+2 { // with the newline
 			return p.skip(line, chunk, err)
 		}
 		if line == nil && err == nil {
-			return bytes.TrimRight(chunk, "\r\n"), nil // taken before the next read
+			return bytes.TrimRight(chunk, "\r\n"), nil // used before the next read
 		}
 		line = append(line, chunk...)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil && len(line) == 0:
 			return nil, err
-		case errors.Is(err, io.EOF) || err == nil: // a last line may lack its end
+		case errors.Is(err, io.EOF) || err == nil: // the last line may lack its newline
 			return bytes.TrimRight(line, "\r\n"), nil
 		default:
 			return nil, err
@@ -157,75 +156,75 @@ func (p *stdioPipe) line() ([]byte, error) {
 }
 
 func (p *stdioPipe) skip(line, chunk []byte, err error) ([]byte, error) {
-	var o outline
-	o.feed(line)
-	o.feed(chunk)
+	var o headTail
+	o.write(line)
+	o.write(chunk)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		chunk, err = p.reader.ReadSlice('\n')
-		o.feed(chunk)
+		o.write(chunk)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if id, ok := o.answers(); ok {
+	if id, ok := o.requestID(); ok {
 		if text := p.tap.refuse(id, p.tap.tooLong()); text != "" {
 			return []byte(text), nil
 		}
 	}
-	p.tap.warn(p.odd(line, "a message of more than the %d bytes that are allowed was dropped", p.tap.max))
+	p.tap.warn(p.warning(line, "a message of more than the %d bytes that are allowed was dropped", p.tap.max))
 	return nil, nil
 }
 
-// take hands the messages of a line to the SDK.
-func (p *stdioPipe) take(line []byte) error {
+// handleLine passes the messages of a line to the SDK.
+func (p *stdioPipe) handleLine(line []byte) error {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return nil
 	}
 	if line[0] != '{' && line[0] != '[' || !gjson.ValidBytes(line) {
-		return p.garbled(line)
+		return p.countGarbage(line)
 	}
 	p.garbage, p.garbageBytes = 0, 0
 	text := string(line)
 	if line[0] == '{' {
-		return p.deliver(text)
+		return p.handleMessage(text)
 	}
 	var err error // versions before 2025-06-18 have batches
 	gjson.Parse(text).ForEach(func(_, item gjson.Result) bool {
-		err = p.deliver(item.Raw)
+		err = p.handleMessage(item.Raw)
 		return err == nil
 	})
 	return err
 }
 
-func (p *stdioPipe) deliver(text string) error {
+func (p *stdioPipe) handleMessage(text string) error {
 	if text = p.tap.filter(text, nil); text == "" {
 		return nil
 	}
-	text, kept := p.greeting.hear(text)
+	text, kept := p.greeting.filter(text)
 	if kept {
 		p.after(func() {
 			if m, err := jsonrpc.DecodeMessage([]byte(p.greeting.release())); err == nil {
-				_ = p.pass(m)
+				_ = p.deliver(m)
 			}
 		})
 	}
-	return p.hand(text)
+	return p.deliverText(text)
 }
 
-// hand gives a message to the SDK; "": nothing.
-func (p *stdioPipe) hand(text string) error {
+// deliverText passes a message to the SDK; "": nothing.
+func (p *stdioPipe) deliverText(text string) error {
 	if text == "" {
 		return nil
 	}
 	m, err := jsonrpc.DecodeMessage([]byte(text))
 	if err != nil {
-		return p.garbled([]byte(text))
+		return p.countGarbage([]byte(text))
 	}
-	return p.pass(m)
+	return p.deliver(m)
 }
 
-func (p *stdioPipe) pass(m jsonrpc.Message) error {
+func (p *stdioPipe) deliver(m jsonrpc.Message) error {
 	select {
 	case p.incoming <- m:
 		return nil
@@ -234,15 +233,16 @@ func (p *stdioPipe) pass(m jsonrpc.Message) error {
 	}
 }
 
-// garbled counts what is no message, tells of the first, and gives up after many.
-func (p *stdioPipe) garbled(line []byte) error {
+// countGarbage counts output that is not a message, warns about the first, and fails after too much.
+func (p *stdioPipe) countGarbage(line []byte) error {
 	if p.garbage == 0 {
-		p.tap.stray(p.odd(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr"))
+		p.tap.stray(p.warning(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr"))
 	}
 	p.garbage++
 	p.garbageBytes += len(line)
 	if p.garbage > maxGarbage || p.garbageBytes > maxGarbageBytes {
-		f := fault.New(fault.Unavailable, "its stdout holds no messages of MCP (%d lines that are none, such as %s): check its command and arguments",
+		f := fault.New(fault.Unavailable, "its stdout holds no messages of MCP (%d lines that are none, such as %s): "+
+			"check its command and arguments",
 			p.garbage, quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis))))
 		p.tap.giveUp(f)
 		return f
@@ -250,8 +250,8 @@ func (p *stdioPipe) garbled(line []byte) error {
 	return nil
 }
 
-// odd is a warning of what the server wrote.
-func (p *stdioPipe) odd(line []byte, format string, args ...any) *fault.Error {
+// warning returns a warning about output of the server.
+func (p *stdioPipe) warning(line []byte, format string, args ...any) *fault.Error {
 	f := fault.New(fault.BadJSON, "MCP server "+quoted(p.tap.name)+": "+format, args...)
 	if len(line) > 0 {
 		f.Message += "; it begins " + quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis)))
@@ -259,9 +259,8 @@ func (p *stdioPipe) odd(line []byte, format string, args ...any) *fault.Error {
 	return f
 }
 
-// Write implements sdk.Connection. A server that does not read its stdin holds up the writing of one message, not the
-// caller: once ctx is done the rest of a message that has begun is written behind the caller's back, so that the next
-// one does not begin in its middle.
+// Write implements sdk.Connection. A server that does not read its stdin delays the writing of one message, not the caller: after
+// the end of ctx the rest of a begun message is written in the background, so that the next message does not start in its middle.
 func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -272,15 +271,15 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.left:
+	case <-c.sdkClosed:
 		return io.ErrClosedPipe
 	case <-c.closed:
 		return io.ErrClosedPipe
 	}
-	x := c.announce(ctx, m)
+	x := c.register(ctx, m)
 	n, err := c.writeUntil(ctx, data)
 	if x != nil && n > 0 {
-		x.leaves()
+		x.markSent()
 	}
 	switch {
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && n > 0:
@@ -298,8 +297,8 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// announce registers a request before its answer can come.
-func (c *stdioConn) announce(ctx context.Context, m jsonrpc.Message) *exchange {
+// register registers a request before its answer can come.
+func (c *stdioConn) register(ctx context.Context, m jsonrpc.Message) *pendingRequest {
 	request, ok := m.(*jsonrpc.Request)
 	if !ok || !request.IsCall() {
 		return nil
@@ -308,7 +307,7 @@ func (c *stdioConn) announce(ctx context.Context, m jsonrpc.Message) *exchange {
 	if !ok {
 		return nil
 	}
-	if !c.second && (request.Method == methodDiscover || request.Method == methodInitialize) {
+	if !c.again && (request.Method == methodDiscover || request.Method == methodInitialize) {
 		c.greeting.sent(request.Method, id)
 		if request.Method == methodDiscover {
 			c.giveUpOn(request.ID)
@@ -317,7 +316,7 @@ func (c *stdioConn) announce(ctx context.Context, m jsonrpc.Message) *exchange {
 	return c.tap.register(ctx, id)
 }
 
-// writeUntil writes data until ctx is done, and tells how much it has written.
+// writeUntil writes data until ctx is done, and returns how much it wrote.
 func (p *stdioPipe) writeUntil(ctx context.Context, data []byte) (int, error) {
 	if ctx.Done() == nil {
 		return p.stdin.Write(data)
@@ -325,7 +324,7 @@ func (p *stdioPipe) writeUntil(ctx context.Context, data []byte) (int, error) {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		_ = p.stdin.SetWriteDeadline(time.Now()) // a pipe has deadlines; if not, the write goes on
+		_ = p.stdin.SetWriteDeadline(time.Now()) // without deadlines the write continues
 	})
 	n, err := p.stdin.Write(data)
 	if !stop() {

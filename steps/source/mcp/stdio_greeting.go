@@ -11,54 +11,54 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// discoverPatience is how long a server over stdio may take to answer server/discover, which versions before 2026-07-28
-// do not know. Most answer at once that they do not; a few say nothing.
-const discoverPatience = time.Second
+// discoverTimeout is how long a stdio server may take to answer server/discover, which versions before 2026-07-28 do not know.
+// Most refuse it at once; a few do not answer.
+const discoverTimeout = time.Second
 
-// greeting follows what becomes of the greeting of a server over stdio. One that does not answer server/discover in time
-// is sent initialize as well, as it may know that only (MCP 2026-07-28, "stdio", backward compatibility). But it may as
-// well have been slow to start: then it reads both in a row, answers the first, and may refuse the second for having
-// got the first. Its late answer is then taken for what it is: a server of the newest version, to be greeted as such.
+// greeting tracks the greeting of a stdio server. A server that does not answer server/discover in time is sent initialize as
+// well, because it may know only that (MCP 2026-07-28, "stdio", backward compatibility). But it may just be slow to start: then
+// it reads both, answers the first, and may refuse the second because it got the first. Its late answer shows that it has the
+// newest version, so it is greeted again in that.
 type greeting struct {
-	open atomic.Bool // answers may still be those that are waited for here
+	pending atomic.Bool // an answer to the greeting is still expected
 
 	mu                   sync.Mutex
-	discover, initialize int64  // the ids of the requests; 0: not sent
-	overdue              bool   // server/discover was answered in the server's place
-	answered             bool   // by the server itself
-	modern               bool   // it has answered late, with a result
-	refusal              string // of initialize, which waits for the answer to server/discover; "": there is none
-	mistaken             bool   // the refusal was for having got server/discover
+	discover, initialize int64  // request ids; 0: not sent
+	timedOut             bool   // server/discover was answered on the server's behalf
+	answered             bool   // the server has answered server/discover
+	newest               bool   // its late answer names the newest version
+	refusal              string // of initialize, held back until server/discover is answered; "": none
+	spurious             bool   // the refusal was caused by server/discover
 }
 
-// sent notes the id of a request that may be one of the greeting.
+// sent records the id of a request of the greeting.
 func (g *greeting) sent(method string, id int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case method == methodDiscover:
 		g.discover = id
-		g.open.Store(true)
-	case method == methodInitialize && g.overdue:
+		g.pending.Store(true)
+	case method == methodInitialize && g.timedOut:
 		g.initialize = id
 	}
 }
 
-// giveUp gives the id of server/discover if it has not been answered; 0: it has.
+// giveUp returns the id of server/discover if it is not answered; 0: it is.
 func (g *greeting) giveUp() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.answered {
 		return 0
 	}
-	g.overdue = true
+	g.timedOut = true
 	return g.discover
 }
 
-// hear looks at a message of the server, and gives what the SDK is to read in its place; "": nothing. kept: it is a refusal
-// of initialize, which waits for the answer to server/discover, but not for longer than the server's time to answer.
-func (g *greeting) hear(text string) (pass string, kept bool) {
-	if !g.open.Load() {
+// filter returns what the SDK should read in place of a message; "": nothing. kept: the message is a refusal of initialize, held
+// back until server/discover is answered or the timeout is over.
+func (g *greeting) filter(text string) (pass string, kept bool) {
+	if !g.pending.Load() {
 		return text, false
 	}
 	m := parseMessage(text)
@@ -70,63 +70,63 @@ func (g *greeting) hear(text string) (pass string, kept bool) {
 	switch id := m.id.Int(); {
 	case id == g.discover && !g.answered:
 		g.answered = true
-		if !g.overdue {
-			g.open.Store(false)
+		if !g.timedOut {
+			g.pending.Store(false)
 			return text, false
 		}
 		for _, version := range m.result.Get("supportedVersions").Array() {
-			g.modern = g.modern || version.Str > protocol.Stateful
+			g.newest = g.newest || version.Str > protocol.Stateful
 		}
-		return g.refused(), false
+		return g.takeRefusal(), false
 	case id == g.initialize && m.err.Exists():
 		g.refusal = text
 		if g.answered {
-			return g.refused(), false
+			return g.takeRefusal(), false
 		}
 		return "", true
 	case id == g.initialize:
-		g.open.Store(false)
+		g.pending.Store(false)
 	}
 	return text, false
 }
 
-// release gives the refusal that is waiting, for whose reason nothing more is waited; "": there is none.
+// release returns the refusal that is held back; "": none.
 func (g *greeting) release() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.refused()
+	return g.takeRefusal()
 }
 
-// refused gives the refusal of initialize, if there is one by now. The caller holds g.mu.
-func (g *greeting) refused() string {
+// takeRefusal returns the refusal of initialize and ends the greeting; "": none. The caller holds g.mu.
+func (g *greeting) takeRefusal() string {
 	text := g.refusal
 	if text != "" {
-		g.refusal, g.mistaken = "", g.modern
-		g.open.Store(false)
+		g.refusal, g.spurious = "", g.newest
+		g.pending.Store(false)
 	}
 	return text
 }
 
-// again reports whether the server is to be greeted once more, on the same pipes, in the newest version.
+// again reports whether to greet the server again, on the same pipes, in the newest version.
 func (g *greeting) again() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mistaken
+	return g.spurious
 }
 
-// giveUpOn answers server/discover in the server's place if it has not been answered after a while.
+// giveUpOn answers server/discover on the server's behalf after the timeout.
 func (p *stdioPipe) giveUpOn(request jsonrpc.ID) {
 	p.after(func() {
 		if p.greeting.giveUp() != 0 {
-			_ = p.pass(&jsonrpc.Response{ID: request, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}})
+			_ = p.deliver(&jsonrpc.Response{ID: request, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}})
 		}
 	})
 }
 
-// after calls f once a server's time to answer is over, unless the connection has ended before.
+// after calls f after the timeout, unless the connection ends before.
 func (p *stdioPipe) after(f func()) {
 	go func() {
-		timer := time.NewTimer(p.patience)
+		timer := time.NewTimer(p.timeout)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

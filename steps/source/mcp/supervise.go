@@ -9,21 +9,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The back-off between starts that fail: from the first wait, doubled up to the longest; the longest at once where only
-// a login helps. After a session of healthyAfter it begins anew. A call may hurry a start, but not more often than each
-// hurryAfter.
+// Back-off between failed starts: doubled from firstWait to longestWait, and longestWait at once if only a login helps. A
+// connection of healthyAfter resets it. A call may start the server earlier, but at most once per hurryAfter.
 const (
 	firstWait, longestWait = 500 * time.Millisecond, time.Minute
 	healthyAfter           = time.Minute
 	hurryAfter             = time.Second
 )
 
-// relistPause is how long the list is left alone after it was read: a server that changes it all the time is not asked
-// all the time.
+// relistPause is the minimum time between two reads of the list of tools, for servers that change it all the time.
 const relistPause = 250 * time.Millisecond
 
-// supervise keeps the server going until the source is closed. idle: its tools are known, and it is not started before
-// it is called.
+// supervise keeps the server running until the source is closed. idle: its tools are known, so it is started by the first call.
 func (s *Source) supervise(idle bool) {
 	if idle {
 		select {
@@ -37,36 +34,36 @@ func (s *Source) supervise(idle bool) {
 	for s.ctx.Err() == nil {
 		n, tools, f, silent := s.start(legacy)
 		if f != nil {
-			legacy = legacy != silent // a server that says nothing may know the older greeting only, or the newer
+			legacy = legacy != silent // a silent server may know only the older greeting, or only the newer
 			failures++
-			s.failed(f)
-			s.rest(f, failures)
+			s.recordFailure(f)
+			s.awaitRestart(f, failures)
 			continue
 		}
 		begun := time.Now()
-		if s.attend(n, tools); s.ctx.Err() != nil {
+		if s.serve(n, tools); s.ctx.Err() != nil {
 			return
 		}
 		if time.Since(begun) >= healthyAfter {
 			failures = 0
 		}
 		failures++
-		s.rest(n.lost(), failures)
+		s.awaitRestart(n.lost(), failures)
 	}
 }
 
-// failed tells those who wait for a session that a start came to nothing.
-func (s *Source) failed(f *fault.Error) {
+// recordFailure wakes the calls that wait for a failed start.
+func (s *Source) recordFailure(f *fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attempts++
 	s.failure = f
-	s.move()
+	s.broadcast()
 }
 
-// rest waits before the next start: for its time, or for a call. What only a change of the configuration or of the
-// machine can mend waits for a call alone.
-func (s *Source) rest(f *fault.Error, failures int) {
+// awaitRestart waits before the next start: for the back-off or for a call. Faults that only a change of configuration or
+// installation solves wait for a call alone.
+func (s *Source) awaitRestart(f *fault.Error, failures int) {
 	wait := backoff(failures)
 	status := steps.Status{State: steps.StateRetrying, Error: f}
 	var due <-chan time.Time
@@ -97,7 +94,7 @@ func (s *Source) rest(f *fault.Error, failures int) {
 	}
 }
 
-// backoff is the wait after so many failures in a row, a fifth more or less.
+// backoff returns the wait after failures in a row, with 20 % jitter.
 func backoff(failures int) time.Duration {
 	wait := longestWait
 	if failures < 8 {
@@ -106,10 +103,10 @@ func backoff(failures int) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// attend offers a session until it ends, and leaves nothing of it.
-func (s *Source) attend(n *session, tools []tool) {
-	n.offered = true
-	s.take(n, tools)
+// serve offers a connection to calls until it ends, and cleans it up.
+func (s *Source) serve(n *connection, tools []tool) {
+	n.serving = true
+	s.publish(n, tools)
 	defer n.close()
 	defer s.drop(n)
 	relist := s.relist
@@ -121,13 +118,13 @@ func (s *Source) attend(n *session, tools []tool) {
 			return
 		case <-n.ctx.Done():
 			return
-		case <-n.suspect:
+		case <-n.expired:
 			if s.dropIf(n, func() bool { return n.calls == 0 }) {
 				return
 			}
 		case <-relist:
 			relist = nil
-			s.listAgain(n)
+			s.relistTools(n)
 			pause.Reset(relistPause)
 		case <-pause.C:
 			relist = s.relist
@@ -135,19 +132,19 @@ func (s *Source) attend(n *session, tools []tool) {
 	}
 }
 
-// take makes a session the one that calls use.
-func (s *Source) take(n *session, tools []tool) {
+// publish makes a connection and its tools available to calls.
+func (s *Source) publish(n *connection, tools []tool) {
 	select {
-	case <-s.wake: // it is there
+	case <-s.wake: // the connection that calls wait for is here
 	default:
 	}
 	functions := s.functionsOf(tools)
 	s.mu.Lock()
-	s.session, s.failure = n, nil
-	s.offered = n.client.InitializeResult().Capabilities
+	s.conn, s.failure = n, nil
+	s.capabilities = n.client.InitializeResult().Capabilities
 	s.tools, s.functions = tools, functions
 	s.status = steps.Status{State: steps.StateReady, Version: n.version()}
-	s.move()
+	s.broadcast()
 	s.mu.Unlock()
 	if f := s.takeStray(); f != nil {
 		s.warn(f)
@@ -156,24 +153,24 @@ func (s *Source) take(n *session, tools []tool) {
 	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
 }
 
-// drop takes a session away from the calls to come.
-func (s *Source) drop(n *session) { s.dropIf(n, func() bool { return true }) }
+// drop hides a connection from later calls.
+func (s *Source) drop(n *connection) { s.dropIf(n, func() bool { return true }) }
 
-func (s *Source) dropIf(n *session, unused func() bool) bool {
+func (s *Source) dropIf(n *connection, unused func() bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !unused() {
 		return false
 	}
-	if s.session == n {
-		s.session = nil
-		s.move()
+	if s.conn == n {
+		s.conn = nil
+		s.broadcast()
 	}
 	return true
 }
 
-// listAgain reads the list of tools anew. If that fails, the old list stands.
-func (s *Source) listAgain(n *session) {
+// relistTools reads the list of tools again. If that fails, the old list stays.
+func (s *Source) relistTools(n *connection) {
 	ctx, cancel := context.WithTimeout(n.ctx, s.options.StartTimeout)
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)

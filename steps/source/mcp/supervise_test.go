@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// inMemory is a source on a server of the same process, which the test can have refuse connections and break them.
-type inMemory struct {
+// memorySource is a source on a server of the same process, which the test can have refuse connections and break them.
+type memorySource struct {
 	*Source
 	mu      sync.Mutex
 	refusal error
@@ -25,34 +25,34 @@ type inMemory struct {
 	server  *sdk.ServerSession
 }
 
-func (m *inMemory) refuse(err error) {
+func (m *memorySource) refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusal = err
 }
 
 // starts are the times at which the server was started.
-func (m *inMemory) starts() []time.Time {
+func (m *memorySource) starts() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at)
 }
 
 // lose breaks the connection from the server's side.
-func (m *inMemory) lose() {
+func (m *memorySource) lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_ = m.server.Close()
 }
 
-func openInMemory(t *testing.T, o Options) *inMemory {
+func openInMemory(t *testing.T, o Options) *memorySource {
 	t.Helper()
 	o.Name, o.Command = "shelf", "x"
-	checked, f := o.checked()
+	checked, f := o.withDefaults()
 	if f != nil {
 		t.Fatal(f)
 	}
-	m := &inMemory{Source: newSource(checked)}
+	m := &memorySource{Source: newSource(checked)}
 	m.dial = func(over *tap) (sdk.Transport, *process, *fault.Error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -68,39 +68,39 @@ func openInMemory(t *testing.T, o Options) *inMemory {
 			t.Error(err)
 		}
 		m.server = session
-		return tapped{near, over}, nil, nil
+		return memoryTransport{near, over}, nil, nil
 	}
 	return m
 }
 
-// tapped puts the tap into a transport in memory.
-type tapped struct {
+// memoryTransport puts the tap into a transport in memory.
+type memoryTransport struct {
 	sdk.Transport
 	tap *tap
 }
 
-func (t tapped) Connect(ctx context.Context) (sdk.Connection, error) {
+func (t memoryTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := t.Transport.Connect(ctx)
-	return tappedConn{conn, t.tap}, err
+	return memoryConn{conn, t.tap}, err
 }
 
-type tappedConn struct {
+type memoryConn struct {
 	sdk.Connection
 	tap *tap
 }
 
-func (c tappedConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c memoryConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() {
 		if id, ok := request.ID.Raw().(int64); ok {
 			if x := c.tap.register(ctx, id); x != nil {
-				x.leaves()
+				x.markSent()
 			}
 		}
 	}
 	return c.Connection.Write(ctx, m)
 }
 
-func (c tappedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c memoryConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
 		if err != nil {

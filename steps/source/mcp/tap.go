@@ -13,41 +13,40 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// tap stands between the wire and the SDK. It takes the raw results of calls and of tool lists out of the messages, so
-// that the SDK decodes a few bytes in their place, and passes progress and log messages on to the calls they belong to.
-// All else it lets through as it came.
+// tap stands between the transport and the SDK. It takes the results of calls and lists out of the messages, so that the SDK
+// decodes a small stub instead, and passes progress and log messages to their calls. Everything else goes through unchanged.
 type tap struct {
-	max   int64                           // bytes of one message
-	name  string                          // the source's, for faults
-	warn  func(*fault.Error)              // what is odd
-	stray func(*fault.Error)              // what stands on stdout and is no message
-	log   func(level string, data string) // log messages that belong to no call
-	scrub *scrubber                       // takes secrets out of texts
-	link  *linked                         // what the server asks and tells goes there; nil: the session belongs to no client
-	asks  *asks                           // what the server asks
-	token atomic.Int64
-	turn  atomic.Int64
+	max        int64                           // of one message
+	name       string                          // of the source, for faults
+	warn       func(*fault.Error)              // about harmless problems
+	stray      func(*fault.Error)              // about output on stdout that is not a message
+	log        func(level string, data string) // receives log messages outside of calls
+	scrub      *scrubber                       // removes secrets from texts
+	downstream *downstream                     // receives the server's requests and notifications; nil: no client
+	requests   *serverRequests                 // requests of the server
+	token      atomic.Int64
+	seq        atomic.Int64
 
-	mu        sync.Mutex
-	exchanges map[int64]*exchange // by the request's id
-	progress  map[int64]*exchange // by its progress token
-	ended     bool                // the session has
-	broken    *fault.Error        // why the connection was given up here; nil: it was not
+	mu       sync.Mutex
+	pending  map[int64]*pendingRequest // by request id
+	progress map[int64]*pendingRequest // by progress token
+	ended    bool                      // the connection has ended
+	failure  *fault.Error              // why the connection was given up here; nil: it was not
 }
 
 func newTap(s *Source) *tap {
 	return &tap{
-		max: s.options.MaxMessageBytes, name: s.options.Name, warn: s.warn, stray: s.strayed, scrub: s.scrub,
+		max: s.options.MaxMessageBytes, name: s.options.Name, warn: s.warn, stray: s.reportStray, scrub: s.scrub,
 		log: func(level, data string) {
 			if s.options.Log != nil {
 				s.options.Log(s.scrub.excerpt(level+": "+data, maxLogLine))
 			}
 		},
-		exchanges: map[int64]*exchange{}, progress: map[int64]*exchange{},
+		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{},
 	}
 }
 
-// message is one JSON-RPC message (JSON-RPC 2.0, sections 4 and 5), its members still raw.
+// message is a JSON-RPC message (JSON-RPC 2.0, sections 4 and 5) with raw members.
 type message struct{ id, method, params, result, err gjson.Result }
 
 func parseMessage(text string) (m message) {
@@ -71,9 +70,9 @@ func parseMessage(text string) (m message) {
 	return m
 }
 
-// register notes that ctx's exchange goes out as the request with this id; nil when it is that of another request.
-func (t *tap) register(ctx context.Context, id int64) *exchange {
-	x := exchangeOf(ctx)
+// register records that ctx's request is sent with this id; nil: the id is that of another request.
+func (t *tap) register(ctx context.Context, id int64) *pendingRequest {
+	x := pendingOf(ctx)
 	if x == nil || x.stub == nil {
 		return x
 	}
@@ -83,30 +82,30 @@ func (t *tap) register(ctx context.Context, id int64) *exchange {
 		return nil
 	}
 	if x.id == 0 {
-		x.turn = t.turn.Add(1)
+		x.seq = t.seq.Add(1)
 	}
 	x.id = id
-	t.exchanges[id] = x
+	t.pending[id] = x
 	if t.ended && x.cancel != nil {
 		x.cancel()
 	}
 	return x
 }
 
-// end cancels the requests that are on their way, and those that are still to come.
+// end cancels the pending requests and all later ones.
 func (t *tap) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	for _, x := range t.exchanges {
+	for _, x := range t.pending {
 		if x.cancel != nil {
 			x.cancel()
 		}
 	}
 }
 
-// progressToken gives an exchange a token by which progress is told to it.
-func (t *tap) progressToken(x *exchange) int64 {
+// progressToken gives a request a new progress token.
+func (t *tap) progressToken(x *pendingRequest) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.token = t.token.Add(1)
@@ -114,77 +113,80 @@ func (t *tap) progressToken(x *exchange) int64 {
 	return x.token
 }
 
-// forget ends an exchange: what still comes for it is dropped.
-func (t *tap) forget(x *exchange) {
+// forget removes a request: messages for it are dropped from now on.
+func (t *tap) forget(x *pendingRequest) {
 	t.mu.Lock()
-	if t.exchanges[x.id] == x {
-		delete(t.exchanges, x.id)
+	if t.pending[x.id] == x {
+		delete(t.pending, x.id)
 	}
 	delete(t.progress, x.token)
-	if x.notes != nil {
-		close(x.notes)
-		x.notes = nil
+	if x.notifications != nil {
+		close(x.notifications)
+		x.notifications = nil
 	}
-	if x.over != nil {
-		x.over()
+	if x.cancelCtx != nil {
+		x.cancelCtx()
 	}
-	last := t.link != nil && t.latest() == nil
+	last := t.downstream != nil && t.latest() == nil
 	t.mu.Unlock()
 	if last {
-		t.asks.idle()
+		t.requests.cancelGuessed()
 	}
 }
 
-// latest is the request of a client that was made last of those in flight; nil: there is none. The caller holds t.mu.
-func (t *tap) latest() (last *exchange) {
-	for _, x := range t.exchanges {
-		if x.ctx != nil && (last == nil || x.turn > last.turn) {
+// latest returns the client's pending request that was made last; nil: none. The caller holds t.mu.
+func (t *tap) latest() (last *pendingRequest) {
+	for _, x := range t.pending {
+		if x.ctx != nil && (last == nil || x.seq > last.seq) {
 			last = x
 		}
 	}
 	return last
 }
 
-// idOf is the id that an exchange has gone out with; 0: none.
-func (t *tap) idOf(x *exchange) int64 {
+// idOf returns the id of a sent request; 0: not sent.
+func (t *tap) idOf(x *pendingRequest) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return x.id
 }
 
-// find gives the exchange that waits for an answer with this id; nil when there is none.
-func (t *tap) find(id int64) *exchange {
+// find returns the pending request with this id; nil: none.
+func (t *tap) find(id int64) *pendingRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.exchanges[id]
+	return t.pending[id]
 }
 
-// giveUp puts down why the connection is given up, which the SDK does not pass on.
+// giveUp records why the connection is given up, because the SDK does not pass that on.
 func (t *tap) giveUp(f *fault.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.broken = f
+	t.failure = f
 }
 
-// givenUp is why the connection was given up here; nil: it was not.
+// givenUp returns why the connection was given up; nil: it was not.
 func (t *tap) givenUp() *fault.Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.broken
+	return t.failure
 }
 
-// filter looks at a message that is valid JSON, and returns what the SDK is to read in its place: the same, a short
-// form, or nothing. owner is the exchange whose answer stream the message came in, nil where there is none.
-func (t *tap) filter(text string, owner *exchange) string {
+// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same, a stub, or nothing.
+// owner is the request whose answer stream contains the message; nil: none.
+func (t *tap) filter(text string, owner *pendingRequest) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
-		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.asks != nil && t.asks.take(&m, owner) {
+		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, owner) {
 			return ""
 		}
 	case m.id.Type == gjson.Number:
 		if x := t.find(m.id.Int()); x != nil {
-			x.answered(&m)
+			x.setAnswer(&m)
+			if x.posted && owner != x {
+				x.cancel() // it would wait for the answer in its own stream
+			}
 			if m.err.Exists() {
 				return text
 			}
@@ -194,23 +196,23 @@ func (t *tap) filter(text string, owner *exchange) string {
 	return text
 }
 
-// notified takes a progress or log message, and reports whether it was one.
-func (t *tap) notified(m *message, owner *exchange) bool {
+// notified handles a progress or log message, and reports whether it was one.
+func (t *tap) notified(m *message, owner *pendingRequest) bool {
 	switch m.method.Str {
 	case "notifications/progress":
-		n := note{
+		n := notification{
 			done: m.params.Get("progress").Float(), total: m.params.Get("total").Float(),
 			message: t.scrub.excerpt(m.params.Get("message").String(), maxErrorText),
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if x := t.progress[m.params.Get("progressToken").Int()]; x != nil {
-			x.hear(n)
+			x.queue(n)
 		}
 		return true
 	case "notifications/message":
-		if t.link != nil {
-			return t.link.notified(m, owner)
+		if t.downstream != nil {
+			return t.downstream.notified(m, owner)
 		}
 		level, data := m.params.Get("level").String(), m.params.Get("data").Raw
 		if data == "" {
@@ -218,33 +220,37 @@ func (t *tap) notified(m *message, owner *exchange) bool {
 		}
 		t.mu.Lock()
 		x := owner
-		if x == nil && len(t.exchanges) == 1 {
-			for _, x = range t.exchanges {
+		if x == nil && len(t.pending) == 1 {
+			for _, x = range t.pending {
 			}
 		}
-		heard := x != nil && x.hear(note{level: levelOf(level), logger: m.params.Get("logger").String(), data: []byte(data)})
+		heard := x != nil && x.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(), data: []byte(data)})
 		t.mu.Unlock()
 		if !heard {
 			t.log(levelOf(level), data)
 		}
 		return true
+	case "notifications/tools/list_changed":
+		if t.downstream == nil && t.requests != nil {
+			signal(t.requests.conn.source.relist) // the SDK does not see the streams of posted calls
+		}
 	}
-	return t.link != nil && t.link.notified(m, owner)
+	return t.downstream != nil && t.downstream.notified(m, owner)
 }
 
-// hear queues a note; false when nobody listens. The caller holds tap.mu.
-func (x *exchange) hear(n note) bool {
-	if x.notes == nil {
+// queue queues a notification; false: nobody listens. The caller holds tap.mu.
+func (x *pendingRequest) queue(n notification) bool {
+	if x.notifications == nil {
 		return false
 	}
 	select {
-	case x.notes <- n:
-	default: // lost: callbacks that slow do not follow any more
+	case x.notifications <- n:
+	default: // the callbacks are too slow
 	}
 	return true
 }
 
-// levelOf is the level of a log message; one that RFC 5424 does not know counts as info.
+// levelOf returns a log level; words unknown to RFC 5424 count as info.
 func levelOf(word string) string {
 	if _, known := protocol.LogLevels[word]; !known {
 		return "info"
@@ -252,13 +258,13 @@ func levelOf(word string) string {
 	return word
 }
 
-// tooLong is the fault of a call whose answer passes MaxMessageBytes.
+// tooLong returns the fault of a call whose answer exceeds MaxMessageBytes.
 func (t *tap) tooLong() *fault.Error {
 	return fault.New(fault.LimitExceeded, "the answer of MCP server %q is longer than %d bytes: ask for less, or raise limits.maxResultBytes",
 		t.name, t.max)
 }
 
-// refuse ends the exchange with this id, and gives the message that tells the SDK so; "" when none waits for it.
+// refuse fails the request with this id, and returns the error response for the SDK; "": nobody waits for it.
 func (t *tap) refuse(id int64, f *fault.Error) string {
 	x := t.find(id)
 	if x == nil {
@@ -268,7 +274,7 @@ func (t *tap) refuse(id int64, f *fault.Error) string {
 	return refusal(id, f)
 }
 
-// refusal is the answer that the SDK gets where the real one cannot be used.
+// refusal returns an error response for the SDK in place of an unusable answer.
 func refusal(id int64, f *fault.Error) string {
 	text, err := json.Marshal(f.Message)
 	if err != nil {

@@ -17,31 +17,32 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// tool is what a server says of one of its tools.
+// tool is a tool of the server.
 type tool struct {
 	name     string       // as the server spells it
-	function string       // the name of the function that it becomes
-	raw      string       // its definition
-	effect   steps.Effect // as its annotations say; of a call, as the configuration says
+	function string       // name of its function
+	raw      string       // raw definition
+	headers  bool         // some arguments are also sent as HTTP headers, which the SDK does
+	effect   steps.Effect // as annotated; of a call, as configured
 }
 
-// The bounds of a list: one that passes them is cut there, with a warning.
+// Limits of a list; a longer one is cut off with a warning.
 const (
 	maxTools     = 100_000
 	maxPages     = 10_000
 	maxListBytes = 256 << 20
 )
 
-// list asks for the tools, page by page. A tool that cannot be called is left out, with a warning.
-func (n *session) list(ctx context.Context) ([]tool, *fault.Error) {
+// list reads the tools page by page. It drops unusable tools with a warning.
+func (n *connection) list(ctx context.Context) ([]tool, *fault.Error) {
 	s := n.source
 	l := lister{source: s, seen: map[string]bool{}}
 	cursors := map[string]bool{"": true}
 	for cursor, pages := "", 1; ; pages++ {
-		x := &exchange{stub: headerTools}
-		_, err := n.client.ListTools(x.in(ctx), &sdk.ListToolsParams{Cursor: cursor})
+		x := &pendingRequest{stub: headerTools}
+		_, err := n.client.ListTools(x.withContext(ctx), &sdk.ListToolsParams{Cursor: cursor})
 		n.tap.forget(x)
-		page, f := n.listed(x, err)
+		page, f := n.page(x, err)
 		if f != nil {
 			return nil, f
 		}
@@ -52,28 +53,28 @@ func (n *session) list(ctx context.Context) ([]tool, *fault.Error) {
 		cursor = page.Get("nextCursor").String()
 		switch {
 		case cursor == "":
-			return s.named(l.tools), nil
+			return s.assignNames(l.tools), nil
 		case cursors[cursor]:
-			s.odd("its list of tools goes in circles: what came before the circle is used")
-			return s.named(l.tools), nil
+			s.warnf("its list of tools goes in circles: what came before the circle is used")
+			return s.assignNames(l.tools), nil
 		case pages >= maxPages || len(l.tools) >= maxTools || l.bytes > maxListBytes:
-			s.odd("its list of tools has no end: the first %d are used", len(l.tools))
-			return s.named(l.tools), nil
+			s.warnf("its list of tools has no end: the first %d are used", len(l.tools))
+			return s.assignNames(l.tools), nil
 		}
 		cursors[cursor] = true
 	}
 }
 
-// listed is one page of the list.
-func (n *session) listed(x *exchange, err error) (gjson.Result, *fault.Error) {
+// page returns one page of the list.
+func (n *connection) page(x *pendingRequest, err error) (gjson.Result, *fault.Error) {
 	s := n.source
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	failed := fault.New(fault.Unavailable, "MCP server %q (%s) did not list its tools: ", s.options.Name, s.options.where())
+	failed := fault.New(fault.Unavailable, "MCP server %q (%s) did not list its tools: ", s.options.Name, s.options.address())
 	failed.Outcome = fault.NotSent
 	switch {
-	case x.broken != nil:
-		failed.Message += x.broken.Message
+	case x.failure != nil:
+		failed.Message += x.failure.Message
 	case x.result != nil:
 		page := gjson.ParseBytes(x.result)
 		if page.Get("tools").IsArray() {
@@ -84,30 +85,33 @@ func (n *session) listed(x *exchange, err error) (gjson.Result, *fault.Error) {
 		failed.Message += fault.Clip(s.scrub.clean(x.err.Get("message").String()), maxErrorText)
 	case x.status != 0:
 		failed.Code = statusCode(x.status)
-		if n.offered {
+		if n.serving {
 			failed.Message += "it answered " + statusName(x.status)
 		} else {
 			failed.Message += s.statusText(x.status)
 		}
 	default:
-		failed.Message += s.told(err)
-		if n.process != nil && n.process.endsWithin(pipeGrace) {
-			failed.Message += "; " + n.process.lastWords()
+		failed.Message += s.errorText(err)
+		if n.process != nil && n.process.exitsWithin(pipeGrace) {
+			failed.Message += "; " + n.process.exitText()
 		}
 	}
 	return gjson.Result{}, failed
 }
 
-func (s *Source) odd(format string, args ...any) {
+func (s *Source) warnf(format string, args ...any) {
 	s.warn(fault.New(fault.BadRequest, "MCP server "+quoted(s.options.Name)+": "+format, args...))
 }
 
-// headerTools is what the SDK decodes in place of a list: the tools of which it sends arguments as HTTP headers too.
+// paramHeader marks arguments that are also sent as HTTP headers (MCP 2026-07-28, "Custom Headers from Tool Parameters").
+const paramHeader = "x-mcp-header"
+
+// headerTools is the stub for lists: only the tools of which the SDK sends arguments as headers.
 func headerTools(result gjson.Result) []byte {
 	var kept []string
-	if strings.Contains(result.Raw, "x-mcp-header") {
+	if strings.Contains(result.Raw, paramHeader) {
 		result.Get("tools").ForEach(func(_, definition gjson.Result) bool {
-			if strings.Contains(definition.Raw, "x-mcp-header") && definition.Get("name").Type == gjson.String {
+			if strings.Contains(definition.Raw, paramHeader) && definition.Get("name").Type == gjson.String {
 				kept = append(kept, definition.Raw)
 			}
 			return true
@@ -116,7 +120,7 @@ func headerTools(result gjson.Result) []byte {
 	return []byte(`{"tools":[` + strings.Join(kept, ",") + `]}`)
 }
 
-// lister gathers tools.
+// lister collects tools.
 type lister struct {
 	source *Source
 	seen   map[string]bool
@@ -130,24 +134,23 @@ func (l *lister) add(definition gjson.Result) {
 	case len(l.tools) >= maxTools || l.bytes > maxListBytes:
 		return
 	case name.Type != gjson.String || name.Str == "":
-		l.source.odd("it lists a tool without a name, which is left out")
+		l.source.warnf("it lists a tool without a name, which is left out")
 		return
 	case l.seen[name.Str]:
-		l.source.odd("it lists the tool %s twice: the first is used", quoted(name.Str))
+		l.source.warnf("it lists the tool %s twice: the first is used", quoted(name.Str))
 		return
 	}
 	l.seen[name.Str] = true
-	t := tool{name: name.Str, raw: ordered(definition)}
+	t := tool{name: name.Str, raw: ordered(definition), headers: strings.Contains(definition.Raw, paramHeader)}
 	t.effect, _, _ = hints(gjson.Get(t.raw, "annotations"))
 	l.tools = append(l.tools, t)
 	l.bytes += len(t.raw)
 }
 
-// ordered is a tool's definition in which the members that MCP has had from the beginning come first. What is null or stands twice
-// is left out.
+// ordered returns a tool's definition with the members of the first MCP version in front, without nulls and duplicates.
 func ordered(definition gjson.Result) string {
 	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
-	var o object
+	var o objectBuilder
 	add := func(key string, value gjson.Result) {
 		if value.Exists() && value.Type != gjson.Null {
 			o.raw(key, value.Raw)
@@ -166,9 +169,8 @@ func ordered(definition gjson.Result) string {
 	return string(o.end())
 }
 
-// hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). MCP has a tool without readOnlyHint destroy unless
-// it says that it does not; here what nobody has said is a write. That a call may be repeated says nothing of its effect:
-// reads may be too.
+// hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). In MCP a tool without readOnlyHint is destructive unless it
+// says otherwise; here an unannotated tool is a write. idempotentHint does not change the effect.
 func hints(annotations gjson.Result) (effect steps.Effect, idempotent, declared bool) {
 	known := func(hint string) (value, there bool) {
 		r := annotations.Get(hint)
@@ -198,16 +200,15 @@ func sameTools(a, b []tool) bool {
 	return true
 }
 
-// maxToolName keeps a function's name, the source's with it, below the registry's bound of 256 bytes.
+// maxToolName keeps function names, with the source's name, below the registry's limit of 256 bytes.
 const maxToolName = 180
 
-// named gives the tools the names of their functions. A tool's name that a function can have stays as it is. In any other
-// a slash becomes a dot and what else is not allowed an underscore, with a few digits of the name's hash, so that the same
-// tool always gets the same name, and no two tools one.
-func (s *Source) named(tools []tool) []tool {
+// assignNames sets the function names of the tools. Valid names are kept. In others a slash becomes a dot and any other invalid
+// character an underscore, followed by some digits of the name's hash, so that names are stable and unique.
+func (s *Source) assignNames(tools []tool) []tool {
 	taken := map[string]bool{}
 	for i := range tools {
-		if plain := fitting(tools[i].name); plain == tools[i].name {
+		if plain := sanitize(tools[i].name); plain == tools[i].name {
 			tools[i].function = s.options.Name + "." + plain
 			taken[tools[i].function] = true
 		}
@@ -215,13 +216,13 @@ func (s *Source) named(tools []tool) []tool {
 	kept := tools[:0]
 	for _, t := range tools {
 		if t.function == "" {
-			t.function = s.options.Name + "." + fitting(t.name)
-			if strings.ReplaceAll(t.name, "/", ".") != fitting(t.name) || taken[t.function] {
+			t.function = s.options.Name + "." + sanitize(t.name)
+			if strings.ReplaceAll(t.name, "/", ".") != sanitize(t.name) || taken[t.function] {
 				hash := sha256.Sum256([]byte(t.name))
 				t.function += "_" + hex.EncodeToString(hash[:4])
 			}
 			if taken[t.function] {
-				s.odd("the tool %s is left out: its name cannot be told from that of another", quoted(t.name))
+				s.warnf("the tool %s is left out: its name cannot be told from that of another", quoted(t.name))
 				continue
 			}
 			taken[t.function] = true
@@ -231,9 +232,8 @@ func (s *Source) named(tools []tool) []tool {
 	return kept
 }
 
-// fitting is a tool's name in the characters that names of functions have: parts of letters, digits, _ and -, with dots
-// between them.
-func fitting(name string) string {
+// sanitize makes a tool's name a valid function name: segments of letters, digits, _ and -, separated by dots.
+func sanitize(name string) string {
 	if len(name) > maxToolName {
 		name = name[:maxToolName]
 	}
@@ -255,7 +255,7 @@ func fitting(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// functionsOf makes the functions of tools.
+// functionsOf returns the functions of tools.
 func (s *Source) functionsOf(tools []tool) []steps.Function {
 	functions := make([]steps.Function, 0, len(tools))
 	paths := s.paths(tools)
@@ -263,8 +263,8 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 		t := &tools[i]
 		spec := s.spec(t)
 		spec.Path = paths[t.function]
-		for _, path := range readingsOf(strings.TrimPrefix(t.function, s.options.Name+"."), s.options.Names) {
-			spec.Readings = append(spec.Readings, s.options.Name+"."+path)
+		for _, path := range possiblePaths(strings.TrimPrefix(t.function, s.options.Name+"."), s.options.Names) {
+			spec.PossiblePaths = append(spec.PossiblePaths, s.options.Name+"."+path)
 		}
 		functions = append(functions, steps.Function{
 			Spec:   spec,
@@ -275,7 +275,7 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 	return functions
 }
 
-// paths reads the names of tools as resources and actions, by the names of their functions. The first list decides how.
+// paths splits tool names into resources and actions, by function name. The first list decides the form.
 func (s *Source) paths(tools []tool) map[string]string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
@@ -283,7 +283,7 @@ func (s *Source) paths(tools []tool) map[string]string {
 	}
 	s.mu.Lock()
 	if s.names == "" && len(tools) > 0 {
-		s.names = formOf(names)
+		s.names = detectForm(names)
 	}
 	form := s.names
 	s.mu.Unlock()
@@ -294,8 +294,8 @@ func (s *Source) paths(tools []tool) map[string]string {
 	return paths
 }
 
-// Functions are the tools that the server lists in this session. They are called in it (see Call). Errors as for Do.
-func (l *Link) Functions(ctx context.Context) ([]steps.Function, error) {
+// Functions lists the server's tools in this session. Call them with a context of CallContext. Errors as for Do.
+func (l *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, error) {
 	n, f := l.acquire(ctx)
 	if f != nil {
 		return nil, f
@@ -308,8 +308,8 @@ func (l *Link) Functions(ctx context.Context) ([]steps.Function, error) {
 	return l.source.inSession(l.source.functionsOf(tools)), nil
 }
 
-// inSession gives functions of a session's list the paths of the shared list, by which rules match, or none if that list does
-// not hold them, and keeps what they are in their own list for display.
+// inSession replaces the paths of functions by those in the shared list, which rules match (none if they are not in it), and
+// keeps their own path for display.
 func (s *Source) inSession(functions []steps.Function) []steps.Function {
 	shared := map[string]string{}
 	for _, fn := range s.Functions() {
@@ -324,19 +324,19 @@ func (s *Source) inSession(functions []steps.Function) []steps.Function {
 	return functions
 }
 
-// prompt reports whether calls always return soon after the end of their context, whatever the server does. Pipes of
-// Windows have no deadlines, and the tokens of a login may be renewed without heed of the context.
+// prompt reports whether calls always return soon after the end of their context. Pipes on Windows have no deadlines, and
+// renewing a login may ignore the context.
 func (s *Source) prompt() bool {
 	return s.options.OAuth == nil && (s.options.URL != "" || runtime.GOOS != "windows")
 }
 
-// anyObject is the input schema of a tool that has none.
+// anyObject is the input schema of a tool without one.
 const anyObject = `{"type":"object"}`
 
 func (s *Source) spec(t *tool) steps.Spec {
 	definition := gjson.Parse(t.raw)
 	spec := steps.Spec{Name: t.function, Description: describe(definition, t.name), Listing: json.RawMessage(t.raw)}
-	within := func(schema gjson.Result) json.RawMessage { // no copy: lists may be large
+	within := func(schema gjson.Result) json.RawMessage { // a slice of the definition, because lists may be large
 		end := schema.Index + len(schema.Raw)
 		return spec.Listing[schema.Index:end:end]
 	}
@@ -352,7 +352,7 @@ func (s *Source) spec(t *tool) steps.Spec {
 	return spec
 }
 
-// describe is what the server says of a tool, else its title, else its name.
+// describe returns the tool's description, else its title, else its name.
 func describe(definition gjson.Result, name string) string {
 	for _, path := range []string{"description", "title", "annotations.title"} {
 		if text := strings.TrimSpace(definition.Get(path).String()); text != "" {

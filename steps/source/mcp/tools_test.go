@@ -14,7 +14,7 @@ import (
 
 func TestSpecs(t *testing.T) {
 	t.Parallel()
-	s := open(t, child(t, "good"))
+	s := openSource(t, child(t, "good"))
 	await(t, s, steps.StateReady)
 	for name, want := range map[string]steps.Spec{
 		"shelf.get":    {Effect: steps.Read, EffectDeclared: true},
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 		for _, name := range tools {
 			list = append(list, tool{name: name})
 		}
-		for _, named := range s.named(list) {
+		for _, named := range s.assignNames(list) {
 			functions = append(functions, named.function)
 		}
 		return functions

@@ -19,7 +19,7 @@ func TestTraceReachesServers(t *testing.T) {
 		said   = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
 	)
 	eachTransport(t, func(t *testing.T, s *Source) {
-		l := linkTo(t, s, &newClient("ann", "2025-11-25").Peer)
+		l := openSession(t, s, &newClient("ann", "2025-11-25").DownstreamClient)
 		traced := steps.WithTrace(t.Context(), ours, "o=1")
 		for _, c := range []struct {
 			name                string
@@ -29,9 +29,9 @@ func TestTraceReachesServers(t *testing.T) {
 			{"no trace", t.Context(), "", "", ""},
 			{"a trace", traced, ours, "o=1", ""},
 			{"without a state", steps.WithTrace(t.Context(), ours, ""), ours, "", ""},
-			{"of the client", l.Call(t.Context(), json.RawMessage(said)), theirs, "t=1", "1"},
-			{"of both", l.Call(traced, json.RawMessage(said)), ours, "o=1", "1"},
-			{"of both, without a state", l.Call(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
+			{"of the client", l.CallContext(t.Context(), json.RawMessage(said)), theirs, "t=1", "1"},
+			{"of both", l.CallContext(traced, json.RawMessage(said)), ours, "o=1", "1"},
+			{"of both, without a state", l.CallContext(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
 		} {
 			var meta string
 			ctx := steps.WithCallbacks(c.ctx, &steps.Callbacks{Verbatim: func(result []byte) { meta = gjson.GetBytes(result, "content.0.text").Str }})

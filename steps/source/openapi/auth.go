@@ -8,25 +8,25 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// access is a scheme with its credential.
-type access struct {
+// authenticator adds one credential to requests, as its scheme says.
+type authenticator struct {
 	name       string
 	scheme     scheme
 	credential Credential
-	tokens     *tokens // of the client credentials flow; nil: none is fetched
+	tokens     *tokenCache // of the client credentials flow; nil: no token is fetched
 }
 
-// accesses matches credentials with the document's schemes. bad_request for a name that the document does not have, and
-// for a credential that its scheme cannot use.
-func (s *Source) accesses(doc *document) (map[string]*access, *fault.Error) {
-	found := map[string]*access{}
+// authenticators matches credentials with the document's schemes. It returns bad_request for a name that the document does
+// not have, and for a credential that its scheme cannot use.
+func (s *Source) authenticators(doc *document) (map[string]*authenticator, *fault.Error) {
+	found := map[string]*authenticator{}
 	for _, name := range slices.Sorted(maps.Keys(s.options.Auth)) {
 		credential := s.options.Auth[name]
-		chosen, f := schemeNamed(doc, name)
+		chosen, f := findScheme(doc, name)
 		if f != nil {
 			return nil, f
 		}
-		a := &access{name: chosen, scheme: doc.schemes[chosen], credential: credential}
+		a := &authenticator{name: chosen, scheme: doc.schemes[chosen], credential: credential}
 		if f := a.check(); f != nil {
 			f.Message = s.options.Name + ": the credential for " + describeScheme(chosen, a.scheme) + " " + f.Message
 			return nil, f.Under(fault.Key("/auth", name))
@@ -47,8 +47,8 @@ func (s *Source) accesses(doc *document) (map[string]*access, *fault.Error) {
 	return found, nil
 }
 
-// schemeNamed finds the scheme that a key of the configuration means.
-func schemeNamed(doc *document, key string) (string, *fault.Error) {
+// findScheme returns the scheme that a key of the configuration means.
+func findScheme(doc *document, key string) (string, *fault.Error) {
 	if _, ok := doc.schemes[key]; ok {
 		return key, nil
 	}
@@ -69,27 +69,27 @@ func schemeNamed(doc *document, key string) (string, *fault.Error) {
 	return "", f
 }
 
-// plan are the schemes that a call satisfies.
-type plan struct {
-	accesses []*access
-	scopes   [][]string // as accesses
-	wanting  []string   // the schemes of which one would be needed and none is configured, for the error of a 401
+// callSecurity holds the authenticators of a call.
+type callSecurity struct {
+	authenticators []*authenticator
+	scopes         [][]string // parallel to authenticators
+	unconfigured   []string   // schemes that would suffice but are not configured, for the error of a 401
 }
 
-// planFor chooses the first alternative that asks for credentials and has them all; without one the call goes bare.
-func planFor(op *operation, doc *document, found map[string]*access) plan {
+// securityFor returns the first alternative whose credentials are all configured; without one the call has no credentials.
+func securityFor(op *operation, doc *document, found map[string]*authenticator) callSecurity {
 	var wanting []string
 	for _, alternative := range op.security {
 		names := slices.Sorted(maps.Keys(alternative))
-		var p plan
+		var p callSecurity
 		for _, name := range names {
 			if a := found[name]; a != nil {
-				p.accesses, p.scopes = append(p.accesses, a), append(p.scopes, alternative[name])
+				p.authenticators, p.scopes = append(p.authenticators, a), append(p.scopes, alternative[name])
 			} else if !slices.Contains(wanting, name) {
 				wanting = append(wanting, name)
 			}
 		}
-		if len(names) > 0 && len(p.accesses) == len(names) {
+		if len(names) > 0 && len(p.authenticators) == len(names) {
 			return p
 		}
 	}
@@ -98,5 +98,5 @@ func planFor(op *operation, doc *document, found map[string]*access) plan {
 			wanting[i] = describeScheme(name, s)
 		}
 	}
-	return plan{wanting: wanting}
+	return callSecurity{unconfigured: wanting}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func guarded(method string, alternatives ...requirement) operation {
-	return operation{name: "op", method: method, path: "/a", place: method + " /a", input: json.RawMessage(anyInput), security: alternatives}
+	return operation{name: "op", method: method, path: "/a", label: method + " /a", input: json.RawMessage(anyInput), security: alternatives}
 }
 
 var allSchemes = map[string]scheme{
@@ -41,20 +41,25 @@ func TestCredentials(t *testing.T) {
 		{"header", map[string]Credential{"headerKey": {Value: keyValue}}, []requirement{{"headerKey": nil}}, "X-Api-Key: " + keyValue},
 		{"query", map[string]Credential{"queryKey": {Value: "a&b"}}, []requirement{{"queryKey": nil}}, "?api%20key=a%26b"},
 		{"cookie", map[string]Credential{"cookieKey": {Value: keyValue}}, []requirement{{"cookieKey": nil}}, "Cookie: sid=" + keyValue},
-		{"basic", map[string]Credential{"basic": {Username: "u", Password: "p:w"}}, []requirement{{"basic": nil}}, "Authorization: Basic dTpwOnc="},
+		{"basic", map[string]Credential{"basic": {Username: "u", Password: "p:w"}}, []requirement{{"basic": nil}},
+			"Authorization: Basic dTpwOnc="},
 		{"bearer", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{"bearer": nil}}, "Authorization: Bearer " + keyValue},
-		{"oauth with a token", map[string]Credential{"oauth": {Value: keyValue}}, []requirement{{"oauth": nil}}, "Authorization: Bearer " + keyValue},
+		{"oauth with a token", map[string]Credential{"oauth": {Value: keyValue}}, []requirement{{"oauth": nil}},
+			"Authorization: Bearer " + keyValue},
 		{"other", map[string]Credential{"odd": {Value: "Odd x"}}, []requirement{{"odd": nil}}, "Authorization: Odd x"},
 		{"not asked for", map[string]Credential{"bearer": {Value: keyValue}}, nil, ""},
-		{"not needed, but there", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{}, {"bearer": nil}}, "Authorization: Bearer " + keyValue},
+		{"not needed, but there", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{}, {"bearer": nil}},
+			"Authorization: Bearer " + keyValue},
 		{"both", map[string]Credential{"bearer": {Value: keyValue}, "headerKey": {Value: "h"}}, []requirement{{"bearer": nil, "headerKey": nil}},
 			"Authorization: Bearer " + keyValue + "|X-Api-Key: h"},
-		{"one of two is not configured", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{"bearer": nil, "headerKey": nil}}, ""},
+		{"one of two is not configured", map[string]Credential{"bearer": {Value: keyValue}},
+			[]requirement{{"bearer": nil, "headerKey": nil}}, ""},
 		{"the first that can be had", map[string]Credential{"bearer": {Value: keyValue}, "basic": {Username: "u"}},
 			[]requirement{{"oauth": nil}, {"bearer": nil}, {"basic": nil}}, "Authorization: Bearer " + keyValue},
 	} {
 		var c capture
-		s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com", Auth: test.auth}, &document{operations: []operation{guarded("GET", test.security...)}, schemes: allSchemes})
+		s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com", Auth: test.auth},
+			&document{operations: []operation{guarded("GET", test.security...)}, schemes: allSchemes})
 		if _, err := callOf(t, s, "op", `{}`); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -85,7 +90,8 @@ func TestConfigurationWins(t *testing.T) {
 	}
 	var c capture
 	s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com", Headers: map[string]string{"x-tenant": "mine"},
-		Auth: map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}}, &document{operations: []operation{op}, schemes: allSchemes})
+		Auth: map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}},
+		&document{operations: []operation{op}, schemes: allSchemes})
 	if _, err := callOf(t, s, "op", `{"api key":"evil","sid":"evil","Authorization":"evil","X-Tenant":"evil"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -114,15 +120,19 @@ func TestBadCredentials(t *testing.T) {
 		{"no user", map[string]Credential{"basic": {Value: "x"}}, allSchemes, "/auth/basic"},
 		{"a colon", map[string]Credential{"basic": {Username: "a:b"}}, allSchemes, "/auth/basic"},
 		{"no secret", map[string]Credential{"oauth": {ClientID: "x"}}, allSchemes, "/auth/oauth"},
-		{"no token URL", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}}, map[string]scheme{"only": {kind: "oauth2"}}, "/auth/only"},
+		{"no token URL", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}}, map[string]scheme{"only": {kind: "oauth2"}},
+			"/auth/only"},
 		{"a token URL in clear", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
 			map[string]scheme{"only": {kind: "oauth2", tokenURL: "http://auth.example.com"}}, "/auth/only"},
-		{"a token URL that only the document names", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y"}}, allSchemes, "/auth/oauth"},
-		{"a token URL of the configuration", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y", TokenURL: "https://auth.example.com/token"}}, allSchemes, ""},
+		{"a token URL that only the document names", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y"}}, allSchemes,
+			"/auth/oauth"},
+		{"a token URL of the configuration",
+			map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y", TokenURL: "https://auth.example.com/token"}}, allSchemes, ""},
 		{"a token URL where the document is", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
 			map[string]scheme{"only": {kind: "oauth2", tokenURL: "/token"}}, ""},
 	} {
-		s, err := trySource(Options{Client: &capture{}, Auth: test.auth}, &document{title: "T", operations: []operation{guarded("GET")}, schemes: test.schemes})
+		s, err := trySource(Options{Client: &capture{}, Auth: test.auth},
+			&document{title: "T", operations: []operation{guarded("GET")}, schemes: test.schemes})
 		f, _ := fault.As(err)
 		switch {
 		case err == nil && test.at == "":
@@ -144,7 +154,8 @@ type authority struct {
 
 func (a *authority) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.URL.Path != "/token" {
-		if want := fmt.Sprintf("Bearer token-number-%d", a.fetched.Load()); request.Header.Get("Authorization") != want || a.revoked.Load() == a.fetched.Load() {
+		if want := fmt.Sprintf("Bearer token-number-%d", a.fetched.Load()); request.Header.Get("Authorization") != want ||
+			a.revoked.Load() == a.fetched.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 		return
@@ -255,7 +266,8 @@ func TestClosingEndsTokens(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		s := sourceOf(t, Options{Client: blocked, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": {ClientID: "a", ClientSecret: "b", TokenURL: "https://auth.example.com/token"}}},
+		s := sourceOf(t, Options{Client: blocked, BaseURL: "https://api.example.com",
+			Auth: map[string]Credential{"oauth": {ClientID: "a", ClientSecret: "b", TokenURL: "https://auth.example.com/token"}}},
 			&document{operations: []operation{guarded("POST", requirement{"oauth": nil})}, schemes: allSchemes})
 		time.AfterFunc(time.Second, func() { _ = s.Close() })
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Unavailable {

@@ -18,24 +18,24 @@ import (
 	"github.com/onecall-mcp/onecall/internal/egress"
 )
 
-// tokenTimeout is how long a token endpoint may take.
+// tokenTimeout bounds a request to a token endpoint.
 const tokenTimeout = 30 * time.Second
 
-// tokens are the access tokens of one credential (RFC 6749, section 4.4), one for each set of scopes. They are fetched
-// when they are first needed, kept until shortly before they expire, and fetched once for all calls that wait.
-type tokens struct {
-	source string
-	config clientcredentials.Config // without scopes
-	client *http.Client             // sends through the source's Doer
-	ended  context.Context          // of the source
-	learnt func(secret string)      // told of each token, so that it is hidden
+// tokenCache holds the access tokens of one credential (RFC 6749, section 4.4), one for each set of scopes. A token is
+// fetched at its first use, once for all calls that wait, and kept until shortly before it expires.
+type tokenCache struct {
+	source  string
+	config  clientcredentials.Config // without scopes
+	client  *http.Client             // sends through the source's Doer
+	ended   context.Context          // of the source
+	onToken func(secret string)      // called with each token, so that it is hidden
 
-	fetches singleflight.Group
-	mu      sync.Mutex
-	known   map[string]*oauth2.Token // by scopes
+	fetches  singleflight.Group
+	mu       sync.Mutex
+	byScopes map[string]*oauth2.Token // by scopes
 }
 
-func (s *Source) newTokens(a *access) (*tokens, *fault.Error) {
+func (s *Source) newTokens(a *authenticator) (*tokenCache, *fault.Error) {
 	c := a.credential
 	address := c.TokenURL
 	if address == "" {
@@ -54,33 +54,33 @@ func (s *Source) newTokens(a *access) (*tokens, *fault.Error) {
 		return nil, fault.New(fault.BadRequest, "%s: only the document says that the client's secret for %s goes to %s: set tokenUrl "+
 			"to the token endpoint, if that is it", s.options.Name, a.name, egress.Host(u))
 	}
-	return &tokens{
+	return &tokenCache{
 		source: s.options.Name,
 		config: clientcredentials.Config{ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: address},
 		client: &http.Client{
 			Transport:     doerTransport{s.options.Client},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the Doer has followed what may be followed
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the Doer follows redirects
 		},
-		ended: s.ended, learnt: s.secrets.add, known: map[string]*oauth2.Token{},
+		ended: s.ended, onToken: s.secrets.add, byScopes: map[string]*oauth2.Token{},
 	}, nil
 }
 
-// doerTransport lets a library that wants an *http.Client send through a Doer.
+// doerTransport makes an http.RoundTripper of a Doer, for a library that needs an *http.Client.
 type doerTransport struct{ Doer }
 
 // RoundTrip implements http.RoundTripper.
 func (t doerTransport) RoundTrip(request *http.Request) (*http.Response, error) { return t.Do(request) }
 
-// token gives a token that is valid now. Every error says that nothing was sent to the service itself.
-func (t *tokens) token(ctx context.Context, scopes []string) (string, error) {
+// token returns a valid token. Every error says that nothing was sent to the service itself.
+func (t *tokenCache) token(ctx context.Context, scopes []string) (string, error) {
 	key := strings.Join(scopes, " ")
 	t.mu.Lock()
-	known := t.known[key]
+	known := t.byScopes[key]
 	t.mu.Unlock()
 	if known.Valid() {
 		return known.AccessToken, nil
 	}
-	// The fetch is not the caller's: others may wait for it too when the caller has gone.
+	// The fetch is detached from the caller: others may wait for it after the caller has gone.
 	fetch := t.fetches.DoChan(key, func() (any, error) { return t.fetch(key, scopes) })
 	select {
 	case <-ctx.Done():
@@ -93,38 +93,39 @@ func (t *tokens) token(ctx context.Context, scopes []string) (string, error) {
 	}
 }
 
-func (t *tokens) fetch(key string, scopes []string) (string, error) {
+func (t *tokenCache) fetch(key string, scopes []string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.ended, tokenTimeout)
 	defer cancel()
 	config := &t.config
 	if len(scopes) > 0 {
-		config = &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: scopes}
+		config = &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL,
+			Scopes: scopes}
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, t.client))
 	if err != nil {
-		return "", t.failed(ctx, err)
+		return "", t.fault(ctx, err)
 	}
-	t.learnt(token.AccessToken)
+	t.onToken(token.AccessToken)
 	t.mu.Lock()
-	t.known[key] = token
+	t.byScopes[key] = token
 	t.mu.Unlock()
 	return token.AccessToken, nil
 }
 
-// forget drops a token that the service refuses, unless another has taken its place already.
-func (t *tokens) forget(scopes []string, refused string) {
+// forget drops a token that the service refused, unless it has been replaced already.
+func (t *tokenCache) forget(scopes []string, refused string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if key := strings.Join(scopes, " "); t.known[key] != nil && t.known[key].AccessToken == refused {
-		delete(t.known, key)
+	if key := strings.Join(scopes, " "); t.byScopes[key] != nil && t.byScopes[key].AccessToken == refused {
+		delete(t.byScopes, key)
 	}
 }
 
-// errorWord is the form of an error code of RFC 6749, section 5.2: a server that puts anything else in its place is not
-// quoted, since it may repeat what it was sent.
+// errorWord matches an error code of RFC 6749, section 5.2. A server's other texts are not quoted, since they may repeat
+// what it was sent.
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-func (t *tokens) failed(ctx context.Context, err error) *fault.Error {
+func (t *tokenCache) fault(ctx context.Context, err error) *fault.Error {
 	var refused *oauth2.RetrieveError
 	f := &fault.Error{Outcome: fault.NotSent}
 	host := ""

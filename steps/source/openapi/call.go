@@ -20,37 +20,37 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// callTimeout is the limit of a call, retries included, whose context has no deadline.
+// callTimeout bounds a call, including retries, if its context has no deadline.
 const callTimeout = 2 * time.Minute
 
-// call is an operation made ready to be called: all that does not depend on the arguments is worked out.
+// call is an operation that is ready to be called: everything that does not depend on the arguments is computed.
 type call struct {
-	source  *Source
-	op      *operation
-	name    string // of the function
-	base    *url.URL
-	path    []piece // after the base's path
-	query   string  // that the path template holds, escaped
-	targets map[string]target
-	plan    plan
-	lacks   []int // of op.parameters: those required, without which no request can be made
+	source   *Source
+	op       *operation
+	name     string // of the function
+	base     *url.URL
+	path     []pathPiece // after the base URL's path
+	query    string      // the query in the path template, escaped
+	targets  map[string]target
+	plan     callSecurity
+	required []int // required parameters, by index in op.parameters
 }
 
-// piece is a part of a path: fixed text, or the place of a parameter.
-type piece struct {
+// pathPiece is fixed text of a path, or a parameter.
+type pathPiece struct {
 	text      string // escaped; with a parameter: ""
 	parameter int    // of op.parameters; -1: fixed text
 }
 
-// target is where an argument goes: to a parameter, to a member of the body, or to the whole of it.
+// target is where an argument goes: a parameter, a member of the body, or the whole body.
 type target struct {
 	parameter int // of op.parameters; -1: the body
 	member    string
 	whole     bool
 }
 
-// newCall works out a call; the reason where the operation cannot be called. base is the service's URL.
-func newCall(s *Source, op *operation, base *url.URL, p plan) (c *call, reason string) {
+// newCall prepares a call, or says why the operation cannot be called. base is the service's URL.
+func newCall(s *Source, op *operation, base *url.URL, p callSecurity) (c *call, reason string) {
 	c = &call{source: s, op: op, name: s.options.Name + "." + op.name, base: base, plan: p, targets: map[string]target{}}
 	add := func(arg string, t target) {
 		if _, taken := c.targets[arg]; taken {
@@ -61,7 +61,7 @@ func newCall(s *Source, op *operation, base *url.URL, p plan) (c *call, reason s
 	for i, parameter := range op.parameters {
 		add(parameter.arg, target{parameter: i})
 		if parameter.required && parameter.in != "path" {
-			c.lacks = append(c.lacks, i)
+			c.required = append(c.required, i)
 		}
 	}
 	if op.body != nil {
@@ -81,12 +81,12 @@ func newCall(s *Source, op *operation, base *url.URL, p plan) (c *call, reason s
 	return c, reason
 }
 
-// pathPieces takes a path template apart (OpenAPI 3.0.4, section 4.8.8.1).
-func pathPieces(template string, parameters []parameter) (pieces []piece, reason string) {
+// pathPieces splits a path template (OpenAPI 3.0.4, section 4.8.8.1).
+func pathPieces(template string, parameters []parameter) (pieces []pathPiece, reason string) {
 	for template != "" {
 		fixed, rest, found := strings.Cut(template, "{")
 		if fixed != "" {
-			pieces = append(pieces, piece{escapeLiteral(fixed, false), -1})
+			pieces = append(pieces, pathPiece{escapeLiteral(fixed, false), -1})
 		}
 		if !found {
 			break
@@ -99,13 +99,13 @@ func pathPieces(template string, parameters []parameter) (pieces []piece, reason
 		if at < 0 {
 			return nil, "its path has {" + name + "}, for which there is no parameter"
 		}
-		pieces = append(pieces, piece{parameter: at})
+		pieces = append(pieces, pathPiece{parameter: at})
 		template = after
 	}
 	return pieces, ""
 }
 
-// escapeLiteral escapes what cannot stand in a path or in a query, and leaves what is escaped already.
+// escapeLiteral escapes what may not appear in a path or a query, and keeps what is escaped already.
 func escapeLiteral(text string, query bool) string {
 	kept := "!$&'()*+,;=:@/"
 	if query {
@@ -127,8 +127,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// outgoing is a request on its way to be made.
-type outgoing struct {
+// requestBuilder holds the parts of a request.
+type requestBuilder struct {
 	path    string
 	query   []string // escaped pairs
 	cookies []string
@@ -136,7 +136,7 @@ type outgoing struct {
 	body    []byte // nil: none
 }
 
-// call carries out one call.
+// call makes one call.
 func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 	if c.source.ended.Err() != nil {
 		return nil, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: c.name + ": the source is closed"}
@@ -159,17 +159,17 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 	}
 	defer release()
 	result, refused, err := c.attempt(ctx, r)
-	if refused { // a token that was taken back before its time: a 401 has done nothing, so that a new one may be tried
+	if refused { // a token may be revoked early: a 401 had no effect, so try once with a new one
 		result, _, err = c.attempt(ctx, r)
 	}
 	return result, err
 }
 
-// attempt signs the request, sends it and reads the answer. refused tells that a fetched token was not accepted and
-// another one can be had.
-func (c *call) attempt(ctx context.Context, r *outgoing) (result []byte, refused bool, err error) {
-	fetched := make([]string, len(c.plan.accesses))
-	for i, a := range c.plan.accesses {
+// attempt signs the request, sends it and reads the answer. refused reports that a fetched token was not accepted and
+// another one can be fetched.
+func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, refused bool, err error) {
+	fetched := make([]string, len(c.plan.authenticators))
+	for i, a := range c.plan.authenticators {
 		if a.tokens != nil {
 			if fetched[i], err = a.tokens.token(ctx, c.scopes(i)); err != nil {
 				return nil, false, err
@@ -180,34 +180,34 @@ func (c *call) attempt(ctx context.Context, r *outgoing) (result []byte, refused
 	request := c.request(ctx, r)
 	response, err := c.source.options.Client.Do(request)
 	if err != nil {
-		return nil, false, c.failed(request, err)
+		return nil, false, c.fault(request, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode == http.StatusUnauthorized {
-		for i, a := range c.plan.accesses {
+		for i, a := range c.plan.authenticators {
 			if a.tokens != nil {
 				a.tokens.forget(c.scopes(i), fetched[i])
 				refused = true
 			}
 		}
 	}
-	result, err = c.read(request, response)
+	result, err = c.readResponse(request, response)
 	return result, refused, err
 }
 
-// scopes are those to ask for with the plan's access i.
+// scopes returns the scopes to request from authenticator i.
 func (c *call) scopes(i int) []string {
-	if asked := c.plan.accesses[i].credential.Scopes; asked != nil {
+	if asked := c.plan.authenticators[i].credential.Scopes; asked != nil {
 		return asked
 	}
 	return c.plan.scopes[i]
 }
 
-// request makes the HTTP request. Its URL is put together, not parsed: no argument can change more than its own place.
-func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
+// request builds the HTTP request. Its URL is assembled, not parsed: an argument can change only its own part.
+func (c *call) request(ctx context.Context, r *requestBuilder) *http.Request {
 	u := *c.base
 	u.RawPath = strings.TrimSuffix(c.base.EscapedPath(), "/") + r.path
-	u.Path, _ = url.PathUnescape(u.RawPath) // what was escaped here can be unescaped
+	u.Path, _ = url.PathUnescape(u.RawPath) // escaped above, so it cannot fail
 	u.RawQuery = strings.Join(r.query, "&")
 	request := (&http.Request{
 		Method: c.op.method, URL: &u, Host: u.Host, Header: r.header.Clone(),
@@ -215,7 +215,7 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 	}).WithContext(ctx)
 	if len(r.cookies) > 0 {
 		if configured := request.Header.Get("Cookie"); configured != "" {
-			r.cookies = append([]string{configured}, r.cookies...) // the first of a name counts
+			r.cookies = append([]string{configured}, r.cookies...) // the first cookie of a name counts
 		}
 		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
 	}
@@ -232,12 +232,12 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 }
 
 // encode puts each argument in its place.
-func (c *call) encode(args []byte) (*outgoing, *fault.Error) {
+func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	if !gjson.ValidBytes(args) || jsontext.Value(args).Kind() != '{' {
 		return nil, fault.New(fault.BadArguments, "the arguments of %s are not a JSON object", c.name)
 	}
 	values := make([]jsontext.Value, len(c.op.parameters))
-	var body given
+	var body bodyArguments
 	for _, m := range membersOf(args) {
 		switch to, known := c.targets[m.name]; {
 		case !known:
@@ -252,22 +252,22 @@ func (c *call) encode(args []byte) (*outgoing, *fault.Error) {
 			body.members, body.args = append(body.members, pair{to.member, m.value}), append(body.args, m.name)
 		}
 	}
-	for _, i := range c.lacks {
+	for _, i := range c.required {
 		if values[i] == nil {
 			return nil, badArgument(c.op.parameters[i].arg, "%s needs this argument", c.name)
 		}
 	}
-	r := &outgoing{header: http.Header{"Accept": {"application/json, */*;q=0.8"}}}
+	r := &requestBuilder{header: http.Header{"Accept": {"application/json, */*;q=0.8"}}}
 	if c.query != "" {
 		r.query = append(r.query, c.query)
 	}
-	if f := c.place(r, values); f != nil {
+	if f := c.addParameters(r, values); f != nil {
 		return nil, f
 	}
-	if f := c.fill(r, &body); f != nil {
+	if f := c.addBody(r, &body); f != nil {
 		return nil, f
 	}
-	for name, value := range c.source.options.Headers { // after the arguments, which cannot change what is configured
+	for name, value := range c.source.options.Headers { // last, as arguments must not change configured headers
 		r.header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	return r, nil
@@ -283,8 +283,8 @@ func (c *call) unknown(name string) *fault.Error {
 	return f
 }
 
-// place writes the parameters.
-func (c *call) place(r *outgoing, values []jsontext.Value) *fault.Error {
+// addParameters encodes the parameters.
+func (c *call) addParameters(r *requestBuilder, values []jsontext.Value) *fault.Error {
 	var path strings.Builder
 	for _, part := range c.path {
 		if part.parameter < 0 {
@@ -325,12 +325,12 @@ func (c *call) place(r *outgoing, values []jsontext.Value) *fault.Error {
 			return f
 		}
 	}
-	return c.wellPlaced(r.path)
+	return c.checkPath(r.path)
 }
 
-// wellPlaced refuses a path in which the delimiters of a style, or the text around a parameter, make a segment that
-// climbs, such as the label of two empty texts.
-func (c *call) wellPlaced(path string) *fault.Error {
+// checkPath refuses a path in which a style's delimiters, or the text around a parameter, make a dot segment, such as the
+// label of two empty texts.
+func (c *call) checkPath(path string) *fault.Error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
 			return fault.New(fault.BadArguments, `%s: together the arguments make "%s" of a part of the path, which is refused`, c.name, segment)
@@ -339,8 +339,8 @@ func (c *call) wellPlaced(path string) *fault.Error {
 	return nil
 }
 
-// fill writes the body.
-func (c *call) fill(r *outgoing, g *given) *fault.Error {
+// addBody encodes the body.
+func (c *call) addBody(r *requestBuilder, g *bodyArguments) *fault.Error {
 	if c.op.body == nil {
 		return nil
 	}
@@ -358,14 +358,14 @@ func (c *call) fill(r *outgoing, g *given) *fault.Error {
 	return nil
 }
 
-// failed gives what went wrong on the way a code, and hides what the message may repeat of the credentials.
-func (c *call) failed(request *http.Request, err error) *fault.Error {
+// fault gives a transport error a code and hides credentials in its message.
+func (c *call) fault(request *http.Request, err error) *fault.Error {
 	f := *egress.Failure(request, err)
 	f.Message = c.name + ": " + c.source.secrets.text(f.Message)
 	return &f
 }
 
-// function is the call as the registry takes it.
+// function returns the call as a steps.Function.
 func (c *call) function() steps.Function {
 	effect := steps.Write
 	switch {
@@ -376,7 +376,7 @@ func (c *call) function() steps.Function {
 	}
 	description := c.op.description
 	if strings.TrimSpace(description) == "" {
-		description = c.op.place
+		description = c.op.label
 	}
 	return steps.Function{
 		Spec: steps.Spec{
@@ -389,10 +389,10 @@ func (c *call) function() steps.Function {
 	}
 }
 
-// keywords are how the document itself names the operation: its operationId, its method and path.
+// keywords returns the document's own names of the operation: its operationId, its method and path.
 func (c *call) keywords() []string {
 	if c.op.id == "" {
-		return []string{c.op.place}
+		return []string{c.op.label}
 	}
-	return []string{c.op.id, c.op.place}
+	return []string{c.op.id, c.op.label}
 }

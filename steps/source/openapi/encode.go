@@ -11,30 +11,30 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// expansion is how a style writes a value: OpenAPI's table of styles is RFC 6570's table of operators (its appendix A)
+// expansion is how a style formats a value: OpenAPI's table of styles is RFC 6570's table of operators (its appendix A)
 // with other delimiters.
 type expansion struct {
-	first     string // before it all
-	separator string // between what explode takes apart
-	inner     string // between what is kept together
-	named     bool   // the parameter's name stands before the value
+	first     string // before everything
+	separator string // between exploded values
+	inner     string // between values that are not exploded
+	showName  bool   // the parameter's name precedes the value
 	ifEmpty   string // between the name and an empty value
 }
 
 var expansions = map[string]expansion{
 	"simple":         {separator: ",", inner: ",", ifEmpty: "="},
 	"label":          {first: ".", separator: ".", inner: ",", ifEmpty: "="},
-	"matrix":         {first: ";", separator: ";", inner: ",", named: true},
-	"form":           {separator: "&", inner: ",", named: true, ifEmpty: "="},
-	"spaceDelimited": {separator: "&", inner: "%20", named: true, ifEmpty: "="},
-	"pipeDelimited":  {separator: "&", inner: "%7C", named: true, ifEmpty: "="},
+	"matrix":         {first: ";", separator: ";", inner: ",", showName: true},
+	"form":           {separator: "&", inner: ",", showName: true, ifEmpty: "="},
+	"spaceDelimited": {separator: "&", inner: "%20", showName: true, ifEmpty: "="},
+	"pipeDelimited":  {separator: "&", inner: "%7C", showName: true, ifEmpty: "="},
 }
 
-// cookieForm is the style form in a Cookie header, whose pairs RFC 6265 separates otherwise.
-var cookieForm = expansion{separator: "; ", inner: ",", named: true, ifEmpty: "="}
+// cookieForm is the style form in a Cookie header, whose pairs RFC 6265 separates differently.
+var cookieForm = expansion{separator: "; ", inner: ",", showName: true, ifEmpty: "="}
 
-// expand writes a value; "" and false where there is nothing to write: an empty list is undefined (RFC 6570, section 2.3).
-func (e expansion) expand(name string, explode bool, s written, escape func(string) string) (string, bool) {
+// expand formats a value. It returns false if there is nothing to send: an empty list is undefined (RFC 6570, section 2.3).
+func (e expansion) expand(name string, explode bool, s styledValue, escape func(string) string) (string, bool) {
 	if len(s.texts) == 0 {
 		return "", false
 	}
@@ -51,7 +51,7 @@ func (e expansion) expand(name string, explode bool, s written, escape func(stri
 	switch {
 	case s.kind == '{' && explode:
 		return pairs(func(i int) string { return escape(s.names[i]) }), true
-	case s.kind == '[' && explode && e.named:
+	case s.kind == '[' && explode && e.showName:
 		escaped := escape(name)
 		return pairs(func(int) string { return escaped }), true
 	case s.kind == '[' && explode:
@@ -62,7 +62,7 @@ func (e expansion) expand(name string, explode bool, s written, escape func(stri
 		}
 	}
 	joined := strings.Join(texts, e.inner)
-	if e.named {
+	if e.showName {
 		joined = e.pair(escape(name), joined)
 	}
 	return e.first + joined, true
@@ -80,11 +80,11 @@ const upperHex = "0123456789ABCDEF"
 // escapeAll percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
 func escapeAll(text string) string { return escapeBut(text, "") }
 
-// escapeReserved is escapeAll for parameters that allow reserved characters: those stay which can stand in the value of
-// a query without ending it or meaning something else there ("+" is a blank to many servers).
+// escapeReserved is escapeAll for parameters that allow reserved characters. It keeps those that can be part of a query
+// value without ending it or changing its meaning ("+" is a blank to many servers).
 func escapeReserved(text string) string { return escapeBut(text, ":/?@!$'()*,;=") }
 
-// escapeReservedItem is escapeReserved for the texts of a list, which a comma would end.
+// escapeReservedItem is escapeReserved for the elements of a list, which a comma would end.
 func escapeReservedItem(text string) string { return escapeBut(text, ":/?@!$'()*;") }
 
 func escapeBut(text, kept string) string {
@@ -115,8 +115,9 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// divided refuses a list or an object of which a text holds what stands between them: the service would read others.
-func (p *parameter) divided(s written, separator string) *fault.Error {
+// checkSeparator refuses a list or an object with a text that contains the separator: the service would read other
+// elements.
+func (p *parameter) checkSeparator(s styledValue, separator string) *fault.Error {
 	if s.kind == 0 {
 		return nil
 	}
@@ -130,23 +131,23 @@ func (p *parameter) divided(s written, separator string) *fault.Error {
 
 func verbatim(text string) string { return text }
 
-// badArgument is the fault of one argument.
+// badArgument returns the fault of one argument.
 func badArgument(arg, format string, a ...any) *fault.Error {
 	f := fault.New(fault.BadArguments, format, a...)
 	f.At = fault.Key("", arg)
 	return f
 }
 
-// read gives the form of a parameter's value; one with a media type of its own is one text, the JSON as it is.
-func (p *parameter) read(value jsontext.Value) written {
+// read returns a parameter's value as the styles see it. A value with a media type of its own is one text: its JSON.
+func (p *parameter) read(value jsontext.Value) styledValue {
 	if p.mediaType != "" {
-		return written{texts: []string{string(value)}}
+		return styledValue{texts: []string{string(value)}}
 	}
-	return writtenOf(value)
+	return newStyledValue(value)
 }
 
-// pathText writes a path parameter. An argument can fill its place in the path and do no more: what would be empty, or
-// take away or add a segment, is refused.
+// pathText formats a path parameter. An argument must fill exactly its part of the path: a value that is empty, or that
+// would add or remove a segment, is refused.
 func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	s := p.read(value)
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
@@ -159,7 +160,7 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 		style = expansions["simple"]
 	}
 	if p.style == "label" && p.explode {
-		if f := p.divided(s, "."); f != nil { // which stays as it is when a text is escaped
+		if f := p.checkSeparator(s, "."); f != nil { // escaping keeps it
 			return "", f
 		}
 	}
@@ -170,19 +171,19 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	return text, nil
 }
 
-// climbs reports whether a text has a part "." or "..": also between slashes, which are sent escaped, but which some
-// servers unescape before they look at the path.
+// climbs reports whether a text has a segment "." or "..", also between slashes: they are sent escaped, but some servers
+// unescape them before they resolve the path.
 func climbs(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),
 		func(part string) bool { return part == "." || part == ".." })
 }
 
-// queryText writes a query parameter: "" where there is nothing to write.
+// queryText formats a query parameter; "" if there is nothing to send.
 func (p *parameter) queryText(value jsontext.Value) (string, *fault.Error) {
 	return p.pairsText(value, p.escape)
 }
 
-func (p *parameter) escape(s written) func(string) string {
+func (p *parameter) escape(s styledValue) func(string) string {
 	switch {
 	case !p.allowReserved:
 		return escapeAll
@@ -192,22 +193,22 @@ func (p *parameter) escape(s written) func(string) string {
 	return escapeReservedItem
 }
 
-// pairsText writes a parameter of a query or a field of a form.
-func (p *parameter) pairsText(value jsontext.Value, escape func(written) func(string) string) (string, *fault.Error) {
+// pairsText formats a parameter of a query or a field of a form.
+func (p *parameter) pairsText(value jsontext.Value, escape func(styledValue) func(string) string) (string, *fault.Error) {
 	if p.style == "deepObject" && p.mediaType == "" && (value.Kind() == '{' || value.Kind() == '[') {
 		var pairs []string
-		deep(p.name, value, func(name, text string) {
-			pairs = append(pairs, escape(written{kind: '{'})(name)+"="+escape(written{})(text))
+		writeDeepObject(p.name, value, func(name, text string) {
+			pairs = append(pairs, escape(styledValue{kind: '{'})(name)+"="+escape(styledValue{})(text))
 		})
 		return strings.Join(pairs, "&"), nil
 	}
 	s := p.read(value)
 	style, ok := expansions[p.style]
-	if !ok || !style.named || style.first != "" {
+	if !ok || !style.showName || style.first != "" {
 		style = expansions["form"]
 	}
 	if separator := map[string]string{"spaceDelimited": " ", "pipeDelimited": "|"}[p.style]; separator != "" && !p.explode {
-		if f := p.divided(s, separator); f != nil {
+		if f := p.checkSeparator(s, separator); f != nil {
 			return "", f
 		}
 	}
@@ -215,24 +216,24 @@ func (p *parameter) pairsText(value jsontext.Value, escape func(written) func(st
 	return text, nil
 }
 
-// ownHeaders are for the connection and the message's frame, which an argument must not change.
-var ownHeaders = map[string]bool{
+// connectionHeaders belong to the connection or to the framing of the message; an argument must not change them.
+var connectionHeaders = map[string]bool{
 	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Http2-Settings": true,
 	"Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
 	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// setHeader writes a header parameter. Its text is not escaped: OpenAPI knows no escapes in headers.
+// setHeader sets a header parameter. Its text is not escaped: OpenAPI has no escapes in headers.
 func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.Error {
 	s := p.read(value)
-	if f := p.divided(s, ","); f != nil {
+	if f := p.checkSeparator(s, ","); f != nil {
 		return f
 	}
 	text, given := expansions["simple"].expand(p.name, p.explode, s, verbatim)
 	switch {
 	case !given:
 		return nil
-	case ownHeaders[http.CanonicalHeaderKey(p.name)]:
+	case connectionHeaders[http.CanonicalHeaderKey(p.name)]:
 		return badArgument(p.arg, "the header %s is set by onecall: leave it out", p.name)
 	case !httpguts.ValidHeaderFieldName(p.name):
 		return badArgument(p.arg, "%q is not a header name", p.name)
@@ -243,7 +244,7 @@ func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.E
 	return nil
 }
 
-// cookieText writes a cookie parameter, escaped: a cookie's value cannot hold blanks, commas, semicolons or quotes.
+// cookieText formats a cookie parameter, escaped: a cookie's value cannot contain blanks, commas, semicolons or quotes.
 func (p *parameter) cookieText(value jsontext.Value) string {
 	text, _ := cookieForm.expand(p.name, p.explode, p.read(value), escapeAll)
 	return text

@@ -17,18 +17,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// bodyKind is how a body of some media type is made of arguments.
+// bodyKind is how a body of a media type is built from arguments.
 type bodyKind uint8
 
 const (
 	binaryBody    bodyKind = iota // the argument is base64
 	textBody                      // the argument is the text
-	jsonBody                      // the argument or the members as they are
+	jsonBody                      // the argument or the members, unchanged
 	formBody                      // application/x-www-form-urlencoded
 	multipartBody                 // multipart/form-data
 )
 
-// bodyKindOf tells how a body of a media type is written, and the type to send: a range such as */* is no type.
+// bodyKindOf returns how a body of a media type is built, and the type to send: a range such as */* is not a type.
 func bodyKindOf(mediaType string) (bodyKind, string) {
 	base, _, err := mime.ParseMediaType(mediaType)
 	if err != nil {
@@ -52,15 +52,15 @@ func bodyKindOf(mediaType string) (bodyKind, string) {
 	return binaryBody, mediaType
 }
 
-// given is what the arguments say of the body.
-type given struct {
-	whole   jsontext.Value // of the one argument that is the body; nil: not given
-	members []pair         // by wire names, in the order of the arguments
-	args    []string       // the arguments' names of members
+// bodyArguments are the arguments of the body.
+type bodyArguments struct {
+	whole   jsontext.Value // the argument that is the whole body; nil: not given
+	members []pair         // by names on the wire, in the order of the arguments
+	args    []string       // the argument names of members
 }
 
-// encode makes the body; nil and "" where there is none. The bytes are its own: nothing of the arguments is kept.
-func (b *body) encode(g *given) (content []byte, contentType string, f *fault.Error) {
+// encode returns the body; nil and "" if there is none. The bytes are newly allocated.
+func (b *body) encode(g *bodyArguments) (content []byte, contentType string, f *fault.Error) {
 	if g.whole == nil && len(g.members) == 0 && (b.arg != "" || !b.required) {
 		return nil, "", nil
 	}
@@ -73,7 +73,7 @@ func (b *body) encode(g *given) (content []byte, contentType string, f *fault.Er
 	case multipartBody:
 		return b.multipart(g, contentType)
 	case textBody:
-		content = []byte(plain(b.value(g)))
+		content = []byte(asText(b.value(g)))
 	default:
 		var name string
 		content, name, f = file(b.arg, b.value(g))
@@ -82,8 +82,8 @@ func (b *body) encode(g *given) (content []byte, contentType string, f *fault.Er
 	return content, contentType, f
 }
 
-// json joins the members as they are spelled: numbers, escapes and order of keys are the caller's.
-func (b *body) json(g *given) []byte {
+// json joins the members as given: numbers, escapes and key order are the caller's.
+func (b *body) json(g *bodyArguments) []byte {
 	if g.whole != nil {
 		return bytes.Clone(g.whole)
 	}
@@ -102,16 +102,16 @@ func (b *body) json(g *given) []byte {
 	return append(out, '}')
 }
 
-// value is the body as one value.
-func (b *body) value(g *given) jsontext.Value {
+// value returns the body as one value.
+func (b *body) value(g *bodyArguments) jsontext.Value {
 	if g.whole != nil {
 		return g.whole
 	}
 	return b.json(g)
 }
 
-// parts are the fields of a form: the members, or those of the one argument.
-func (b *body) parts(g *given) ([]pair, []string, *fault.Error) {
+// formFields returns the fields of a form: the members, or those of the one argument.
+func (b *body) formFields(g *bodyArguments) ([]pair, []string, *fault.Error) {
 	if g.whole == nil {
 		return g.members, g.args, nil
 	}
@@ -126,14 +126,14 @@ func (b *body) parts(g *given) ([]pair, []string, *fault.Error) {
 	return members, args, nil
 }
 
-// formEscape writes a blank as "+", as HTML's forms do.
-func formEscape(written) func(string) string { return url.QueryEscape }
+// formEscape escapes a blank as "+", as HTML forms do.
+func formEscape(styledValue) func(string) string { return url.QueryEscape }
 
-func (b *body) form(g *given) ([]byte, *fault.Error) {
+func (b *body) form(g *bodyArguments) ([]byte, *fault.Error) {
 	if g.whole.Kind() == '"' {
-		return []byte(plain(g.whole)), nil
+		return []byte(asText(g.whole)), nil
 	}
-	parts, args, f := b.parts(g)
+	parts, args, f := b.formFields(g)
 	if f != nil {
 		return nil, f
 	}
@@ -161,9 +161,9 @@ func (b *body) form(g *given) ([]byte, *fault.Error) {
 	return out, nil
 }
 
-// multipart writes one part a member, and one part an element of an array (OpenAPI 3.0.4, section 4.8.14.4).
-func (b *body) multipart(g *given, contentType string) ([]byte, string, *fault.Error) {
-	parts, args, f := b.parts(g)
+// multipart writes one part for each member, and one for each element of an array (OpenAPI 3.0.4, section 4.8.14.4).
+func (b *body) multipart(g *bodyArguments, contentType string) ([]byte, string, *fault.Error) {
+	parts, args, f := b.formFields(g)
 	if f != nil {
 		return nil, "", f
 	}
@@ -209,7 +209,7 @@ func writePart(writer *multipart.Writer, arg, name string, how field, value json
 	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(how.mediaType):
 		content, partType = value, "application/json"
 	default:
-		content = []byte(plain(value))
+		content = []byte(asText(value))
 	}
 	header := textproto.MIMEHeader{}
 	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted.Replace(name))
@@ -233,7 +233,7 @@ func writePart(writer *multipart.Writer, arg, name string, how field, value json
 // quoted escapes names in a Content-Disposition as browsers do (WHATWG HTML, multipart/form-data encoding).
 var quoted = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
 
-// file reads a file's content from an argument: base64 text, or {"name","data"} with data in base64.
+// file decodes a file's content from an argument: base64 text, or {"name","data"} with data in base64.
 func file(arg string, value jsontext.Value) (content []byte, name string, f *fault.Error) {
 	encoded := value
 	if value.Kind() == '{' {
@@ -241,7 +241,7 @@ func file(arg string, value jsontext.Value) (content []byte, name string, f *fau
 		for _, m := range membersOf(value) {
 			switch {
 			case m.name == "name" && m.value.Kind() == '"':
-				name = plain(m.value)
+				name = asText(m.value)
 			case m.name == "data":
 				encoded = m.value
 			}
@@ -253,14 +253,14 @@ func file(arg string, value jsontext.Value) (content []byte, name string, f *fau
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return nil, "", badArgument(arg, "the name of a file cannot hold control characters")
 	}
-	content, err := decodeBase64(plain(encoded))
+	content, err := decodeBase64(asText(encoded))
 	if err != nil {
 		return nil, "", badArgument(arg, "the data is not base64 (RFC 4648): encode the bytes of the file")
 	}
 	return content, name, nil
 }
 
-// decodeBase64 reads both alphabets of RFC 4648, with or without padding.
+// decodeBase64 decodes both alphabets of RFC 4648, with or without padding.
 func decodeBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	if strings.ContainsAny(text, "-_") {

@@ -43,7 +43,7 @@ func encoded(t *testing.T, op operation, args string) (sent, error) {
 	if op.method == "" {
 		op.method = "GET"
 	}
-	op.place = op.method + " " + op.path
+	op.label = op.method + " " + op.path
 	var c capture
 	s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com/v1/"}, &document{operations: []operation{op}})
 	_, err := callOf(t, s, "op", args)
@@ -126,7 +126,8 @@ func TestQueries(t *testing.T) {
 		{parameter{style: "form"}, `["a,b","c"]`, "?q=a%2Cb,c"},
 		{parameter{style: "form", allowReserved: true}, `"/a?b=c,d&e#f+g%20h"`, "?q=/a?b=c,d%26e%23f%2Bg%2520h"},
 		{parameter{style: "form", allowReserved: true}, `["a,b","/c"]`, "?q=a%2Cb,/c"},
-		{parameter{style: "deepObject", explode: true}, `{"a":{"b":[{"c":1},{"c":2}]},"d":null}`, "?q%5Ba%5D%5Bb%5D%5B0%5D%5Bc%5D=1&q%5Ba%5D%5Bb%5D%5B1%5D%5Bc%5D=2"},
+		{parameter{style: "deepObject", explode: true}, `{"a":{"b":[{"c":1},{"c":2}]},"d":null}`,
+			"?q%5Ba%5D%5Bb%5D%5B0%5D%5Bc%5D=1&q%5Ba%5D%5Bb%5D%5B1%5D%5Bc%5D=2"},
 		{parameter{mediaType: "application/json", style: "form"}, `{"n":1.10,"a":["x"]}`, "?q=%7B%22n%22%3A1.10%2C%22a%22%3A%5B%22x%22%5D%7D"},
 		{parameter{style: "spaceDelimited"}, `["a b"]`, "/q"},
 		{parameter{style: "pipeDelimited"}, `["a","b|c"]`, "/q"},
@@ -244,7 +245,8 @@ func TestFileNames(t *testing.T) {
 	if err != nil || !strings.Contains(got.body, `filename="a%22b.txt"`) {
 		t.Errorf("%q, %v", got.body, err)
 	}
-	if _, err := encoded(t, operation{method: "POST", path: "/a", body: &b}, `{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
+	if _, err := encoded(t, operation{method: "POST", path: "/a", body: &b},
+		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
 		t.Errorf("a file name with a line break: %v", err)
 	}
 }
@@ -256,8 +258,9 @@ func FuzzArguments(f *testing.F) {
 		`{"p":"../x","q":"&=#"}`, `{"p":["a","/"],"h":"a\r\nb"}`, `{"p":{"a":".."}}`, `{"p":"\ud800"}`, `{`, `[]`, "\x00", `{"p":1}{"p":2}`} {
 		f.Add([]byte(seed))
 	}
-	op := operation{name: "op", method: "POST", path: "/x/{p}/y", place: "POST /x/{p}/y", input: json.RawMessage(anyInput),
-		parameters: []parameter{{arg: "p", name: "p", in: "path", style: "label"}, {arg: "q", name: "q", in: "query", style: "deepObject", explode: true},
+	op := operation{name: "op", method: "POST", path: "/x/{p}/y", label: "POST /x/{p}/y", input: json.RawMessage(anyInput),
+		parameters: []parameter{{arg: "p", name: "p", in: "path", style: "label"},
+			{arg: "q", name: "q", in: "query", style: "deepObject", explode: true},
 			{arg: "h", name: "X-H", in: "header", style: "simple"}, {arg: "c", name: "c", in: "cookie", style: "form", explode: true}},
 		body: &body{mediaType: "multipart/form-data", members: []member{{"m", "m"}, {"f", "f"}}, fields: map[string]field{"f": {binary: true}}}}
 	var last *http.Request
@@ -273,7 +276,8 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		segments := strings.Split(last.URL.EscapedPath(), "/")
-		if last.Host != "api.example.com" || len(segments) != 5 || segments[2] != "x" || segments[4] != "y" || segments[3] == "" || climbs(segments[3]) {
+		if last.Host != "api.example.com" || len(segments) != 5 || segments[2] != "x" || segments[4] != "y" || segments[3] == "" ||
+			climbs(segments[3]) {
 			t.Fatalf("%s %s", last.Host, last.URL.EscapedPath())
 		}
 	})

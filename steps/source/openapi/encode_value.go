@@ -8,13 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// pair is a member of an object: its name unescaped, its value as it is spelled.
+// pair is a member of an object: its unescaped name and its raw value.
 type pair struct {
 	name  string
 	value jsontext.Value
 }
 
-// membersOf returns the members of an object in their order, as pieces of it.
+// membersOf returns the members of an object in their order, as slices of it.
 func membersOf(object []byte) []pair {
 	var members []pair
 	for name, value := range rawjson.Members(object) {
@@ -23,7 +23,7 @@ func membersOf(object []byte) []pair {
 	return members
 }
 
-// elementsOf returns the elements of an array, as pieces of it.
+// elementsOf returns the elements of an array, as slices of it.
 func elementsOf(array []byte) []jsontext.Value {
 	var elements []jsontext.Value
 	for start, end := range rawjson.Elements(array) {
@@ -32,59 +32,60 @@ func elementsOf(array []byte) []jsontext.Value {
 	return elements
 }
 
-// plain is a value as text: a string without its quotes and escapes, anything else as it is spelled.
-func plain(value jsontext.Value) string {
+// asText returns a string without quotes and escapes, and any other value as raw JSON.
+func asText(value jsontext.Value) string {
 	if value.Kind() != '"' {
 		return string(value)
 	}
 	return rawjson.Unquote(string(value))
 }
 
-// written is a value as the styles of OpenAPI see it: one text, a list of texts, or texts with names. What lies deeper
-// than that is text too, as JSON: no style but deepObject says how to write it.
-type written struct {
+// styledValue is a value as the styles of OpenAPI see it: one text, a list of texts, or named texts. Deeper values become
+// JSON text: only the style deepObject says how to format them.
+type styledValue struct {
 	kind  jsontext.Kind // '[', '{', 'n' for a null, 0 for a single text
 	names []string      // of an object's members
 	texts []string
 }
 
-// writtenOf reads a value. A null, and an element or member that is null, counts as not given (RFC 6570, section 2.3).
-func writtenOf(value jsontext.Value) written {
-	s := written{kind: value.Kind()}
+// newStyledValue converts a value. A null, and an element or member that is null, counts as not given (RFC 6570, section
+// 2.3).
+func newStyledValue(value jsontext.Value) styledValue {
+	s := styledValue{kind: value.Kind()}
 	switch s.kind {
 	case 'n':
 	case '[':
 		for _, element := range elementsOf(value) {
 			if element.Kind() != 'n' {
-				s.texts = append(s.texts, plain(element))
+				s.texts = append(s.texts, asText(element))
 			}
 		}
 	case '{':
 		for _, member := range membersOf(value) {
 			if member.value.Kind() != 'n' {
-				s.names, s.texts = append(s.names, member.name), append(s.texts, plain(member.value))
+				s.names, s.texts = append(s.names, member.name), append(s.texts, asText(member.value))
 			}
 		}
 	default:
-		return written{texts: []string{plain(value)}}
+		return styledValue{texts: []string{asText(value)}}
 	}
 	return s
 }
 
-// deep writes a value in the style deepObject: name[key]=…, name[key][key]=…, and an array's elements with their index as
-// the key, which is the one spelling that keeps objects in arrays apart. Names come unescaped.
-func deep(name string, value jsontext.Value, add func(name, text string)) {
+// writeDeepObject formats a value in the style deepObject: name[key]=…, name[key][key]=…. Array elements have their index
+// as the key, the only form that keeps objects in arrays apart. Names come unescaped.
+func writeDeepObject(name string, value jsontext.Value, add func(name, text string)) {
 	switch value.Kind() {
 	case 'n':
 	case '{':
 		for _, member := range membersOf(value) {
-			deep(name+"["+member.name+"]", member.value, add)
+			writeDeepObject(name+"["+member.name+"]", member.value, add)
 		}
 	case '[':
 		for i, element := range elementsOf(value) {
-			deep(name+"["+strconv.Itoa(i)+"]", element, add)
+			writeDeepObject(name+"["+strconv.Itoa(i)+"]", element, add)
 		}
 	default:
-		add(name, plain(value))
+		add(name, asText(value))
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// filter tells which operations become functions: those that fit one of include (all, where it is empty), and none of
-// exclude. In a pattern, * is any row of characters, dots included, and ? is any one character; case does not matter. A
-// pattern is compared with the name (device.list), with the name after what the path has before it and the name leaves
-// out (dcim.device.list), and with the operationId.
+// filter selects the operations that become functions: those that match a pattern of include (all, if it is empty) and none
+// of exclude. In a pattern, * matches any characters, including dots, and ? any one character; case does not matter. A
+// pattern is compared with the name (device.list), with the name after the path prefix that it leaves out
+// (dcim.device.list), and with the operationId.
 type filter struct{ include, exclude []string }
 
-// check refuses empty patterns: bad_request with the place.
+// check refuses empty patterns: bad_request with the position.
 func (f *filter) check() error {
 	for field, patterns := range map[string][]string{"include": f.include, "exclude": f.exclude} {
 		for i, pattern := range patterns {
@@ -27,8 +27,8 @@ func (f *filter) check() error {
 	return nil
 }
 
-// keeps decides on one operation. used gets the patterns that fit something.
-func (f *filter) keeps(o *named, used map[string]bool) bool {
+// accepts decides on one operation. It adds the patterns that match to used.
+func (f *filter) accepts(o *operationName, used map[string]bool) bool {
 	fits := func(patterns []string) bool {
 		found := false
 		for _, pattern := range patterns {
@@ -43,7 +43,7 @@ func (f *filter) keeps(o *named, used map[string]bool) bool {
 	return !fits(f.exclude) && included
 }
 
-// unused lists the patterns that fit no operation: most likely they are misspelt.
+// unused lists the patterns that match no operation: most likely they are misspelled.
 func (f *filter) unused(used map[string]bool) []string {
 	var unused []string
 	for _, patterns := range [][]string{f.include, f.exclude} {
@@ -56,7 +56,7 @@ func (f *filter) unused(used map[string]bool) []string {
 	return unused
 }
 
-// glob matches in time proportional to the product of the lengths at most: only the last * is gone back to.
+// glob takes time proportional at most to the product of the lengths: it backtracks only to the last *.
 func glob(pattern, text string) bool {
 	pattern, text = strings.ToLower(pattern), strings.ToLower(text)
 	p, t, star, mark := 0, 0, -1, 0

@@ -12,59 +12,59 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// loadOptions tell how a document is read; nil is the zero value.
+// loadOptions configure load; nil is the zero value.
 type loadOptions struct {
-	include, exclude []string // patterns of the operations that become functions; see filter
+	include, exclude []string // select the operations that become functions; see filter
 
-	// external gives the text of another file that the document refers to, by the reference without its fragment, taken
-	// relative to the document that holds it. nil: what refers to another file is left open, with a note.
+	// external returns the text of another file that the document refers to, by the reference without its fragment,
+	// relative to the document that contains it. nil: references to other files are left open, with a warning.
 	external func(ref string) ([]byte, error)
 
-	// source is the name of the source: function names are at most 64 bytes with it and a dot before them. "": 16 bytes
-	// are kept for it.
+	// source is the source's name: function names have at most 64 bytes with it and a dot. "": 16 bytes are reserved for
+	// it.
 	source string
 
-	headers map[string]bool // in canonical form, that every call gets whatever its arguments are
+	headers map[string]bool // headers that every call has, in canonical form
 }
 
-// loader reads one document.
+// loader loads one document.
 type loader struct {
-	o        loadOptions
-	root     *tree
-	old      bool // Swagger 2.0
-	modern   bool // OpenAPI 3.1 and later: what stands beside a $ref counts
-	files    map[string]*tree
-	followed map[reference]followed
-	outputs  map[value]resultSchema
-	limits   schemaLimit
-	size     struct{ inputs, results int } // of all schemas so far
-	work     int
-	doc      *document
+	o           loadOptions
+	root        *tree
+	swagger2    bool // Swagger 2.0
+	refSiblings bool // OpenAPI 3.1 and later: keywords beside a $ref count
+	files       map[string]*tree
+	resolutions map[reference]resolution
+	outputs     map[value]resultSchema
+	limits      schemaLimit
+	size        struct{ inputs, results int } // of all schemas so far
+	work        int
+	doc         *document
 }
 
-// reference is a $ref in the tree that it stands in.
+// reference is a $ref and the tree that contains it.
 type reference struct {
 	from *tree
 	text string
 }
 
-type followed struct {
+type resolution struct {
 	target value
 	err    error
 }
 
 type resultSchema struct {
-	schema json.RawMessage
-	notes  []string
+	schema   json.RawMessage
+	warnings []string
 }
 
-// Bounds of the work on one document: schemas looked at, files referred to, hops from reference to reference, and the
-// length of a path.
+// Bounds of the work on one document: schemas visited, files loaded, references followed in a row, and the length of a
+// path.
 const maxWork, maxFiles, maxHops, maxPath = 25_000_000, 200, 32, 2000
 
-// schemaLimit is the size, in bytes, past which a schema's farther parts are left open, of arguments and of results; and
-// what all of a document's schemas may have with it. A document that has more is read again with the next limit, which
-// one of very many operations begins and ends with.
+// schemaLimit holds sizes in bytes: past input or result, the deeper parts of a schema are left open; inputs and results
+// bound all schemas of a document. A document that exceeds them is loaded again with the next limit. A document with very
+// many operations starts and ends with the last one.
 type schemaLimit struct{ input, result, inputs, results int }
 
 var schemaLimits = []schemaLimit{
@@ -76,26 +76,26 @@ var schemaLimits = []schemaLimit{
 
 const manyOperations = 16_000
 
-// givenUp ends the reading of a document that takes more work than a real one does.
-type givenUp struct{}
+// tooMuchWork is panicked with if a document takes more work than a real one does.
+type tooMuchWork struct{}
 
-// load reads an OpenAPI document (3.0, 3.1) or a Swagger 2.0 one, in JSON or YAML, into operations with names and schemas.
-// What is wrong with one operation leaves out or opens that part of it, with a reason; load fails with bad_request (Line
-// and Column where they are known) for what is not such a document at all, not_supported for another version, and
-// limit_exceeded for one that is too large (64 MiB of JSON, 24 MiB of YAML) or that refers to itself without end.
+// load loads an OpenAPI document (3.0, 3.1) or a Swagger 2.0 document, in JSON or YAML, into operations with names and
+// schemas. If one operation is faulty, it or its faulty part is left out, with a reason. load fails with bad_request (with
+// Line and Column if known) if the text is not such a document, not_supported for another version, and limit_exceeded for a
+// document that is too large (64 MiB of JSON, 24 MiB of YAML) or refers to itself endlessly.
 func load(text []byte, o *loadOptions) (d *document, err error) {
-	l := &loader{files: map[string]*tree{}, followed: map[reference]followed{}}
+	l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}}
 	if o != nil {
 		l.o = *o
 	}
-	kept := &filter{l.o.include, l.o.exclude}
-	if err := kept.check(); err != nil {
+	selection := &filter{l.o.include, l.o.exclude}
+	if err := selection.check(); err != nil {
 		return nil, err
 	}
 	defer func() {
 		switch given := recover().(type) {
 		case nil:
-		case givenUp:
+		case tooMuchWork:
 			d, err = nil, fault.New(fault.LimitExceeded, "the document takes too much work: it refers to itself over and over")
 		default:
 			f := fault.New(fault.Internal, "the document could not be read: this is a defect of onecall")
@@ -106,10 +106,10 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 	if l.root, err = parse(text); err != nil {
 		return nil, err
 	}
-	if err := l.begin(); err != nil {
+	if err := l.detectVersion(); err != nil {
 		return nil, err
 	}
-	found := l.operations(kept)
+	found := l.operations(selection)
 	limits := schemaLimits
 	if len(found) > manyOperations {
 		limits = limits[len(limits)-1:]
@@ -119,18 +119,19 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 			return l.doc, nil
 		}
 	}
-	return nil, fault.New(fault.LimitExceeded, "the schemas of the document's %d operations are too large: name the operations that are needed with include", len(found))
+	return nil, fault.New(fault.LimitExceeded,
+		"the schemas of the document's %d operations are too large: name the operations that are needed with include", len(found))
 }
 
 // spend counts work.
 func (l *loader) spend(n int) {
 	if l.work += n; l.work > maxWork {
-		panic(givenUp{})
+		panic(tooMuchWork{})
 	}
 }
 
-// begin finds out what the document is.
-func (l *loader) begin() error {
+// detectVersion finds out the kind of document.
+func (l *loader) detectVersion() error {
 	root := l.root.root()
 	if !root.isObject() {
 		return fault.New(fault.BadRequest, "this is no OpenAPI document: it is no object")
@@ -141,9 +142,9 @@ func (l *loader) begin() error {
 	switch {
 	case strings.HasPrefix(openapi, "3."), openapi == "3":
 		d.format = "openapi " + openapi
-		l.modern = !strings.HasPrefix(openapi, "3.0") && openapi != "3"
+		l.refSiblings = !strings.HasPrefix(openapi, "3.0") && openapi != "3"
 	case strings.HasPrefix(swagger, "2"):
-		d.format, l.old = "swagger "+swagger, true
+		d.format, l.swagger2 = "swagger "+swagger, true
 	case openapi+swagger != "":
 		return fault.New(fault.NotSupported, "version %s of OpenAPI is not read: 3.0, 3.1 and Swagger 2.0 are", shorten(openapi+swagger))
 	default:
@@ -157,7 +158,7 @@ func (l *loader) begin() error {
 	}
 	if paths := root.get("paths"); paths.ok() && !paths.isObject() {
 		f := fault.New(fault.BadRequest, `"paths" of the document is no object`)
-		f.Line, f.Column = l.root.place(int64(l.root.nodes[paths.at].start))
+		f.Line, f.Column = l.root.lineColumn(int64(l.root.nodes[paths.at].start))
 		return f
 	}
 	l.doc = d
@@ -171,36 +172,36 @@ func spelling(v value) string {
 	return string(v.raw())
 }
 
-// found is an operation with the places that it is read from.
-type found struct {
-	named
+// operationNode is an operation with its nodes in the document.
+type operationNode struct {
+	operationName
 	item, operation value
 }
 
-// operations finds and names all operations, and keeps those that the filter keeps: a name does not depend on it.
-func (l *loader) operations(kept *filter) []*found {
-	var all []*found
-	l.doc.notes = slices.Concat(l.doc.notes, repeatedNote(l.root))
+// operations collects and names all operations, and returns those that the filter accepts: names do not depend on it.
+func (l *loader) operations(selection *filter) []*operationNode {
+	var all []*operationNode
+	l.doc.warnings = slices.Concat(l.doc.warnings, duplicateKeyWarnings(l.root))
 	for path, item := range l.root.root().get("paths").members() {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
 		all = append(all, l.pathItem(path, item)...)
 	}
-	names := make([]*named, len(all))
+	names := make([]*operationName, len(all))
 	for i, f := range all {
-		names[i] = &f.named
+		names[i] = &f.operationName
 	}
-	nameOperations(names, l.room())
+	nameOperations(names, l.nameLimit())
 	used := map[string]bool{}
-	chosen := slices.DeleteFunc(all, func(f *found) bool { return !kept.keeps(&f.named, used) })
-	for _, pattern := range kept.unused(used) {
-		l.doc.notes = append(l.doc.notes, note{what: fmt.Sprintf("the pattern %q fits no operation", shorten(pattern))})
+	chosen := slices.DeleteFunc(all, func(f *operationNode) bool { return !selection.accepts(&f.operationName, used) })
+	for _, pattern := range selection.unused(used) {
+		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q fits no operation", shorten(pattern))})
 	}
 	return chosen
 }
 
-func (l *loader) room() int {
+func (l *loader) nameLimit() int {
 	const sourceRoom = 16
 	if l.o.source == "" {
 		return longName - sourceRoom - 1
@@ -208,31 +209,32 @@ func (l *loader) room() int {
 	return longName - len(l.o.source) - 1
 }
 
-func repeatedNote(t *tree) []note {
-	if len(t.repeated) == 0 {
+func duplicateKeyWarnings(t *tree) []warning {
+	if len(t.duplicates) == 0 {
 		return nil
 	}
-	return []note{{what: "keys that stand twice, of which the last counts: " + strings.Join(t.repeated, ", ")}}
+	return []warning{{what: "keys that stand twice, of which the last counts: " + strings.Join(t.duplicates, ", ")}}
 }
 
-// pathItem lists the operations of a path.
-func (l *loader) pathItem(path string, item value) []*found {
+// pathItem returns the operations of a path.
+func (l *loader) pathItem(path string, item value) []*operationNode {
 	resolved, err := l.resolve(item)
 	if err == nil && !resolved.isObject() {
 		err = errors.New("it is no object")
 	}
 	if err != nil {
-		l.doc.skipped = append(l.doc.skipped, skipped{place: shorten(path), reason: err.Error()})
+		l.doc.skipped = append(l.doc.skipped, skippedOperation{label: shorten(path), reason: err.Error()})
 		return nil
 	}
 	if len(path) > maxPath {
-		l.doc.skipped = append(l.doc.skipped, skipped{place: shorten(path), reason: fmt.Sprintf("the path is longer than %d bytes", maxPath)})
+		l.doc.skipped = append(l.doc.skipped,
+			skippedOperation{label: shorten(path), reason: fmt.Sprintf("the path is longer than %d bytes", maxPath)})
 		return nil
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	var list []*found
+	var list []*operationNode
 	for key, operation := range resolved.members() {
 		method := strings.ToLower(key)
 		if !slices.Contains(methods, method) {
@@ -243,40 +245,40 @@ func (l *loader) pathItem(path string, item value) []*found {
 			err = errors.New("it is no object")
 		}
 		if err != nil {
-			l.doc.skipped = append(l.doc.skipped, skipped{place: place(method, path), reason: err.Error()})
+			l.doc.skipped = append(l.doc.skipped, skippedOperation{label: operationLabel(method, path), reason: err.Error()})
 			continue
 		}
-		f := &found{item: resolved, operation: operation}
+		f := &operationNode{item: resolved, operation: operation}
 		f.method, f.path, f.id = method, path, operation.get("operationId").text()
 		list = append(list, f)
 	}
 	return list
 }
 
-func place(method, path string) string { return strings.ToUpper(method) + " " + shorten(path) }
+func operationLabel(method, path string) string { return strings.ToUpper(method) + " " + shorten(path) }
 
-// build makes the operations; false when their schemas are too large in all.
-func (l *loader) build(list []*found) bool {
+// build builds the operations; false if their schemas are too large in total.
+func (l *loader) build(list []*operationNode) bool {
 	l.outputs = map[value]resultSchema{}
 	l.size.inputs, l.size.results, l.work = 0, 0, 0
-	notes := len(l.doc.notes)
+	notes := len(l.doc.warnings)
 	l.doc.operations = make([]operation, 0, len(list))
 	l.doc.schemes = l.schemes()
 	for _, f := range list {
-		b := builder{l: l, found: f}
+		b := builder{l: l, node: f}
 		l.doc.operations = append(l.doc.operations, b.operation())
-		if len(b.notes) > 0 {
-			l.doc.notes = append(l.doc.notes, note{function: f.name, what: strings.Join(b.notes, "; ")})
+		if len(b.warnings) > 0 {
+			l.doc.warnings = append(l.doc.warnings, warning{function: f.name, what: strings.Join(b.warnings, "; ")})
 		}
 		if l.size.inputs > l.limits.inputs || l.size.results > l.limits.results {
-			l.doc.notes = l.doc.notes[:notes]
+			l.doc.warnings = l.doc.warnings[:notes]
 			return false
 		}
 	}
 	return true
 }
 
-// resolve gives what a value is, or what its $ref leads to.
+// resolve returns v, or the target of its $ref.
 func (l *loader) resolve(v value) (value, error) {
 	if reference := v.get("$ref"); reference.kind() == '"' {
 		return l.follow(reference)
@@ -284,27 +286,27 @@ func (l *loader) resolve(v value) (value, error) {
 	return v, nil
 }
 
-// follow gives what the text of a $ref leads to, through further ones.
+// follow returns the target of a $ref, through further ones.
 func (l *loader) follow(ref value) (value, error) {
 	l.spend(1)
 	key := reference{ref.t, ref.text()}
-	if known, ok := l.followed[key]; ok {
+	if known, ok := l.resolutions[key]; ok {
 		return known.target, known.err
 	}
 	text := shorten(key.text)
 	for range maxHops {
 		target, err := l.step(ref)
 		if err != nil {
-			l.followed[key] = followed{err: err}
+			l.resolutions[key] = resolution{err: err}
 			return value{}, err
 		}
 		if ref = target.get("$ref"); ref.kind() != '"' {
-			l.followed[key] = followed{target: target}
+			l.resolutions[key] = resolution{target: target}
 			return target, nil
 		}
 	}
 	err := fmt.Errorf("the reference %s leads in a circle", text)
-	l.followed[key] = followed{err: err}
+	l.resolutions[key] = resolution{err: err}
 	return value{}, err
 }
 
@@ -325,7 +327,7 @@ func (l *loader) step(ref value) (value, error) {
 	return value{}, fmt.Errorf("the reference %s leads to nothing", shorten(text))
 }
 
-// file reads another file that is referred to, once.
+// file loads another file once.
 func (l *loader) file(base, ref string) (*tree, error) {
 	name := ref
 	if base != "" {
@@ -358,7 +360,7 @@ func (l *loader) file(base, ref string) (*tree, error) {
 	return t, nil
 }
 
-// relative takes a reference relative to the file that holds it.
+// relative resolves a reference relative to the file that contains it.
 func relative(base, ref string) string {
 	if u, err := url.Parse(base); err == nil && u.IsAbs() {
 		if r, err := u.Parse(ref); err == nil {

@@ -19,8 +19,10 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte(`{"openapi":"3.0.0","paths":{"/a/{b}":{"get":{"parameters":[{"$ref":"#/paths"}],"responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/paths/~1a~1{b}/get/parameters/0"}}}}}}}}}`))
-	f.Add([]byte(`{"openapi":"3.1.0","paths":{"/a":{"post":{"requestBody":{"content":{"*/*":{"schema":{"$ref":"#"}}}}}}},"properties":{"a":{"$ref":"#"}}}`))
+	f.Add([]byte(`{"openapi":"3.0.0","paths":{"/a/{b}":{"get":{"parameters":[{"$ref":"#/paths"}],` +
+		`"responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/paths/~1a~1{b}/get/parameters/0"}}}}}}}}}`))
+	f.Add([]byte(`{"openapi":"3.1.0","paths":{"/a":{"post":{"requestBody":{"content":{"*/*":{"schema":{"$ref":"#"}}}}}}},` +
+		`"properties":{"a":{"$ref":"#"}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := load(text, &loadOptions{source: "api"})
 		if err != nil {
@@ -45,10 +47,11 @@ func FuzzNames(f *testing.F) {
 	f.Add("/a/{b}/c:d", "listThings", "/a/{c}/C")
 	f.Add("/{x}.json", "", "/#a&b")
 	f.Fuzz(func(t *testing.T, path, id, other string) {
-		list := []*named{{method: "get", path: path, id: id}, {method: "post", path: path, id: id}, {method: "get", path: other, id: id}}
+		list := []*operationName{{method: "get", path: path, id: id}, {method: "post", path: path, id: id}, {method: "get", path: other, id: id}}
 		nameOperations(list, 40)
 		for _, o := range list {
-			if len(o.name) > 40 || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Contains(o.name, "..") || strings.Trim(o.name, ".") != o.name {
+			if len(o.name) > 40 || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Contains(o.name, "..") ||
+				strings.Trim(o.name, ".") != o.name {
 				t.Fatalf("%q is named %q", o.path, o.name)
 			}
 		}

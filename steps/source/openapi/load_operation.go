@@ -10,27 +10,27 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// builder makes one operation.
+// builder builds one operation.
 type builder struct {
-	l     *loader
-	found *found
-	notes []string
+	l        *loader
+	node     *operationNode
+	warnings []string
 
 	arguments []*argument // in the order in which they claim names
 	body      *body
 	bodyArgs  []*argument
 }
 
-func (b *builder) note(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); len(b.notes) < maxNotes && !slices.Contains(b.notes, text) {
-		b.notes = append(b.notes, text)
+func (b *builder) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); len(b.warnings) < maxWarnings && !slices.Contains(b.warnings, text) {
+		b.warnings = append(b.warnings, text)
 	}
 }
 
 func (b *builder) operation() operation {
-	f, l := b.found, b.l
+	f, l := b.node, b.l
 	op := operation{
-		name: f.name, id: f.id, place: place(f.method, f.path), description: describe(f.operation, place(f.method, f.path)),
+		name: f.name, id: f.id, label: operationLabel(f.method, f.path), description: describe(f.operation, operationLabel(f.method, f.path)),
 		method: strings.ToUpper(f.method), path: f.path, effect: effectOf(f.method),
 		servers: l.serversOf(f), security: l.securityOf(f.operation),
 	}
@@ -49,7 +49,7 @@ func (b *builder) operation() operation {
 	return op
 }
 
-// effectOf is what a method promises (RFC 9110, section 9.2).
+// effectOf returns what a method promises (RFC 9110, section 9.2).
 func effectOf(method string) effect {
 	switch method {
 	case "get", "head", "options", "trace":
@@ -65,7 +65,7 @@ func effectOf(method string) effect {
 // maxDescription bounds a function's description in bytes.
 const maxDescription = 400
 
-// describe is the summary, else the beginning of the description, else the place.
+// describe returns the summary, else the beginning of the description, else the label.
 func describe(operation value, place string) string {
 	text := strings.TrimSpace(operation.get("summary").text())
 	if text == "" {
@@ -96,25 +96,25 @@ type argument struct {
 	in        string // path, query, header, cookie, body
 	required  bool
 	write     func(e *emitter)
-	parameter parameter // unless it is of the body
+	parameter parameter // unless it belongs to the body
 }
 
-// merged gives the parameters of an operation: its own take the place of the path's of the same name and place.
-func (b *builder) merged() []value {
+// mergedParameters returns the parameters of an operation: its own replace the path's of the same name and location.
+func (b *builder) mergedParameters() []value {
 	var list []value
 	position := map[[2]string]int{}
-	for _, holder := range []value{b.found.item, b.found.operation} {
+	for _, holder := range []value{b.node.item, b.node.operation} {
 		for _, p := range holder.get("parameters").elements() {
 			b.l.spend(1)
 			p, err := b.l.resolve(p)
 			name, in := p.get("name").text(), p.get("in").text()
 			switch {
 			case err != nil:
-				b.note("a parameter is left out: %s", err)
+				b.warn("a parameter is left out: %s", err)
 				continue
 			case in == "body" || in == "formData":
 			case name == "" || in != "path" && in != "query" && in != "header" && in != "cookie":
-				b.note("a parameter is left out: it has no name, or no place that is known")
+				b.warn("a parameter is left out: it has no name, or no place that is known")
 				continue
 			}
 			key := [2]string{in, name}
@@ -132,36 +132,36 @@ func (b *builder) merged() []value {
 	return list
 }
 
-var pathPlace = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
+var pathParameter = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
-// parameters reads those of path, query, header and cookie. Every place of the path's template gets one, declared or not;
-// one that is declared and has no place is left out, as are the headers that the call itself sets.
+// parameters reads the parameters of path, query, header and cookie. Every parameter of the path's template gets one,
+// declared or not. A declared one that the template lacks is left out, as are headers that the call itself sets.
 func (b *builder) parameters() {
-	template := b.found.path
+	template := b.node.path
 	if cut := strings.IndexAny(template, "#"); cut >= 0 {
 		template = template[:cut]
 	}
 	places := map[string]bool{}
 	var inOrder []string
-	for _, m := range pathPlace.FindAllStringSubmatch(template, -1) {
+	for _, m := range pathParameter.FindAllStringSubmatch(template, -1) {
 		if !places[m[1]] {
 			inOrder = append(inOrder, m[1])
 		}
 		places[m[1]] = true
 	}
 	byPlace := map[string][]*argument{}
-	for _, p := range b.merged() {
+	for _, p := range b.mergedParameters() {
 		name, in := p.get("name").text(), p.get("in").text()
 		switch {
 		case in == "body" || in == "formData":
 			continue
 		case in == "path" && !places[name]:
-			b.note("the path parameter %s is left out: the path has no place for it", shorten(name))
+			b.warn("the path parameter %s is left out: the path has no place for it", shorten(name))
 			continue
 		case in == "header" && b.l.setsHeader(name):
 			continue
 		case in == "header" && !httpguts.ValidHeaderFieldName(name):
-			b.note("the header parameter %s is left out: no header can have this name", shorten(name))
+			b.warn("the header parameter %s is left out: no header can have this name", shorten(name))
 			continue
 		}
 		byPlace[in] = append(byPlace[in], b.parameter(p, name, in))
@@ -172,7 +172,7 @@ func (b *builder) parameters() {
 			declared = declared || a.wire == name
 		}
 		if !declared {
-			b.note("the path parameter %s is not described: it is taken as text", shorten(name))
+			b.warn("the path parameter %s is not described: it is taken as text", shorten(name))
 			byPlace["path"] = append(byPlace["path"], &argument{wire: name, in: "path", required: true,
 				write:     func(e *emitter) { e.out = append(e.out, `{"type":["string","number"]}`...) },
 				parameter: parameter{name: name, in: "path", style: "simple", required: true}})
@@ -183,11 +183,11 @@ func (b *builder) parameters() {
 	}
 }
 
-// setsHeader reports whether a header is no argument: the call sets it from the body and the credentials (Accept, Content-Type,
-// Authorization: OpenAPI 3.1, section 4.8.12.1), the connection sets it, or the configuration does.
+// setsHeader reports whether a header is not an argument: it is set by the call, from the body and the credentials (Accept,
+// Content-Type, Authorization: OpenAPI 3.1, section 4.8.12.1), by the connection, or by the configuration.
 func (l *loader) setsHeader(name string) bool {
 	name = http.CanonicalHeaderKey(name)
-	return name == "Accept" || name == "Content-Type" || name == "Authorization" || ownHeaders[name] || l.o.headers[name]
+	return name == "Accept" || name == "Content-Type" || name == "Authorization" || connectionHeaders[name] || l.o.headers[name]
 }
 
 // parameter reads one parameter.
@@ -195,7 +195,7 @@ func (b *builder) parameter(p value, name, in string) *argument {
 	a := &argument{wire: name, in: in, required: in == "path" || p.get("required").isTrue()}
 	a.parameter = parameter{name: name, in: in, required: a.required, allowReserved: p.get("allowReserved").isTrue()}
 	schema := p.get("schema")
-	if b.l.old && !schema.ok() {
+	if b.l.swagger2 && !schema.ok() {
 		schema = p // in Swagger 2.0 a parameter is its own schema
 	}
 	for mediaType, content := range p.get("content").members() {
@@ -214,14 +214,14 @@ func (b *builder) parameter(p value, name, in string) *argument {
 	return a
 }
 
-// styles are the styles of OpenAPI 3 by place; the first is the default.
+// styles are the styles of OpenAPI 3 by location; the first is the default.
 var styles = map[string][]string{"path": {"simple", "label", "matrix"}, "query": {"form", "spaceDelimited", "pipeDelimited", "deepObject"},
 	"header": {"simple"}, "cookie": {"form"}}
 
-// style gives how a value is written: `style` and `explode` of OpenAPI 3, `collectionFormat` of Swagger 2.0.
+// style returns how a value is formatted: `style` and `explode` of OpenAPI 3, `collectionFormat` of Swagger 2.0.
 func (b *builder) style(p value, in string) (style string, explode bool) {
 	style = styles[in][0]
-	if !b.l.old {
+	if !b.l.swagger2 {
 		declared := p.get("style")
 		for _, known := range styles[in] {
 			if declared.text() == known {
@@ -229,7 +229,7 @@ func (b *builder) style(p value, in string) (style string, explode bool) {
 			}
 		}
 		if declared.ok() && declared.text() != style {
-			b.note("the style %s of %s is taken as %s", shorten(declared.text()), shorten(p.get("name").text()), style)
+			b.warn("the style %s of %s is taken as %s", shorten(declared.text()), shorten(p.get("name").text()), style)
 		}
 		explode = style == "form" || style == "deepObject"
 		if e := p.get("explode"); e.kind() == 't' || e.kind() == 'f' {
@@ -253,7 +253,7 @@ func (b *builder) collection(format, in, style string) (string, bool) {
 	case "pipes":
 		return "pipeDelimited", false
 	case "tsv":
-		b.note("a list that is separated by tabs is separated by commas")
+		b.warn("a list that is separated by tabs is separated by commas")
 	}
 	return "form", false
 }

@@ -4,7 +4,7 @@ package openapi
 func (l *loader) schemes() map[string]scheme {
 	root := l.root.root()
 	declared := root.get("components").get("securitySchemes")
-	if l.old {
+	if l.swagger2 {
 		declared = root.get("securityDefinitions")
 	}
 	schemes := map[string]scheme{}
@@ -16,7 +16,7 @@ func (l *loader) schemes() map[string]scheme {
 	return schemes
 }
 
-// securityOf lists the alternatives of an operation: its own, else the document's. An empty list of its own asks for
+// securityOf returns the alternatives of an operation: its own, else the document's. An empty list of its own requires
 // nothing.
 func (l *loader) securityOf(operation value) []requirement {
 	declared := operation.get("security")

@@ -2,9 +2,9 @@ package openapi
 
 import "strings"
 
-// serversOf lists the base URLs: the operation's, else its path's, else the document's.
-func (l *loader) serversOf(f *found) []string {
-	if l.old {
+// serversOf returns the base URLs: the operation's, else its path's, else the document's.
+func (l *loader) serversOf(f *operationNode) []string {
+	if l.swagger2 {
 		return l.oldServers(f.operation)
 	}
 	for _, holder := range []value{f.operation, f.item, l.root.root()} {
@@ -15,8 +15,8 @@ func (l *loader) serversOf(f *found) []string {
 	return []string{"/"}
 }
 
-// servers fills in the variables with their defaults, else with the first value that is allowed. One with a variable that
-// has neither is left out.
+// servers fills in the variables with their defaults, else with their first allowed value. A URL with a variable that has
+// neither is left out.
 func (l *loader) servers(list value) []string {
 	var urls []string
 	for _, server := range list.elements() {
@@ -24,7 +24,7 @@ func (l *loader) servers(list value) []string {
 		url := server.get("url").text()
 		variables := server.get("variables")
 		complete := url != ""
-		url = pathPlace.ReplaceAllStringFunc(url, func(place string) string {
+		url = pathParameter.ReplaceAllStringFunc(url, func(place string) string {
 			variable := variables.get(strings.Trim(place, "{}"))
 			text := plainText(variable.get("default"))
 			if text == "" {
@@ -43,7 +43,7 @@ func (l *loader) servers(list value) []string {
 	return urls
 }
 
-// plainText is a scalar as text.
+// plainText returns a scalar as text.
 func plainText(v value) string {
 	switch v.kind() {
 	case '"':
@@ -54,7 +54,7 @@ func plainText(v value) string {
 	return ""
 }
 
-// oldServers puts together schemes, host and basePath; https comes first.
+// oldServers combines schemes, host and basePath; https comes first.
 func (l *loader) oldServers(operation value) []string {
 	root := l.root.root()
 	host, base := root.get("host").text(), root.get("basePath").text()

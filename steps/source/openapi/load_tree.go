@@ -16,30 +16,30 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// tree is a parsed JSON text that keeps its bytes: the order of members and the spelling of numbers stay as written. The
-// nodes stand in the order of the text, each before what is in it, so that a document of 13 MB needs 20 MB more and two
-// slices. It is read by one goroutine.
+// tree is a parsed JSON text that keeps its bytes: the order of members and the spelling of numbers. The nodes are in the
+// order of the text, each before its contents, so that a document of 13 MB needs 20 MB more and two slices. One goroutine
+// uses it.
 type tree struct {
-	text     []byte
-	nodes    []node
-	large    map[int32]map[string]int32 // members of large objects by name, made when first looked for
-	base     string                     // the reference that it was loaded by; "": the document itself
-	repeated []string                   // names that stand twice in an object: the last one counts
+	text       []byte
+	nodes      []node
+	large      map[int32]map[string]int32 // members of large objects by name, indexed at the first lookup
+	base       string                     // the reference that it was loaded by; "": the document itself
+	duplicates []string                   // duplicate keys: the last one counts
 }
 
 // node is one value of a tree.
 type node struct {
 	start, end  int32         // its bytes
-	key, keyEnd int32         // those of its name, quotes included; both 0 for elements and the root
-	next        int32         // the first node after it and all in it
-	kind        jsontext.Kind // 0: a member that a later one of the same name takes the place of
+	key, keyEnd int32         // its name, including quotes; both 0 for elements and the root
+	next        int32         // the first node after it and its contents
+	kind        jsontext.Kind // 0: a member that a later one of the same name replaces
 }
 
-// Bounds of a document: its bytes, the values in it, and what an object may have to be searched name by name.
+// Bounds of a document: its bytes, its values, and up to how many members an object is searched linearly.
 const maxDocumentBytes, maxValues, fewMembers = 64 << 20, 5_000_000, 24
 
-// parseTree reads JSON. Names that stand twice are accepted, as most readers do; the last one counts. bad_request with
-// Line and Column for what is not JSON, limit_exceeded for what is too large.
+// parseTree parses JSON. It accepts duplicate keys, as most readers do; the last one counts. It fails with bad_request,
+// with Line and Column, if the text is not JSON, and limit_exceeded if it is too large.
 func parseTree(text []byte) (*tree, error) {
 	if len(text) > maxDocumentBytes {
 		return nil, tooLarge(len(text))
@@ -54,19 +54,21 @@ func parseTree(text []byte) (*tree, error) {
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		f := fault.New(fault.BadRequest, "the document is not JSON: something stands after its end")
-		f.Line, f.Column = t.place(decoder.InputOffset())
+		f.Line, f.Column = t.lineColumn(decoder.InputOffset())
 		return nil, f
 	}
 	return t, nil
 }
 
 func tooLarge(size int) *fault.Error {
-	return fault.New(fault.LimitExceeded, "the document has %d bytes, and %d are read at most: leave out the paths that are not needed", size, maxDocumentBytes)
+	return fault.New(fault.LimitExceeded, "the document has %d bytes, and %d are read at most: leave out the paths that are not needed",
+		size, maxDocumentBytes)
 }
 
-var errTooManyValues = fault.New(fault.LimitExceeded, "the document holds more than %d values: leave out the paths that are not needed", maxValues)
+var errTooManyValues = fault.New(fault.LimitExceeded, "the document holds more than %d values: leave out the paths that are not needed",
+	maxValues)
 
-// read fills the nodes. It keeps its own stack of open objects and arrays, as documents may be nested deeply.
+// read fills the nodes. It has its own stack of open objects and arrays, as documents may be deeply nested.
 func (t *tree) read(decoder *jsontext.Decoder) error {
 	var open []int32
 	var key, keyEnd int32
@@ -80,7 +82,7 @@ func (t *tree) read(decoder *jsontext.Decoder) error {
 			open = open[:len(open)-1]
 			t.nodes[last].end, t.nodes[last].next = int32(decoder.InputOffset()), int32(len(t.nodes))
 			if kind == '}' {
-				t.settle(last)
+				t.dropDuplicates(last)
 			}
 		} else {
 			n := node{key: key, keyEnd: keyEnd, kind: kind}
@@ -109,7 +111,7 @@ func (t *tree) read(decoder *jsontext.Decoder) error {
 	}
 }
 
-// span reads a scalar or the beginning of an object or array, and says where it stands.
+// span reads a scalar, or the start of an object or array, and returns its position.
 func span(decoder *jsontext.Decoder, kind jsontext.Kind) (start, end int32, err error) {
 	if kind == '{' || kind == '[' {
 		_, err = decoder.ReadToken()
@@ -121,8 +123,8 @@ func span(decoder *jsontext.Decoder, kind jsontext.Kind) (start, end int32, err 
 	return end - int32(len(raw)), end, err
 }
 
-// settle finds names that stand twice in an object, and drops all but the last of each.
-func (t *tree) settle(object int32) {
+// dropDuplicates drops all but the last of equal keys of an object.
+func (t *tree) dropDuplicates(object int32) {
 	count, last := 0, t.nodes[object].next
 	for i := object + 1; i < last; i = t.nodes[i].next {
 		count++
@@ -153,16 +155,16 @@ func (t *tree) settle(object int32) {
 func (t *tree) drop(i int32) {
 	t.nodes[i].kind = 0
 	const most = 5
-	if len(t.repeated) < most {
-		line, _ := t.place(int64(t.nodes[i].key))
-		t.repeated = append(t.repeated, shorten(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
+	if len(t.duplicates) < most {
+		line, _ := t.lineColumn(int64(t.nodes[i].key))
+		t.duplicates = append(t.duplicates, shorten(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
 	}
 }
 
 func (t *tree) keyOf(i int32) []byte { return t.text[t.nodes[i].key:t.nodes[i].keyEnd] }
 
-// place gives line and column, from 1, of an offset.
-func (t *tree) place(offset int64) (line, column int) {
+// lineColumn returns line and column, from 1, of an offset.
+func (t *tree) lineColumn(offset int64) (line, column int) {
 	before := t.text[:min(max(offset, 0), int64(len(t.text)))]
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 }
@@ -175,8 +177,9 @@ func (t *tree) fault(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &syntax):
-		f.Line, f.Column = t.place(syntax.ByteOffset)
-		f.Message += ": line " + strconv.Itoa(f.Line) + ", column " + strconv.Itoa(f.Column) + ": " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
+		f.Line, f.Column = t.lineColumn(syntax.ByteOffset)
+		f.Message += ": line " + strconv.Itoa(f.Line) + ", column " + strconv.Itoa(f.Column) + ": " + strings.TrimPrefix(syntax.Err.Error(),
+			"jsontext: ")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		f.Message += ": it ends too early"
 	}
@@ -184,7 +187,7 @@ func (t *tree) fault(err error) error {
 	return f
 }
 
-// value is a place in a tree; the zero value is nothing, of which everything may be asked.
+// value is a node of a tree; the zero value is no node, and all methods accept it.
 type value struct {
 	t  *tree
 	at int32
@@ -194,7 +197,7 @@ func (t *tree) root() value { return value{t, 0} }
 
 func (v value) ok() bool { return v.t != nil }
 
-// kind is that of jsontext: one of { [ " 0 t f n, and 0 for nothing.
+// kind is one of { [ " 0 t f n, as in jsontext, and 0 for no node.
 func (v value) kind() jsontext.Kind {
 	if v.t == nil {
 		return 0
@@ -205,7 +208,7 @@ func (v value) kind() jsontext.Kind {
 func (v value) isObject() bool { return v.kind() == '{' }
 func (v value) isTrue() bool   { return v.kind() == 't' }
 
-// raw is the text of a scalar; of anything else, the bytes as they stand, blanks included.
+// raw returns the text of a scalar; of other values, the bytes as written, including blanks.
 func (v value) raw() []byte {
 	if v.t == nil {
 		return nil
@@ -214,7 +217,7 @@ func (v value) raw() []byte {
 	return v.t.text[n.start:n.end]
 }
 
-// key is the name of a member; "" of an element and of the root.
+// key returns the name of a member; "" for an element or the root.
 func (v value) key() string {
 	if quoted := v.t.keyOf(v.at); len(quoted) > 0 {
 		return rawjson.Unquote(string(quoted))
@@ -222,7 +225,7 @@ func (v value) key() string {
 	return ""
 }
 
-// text is a string's text, "" for anything else.
+// text returns a string's text, "" for other values.
 func (v value) text() string {
 	if v.kind() != '"' {
 		return ""
@@ -230,7 +233,7 @@ func (v value) text() string {
 	return rawjson.Unquote(string(v.raw()))
 }
 
-// members gives an object's members in the order written; none of anything else.
+// members yields an object's members in the order written; none for other values.
 func (v value) members() iter.Seq2[string, value] {
 	return func(yield func(string, value) bool) {
 		if !v.isObject() {
@@ -244,7 +247,7 @@ func (v value) members() iter.Seq2[string, value] {
 	}
 }
 
-// elements gives an array's elements; none of anything else.
+// elements yields an array's elements; none for other values.
 func (v value) elements() iter.Seq2[int, value] {
 	return func(yield func(int, value) bool) {
 		if v.kind() != '[' {
@@ -260,7 +263,7 @@ func (v value) elements() iter.Seq2[int, value] {
 	}
 }
 
-// get is the member of that name; nothing where there is none.
+// get returns the member of that name; no node if there is none.
 func (v value) get(name string) value {
 	if !v.isObject() {
 		return value{}
@@ -300,8 +303,8 @@ func sameKey(quoted []byte, name string) bool {
 	return string(quoted[1:len(quoted)-1]) == name
 }
 
-// pointer follows the fragment of a reference: a JSON Pointer (RFC 6901), percent-encoded. What is percent-encoded badly,
-// or not meant to be, is taken as it stands.
+// pointer follows the fragment of a reference: a JSON Pointer (RFC 6901), percent-encoded. A fragment with invalid
+// percent-encoding is used as written.
 func (v value) pointer(fragment string) value {
 	if fragment == "" {
 		return v
@@ -366,5 +369,5 @@ func (v value) appendCompact(out []byte) []byte {
 	return append(out, v.raw()...)
 }
 
-// shorten bounds what a message shows of a foreign text.
+// shorten shortens a text from outside for a message.
 func shorten(text string) string { return fault.Clip(text, 120) }

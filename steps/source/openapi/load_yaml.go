@@ -15,11 +15,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxYAMLBytes bounds a YAML document: its reader takes some ten times its size. maxYAMLDepth bounds its nesting, that
-// of its aliases included.
+// maxYAMLBytes bounds a YAML document: its parser takes some ten times its size. maxYAMLDepth bounds its nesting, including
+// that of its aliases.
 const maxYAMLBytes, maxYAMLDepth = 24 << 20, 500
 
-// parse reads a document: JSON where it begins like JSON, else YAML.
+// parse parses a document: as JSON if it begins like JSON, else as YAML.
 func parse(text []byte) (*tree, error) {
 	start := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\ufeff")), " \t\r\n")
 	if len(start) == 0 {
@@ -36,17 +36,18 @@ func parse(text []byte) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range t.repeated { // the lines are not those of the document
-		t.repeated[i], _, _ = strings.Cut(t.repeated[i], " in line ")
+	for i := range t.duplicates { // the lines are not those of the document
+		t.duplicates[i], _, _ = strings.Cut(t.duplicates[i], " in line ")
 	}
 	return t, nil
 }
 
-// yamlToJSON writes a YAML document as JSON: in its order, numbers as they are spelt where JSON spells them so too.
-// Aliases and merge keys are written out, as far as the bounds of a document allow.
+// yamlToJSON converts a YAML document to JSON, in its order; numbers keep a spelling that JSON has too. Aliases and merge
+// keys are expanded within the bounds of a document.
 func yamlToJSON(text []byte) ([]byte, error) {
 	if len(text) > maxYAMLBytes {
-		return nil, fault.New(fault.LimitExceeded, "the document has %d bytes of YAML, and %d are read at most: convert it to JSON, or leave out paths", len(text), maxYAMLBytes)
+		return nil, fault.New(fault.LimitExceeded,
+			"the document has %d bytes of YAML, and %d are read at most: convert it to JSON, or leave out paths", len(text), maxYAMLBytes)
 	}
 	var root yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&root); err != nil {
@@ -110,8 +111,8 @@ func (w *yamlWriter) write(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// members writes a mapping's own members, then those of its merge keys that it has not itself.
-// A key that stands twice is written twice: the reader of JSON decides.
+// members writes a mapping's own members, then those of its merge keys that it lacks. A duplicate key is written twice: the
+// JSON parser decides.
 func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) error {
 	if depth > maxYAMLDepth {
 		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)
@@ -182,8 +183,8 @@ func (w *yamlWriter) scalar(n *yaml.Node) {
 	}
 }
 
-// number keeps a spelling that is JSON's; others (0x1F, 1_000, +1, .5) are written anew, and what JSON has no number for
-// (.inf) becomes text.
+// number keeps a spelling that JSON has; others (0x1F, 1_000, +1, .5) are converted, and what JSON has no number for (.inf)
+// becomes text.
 func (w *yamlWriter) number(n *yaml.Node) {
 	if v := jsontext.Value(n.Value); v.IsValid() && v.Kind() == '0' {
 		w.out = append(w.out, n.Value...)

@@ -11,7 +11,8 @@ import (
 func TestMistypedArgument(t *testing.T) {
 	t.Parallel()
 	path := writeDocument(t, `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://h.example"}],"paths":{"/items":{"get":{"operationId":"listItems",
-		"parameters":[{"name":"api_key","in":"query","schema":{"type":"string"}},{"name":"limit","in":"query","required":true,"schema":{"type":"integer"}}],
+		"parameters":[{"name":"api_key","in":"query","schema":{"type":"string"}},{"name":"limit","in":"query","required":true,
+		"schema":{"type":"integer"}}],
 		"responses":{"200":{"description":"ok"}}}}}}`)
 	s, err := New(&Options{Name: "h", Spec: path, Client: &capture{}})
 	if err != nil {

@@ -59,8 +59,9 @@ func (v view) sample(depth int, full bool) any {
 }
 
 func (v view) sampleText() string {
-	texts := map[any]string{"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "uri": "https://example.com/a?b=c", "email": "a@example.com",
-		"uuid": "123e4567-e89b-12d3-a456-426614174000", "ipv4": "192.0.2.1", "hostname": "example.com", "time": "03:04:05Z"}
+	texts := map[any]string{"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "uri": "https://example.com/a?b=c",
+		"email": "a@example.com",
+		"uuid":  "123e4567-e89b-12d3-a456-426614174000", "ipv4": "192.0.2.1", "hostname": "example.com", "time": "03:04:05Z"}
 	for _, b := range v.branches(0) {
 		if text, ok := texts[b["format"]]; ok {
 			return text
@@ -156,7 +157,7 @@ func callAll(t *testing.T, text []byte, most int) (called, unfit int) {
 		doc := &document{operations: d.operations[i : i+1], schemes: d.schemes}
 		s := sourceOf(t, Options{Client: wire{service}, BaseURL: "http://api.example.com/v1"}, doc)
 		if len(s.Functions()) != 1 {
-			t.Errorf("%s is left out: %v", op.place, s.loaded.skipped)
+			t.Errorf("%s is left out: %v", op.label, s.current.skipped)
 			continue
 		}
 		registry, err := steps.NewRegistry(s.Functions(), nil)
@@ -183,12 +184,12 @@ func callAll(t *testing.T, text []byte, most int) (called, unfit int) {
 		called++
 		result, err := entry.Call(t.Context(), args)
 		if err != nil {
-			t.Errorf("%s with %s: %v", op.place, args, err)
+			t.Errorf("%s with %s: %v", op.label, args, err)
 			continue
 		}
 		got := exact(result).(map[string]any)
-		if got["operation"] != op.place || !same(exact(args), got["arguments"]) {
-			t.Errorf("%s\nsent       %s\nunderstood %s", op.place, args, result)
+		if got["operation"] != op.label || !same(exact(args), got["arguments"]) {
+			t.Errorf("%s\nsent       %s\nunderstood %s", op.label, args, result)
 		}
 	}
 	return called, unfit

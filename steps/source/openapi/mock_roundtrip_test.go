@@ -106,9 +106,11 @@ func drawBody(t *rapid.T, op *operation, args map[string]drawnArgument) {
 		args["body"] = drawnArgument{`{"type":"string"}`, drawnText.Draw(t, "text")}
 	case 2:
 		b.mediaType, b.arg = "application/octet-stream", "body"
-		args["body"] = drawnArgument{`{"type":["string","object"]}`, base64.StdEncoding.EncodeToString(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))}
+		args["body"] = drawnArgument{`{"type":["string","object"]}`,
+			base64.StdEncoding.EncodeToString(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))}
 	default:
-		b.mediaType = rapid.SampledFrom([]string{"application/json", "application/vnd.api+json", "application/x-www-form-urlencoded", "multipart/form-data"}).Draw(t, "type")
+		b.mediaType = rapid.SampledFrom([]string{"application/json", "application/vnd.api+json", "application/x-www-form-urlencoded",
+			"multipart/form-data"}).Draw(t, "type")
 		b.fields = map[string]field{}
 		for i := range rapid.IntRange(1, 3).Draw(t, "members") {
 			m := member{arg: fmt.Sprintf("m%d_body", i), name: fmt.Sprintf("m%d", i)}
@@ -117,7 +119,8 @@ func drawBody(t *rapid.T, op *operation, args map[string]drawnArgument) {
 			switch {
 			case strings.HasPrefix(b.mediaType, "multipart/") && kind == "text" && rapid.Bool().Draw(t, "file"):
 				how.binary = true
-				args[m.arg] = drawnArgument{`{}`, map[string]any{"name": "a b.bin", "data": base64.StdEncoding.EncodeToString([]byte(drawnText.Draw(t, "file")))}}
+				args[m.arg] = drawnArgument{`{}`,
+					map[string]any{"name": "a b.bin", "data": base64.StdEncoding.EncodeToString([]byte(drawnText.Draw(t, "file")))}}
 			case strings.HasPrefix(b.mediaType, "multipart/") && kind == "object":
 				how.mediaType = "application/json"
 				args[m.arg] = drawValue(t, kind, drawnText)
@@ -143,7 +146,7 @@ func TestRoundTrip(t *testing.T) {
 		args := map[string]drawnArgument{}
 		drawParameters(t, &op, args)
 		drawBody(t, &op, args)
-		op.place = op.method + " " + op.path
+		op.label = op.method + " " + op.path
 		properties, given := map[string]json.RawMessage{}, map[string]any{}
 		for name, argument := range args {
 			properties[name], given[name] = json.RawMessage(argument.schema), argument.value

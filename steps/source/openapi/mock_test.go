@@ -88,7 +88,8 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	found, values := (*endpoint)(nil), []string(nil)
 	for i := range m.endpoints {
 		r := &m.endpoints[i]
-		if got := r.path.FindStringSubmatch(path); ok && r.op.method == request.Method && got != nil && (found == nil || r.literal > found.literal) {
+		if got := r.path.FindStringSubmatch(path); ok && r.op.method == request.Method && got != nil && (found == nil ||
+			r.literal > found.literal) {
 			found, values = r, got[1:]
 		}
 	}
@@ -106,7 +107,7 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	fmt.Fprintf(w, `{"operation":%q,"arguments":%s}`, found.op.place, args)
+	fmt.Fprintf(w, `{"operation":%q,"arguments":%s}`, found.op.label, args)
 }
 
 func (r *endpoint) understand(request *http.Request, segments []string) ([]byte, error) {
@@ -190,7 +191,7 @@ func trySource(o Options, doc *document) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.loaded, err = s.assemble(doc); err != nil {
+	if s.current, err = s.assemble(doc); err != nil {
 		return nil, err
 	}
 	s.status.State = steps.StateReady

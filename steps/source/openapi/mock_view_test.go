@@ -115,5 +115,5 @@ func (v view) object(names, texts []string) any {
 	return out
 }
 
-// isList reports whether a value is a list whenever it is not an object: a single text means itself where it may stand.
+// isList reports whether a value is a list unless it is an object: a single text means itself where one is allowed.
 func (v view) isList() bool { return v.is("array") && !v.is("string") }

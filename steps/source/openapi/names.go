@@ -11,56 +11,56 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The name of an operation is made of its own method, path and operationId and nothing else of the document:
-// resource.action. Two operations for which that gives the same (case and separators aside) are told apart by more of
-// the path, for the one that comes later; the earlier keeps its name. What is earlier does not depend on the order of
-// the document: fewer parts of the path that count, then the path in the order of its bytes, then the method in the order of
-// methods. So an added operation renames another only if both have the same short name and the added one is earlier.
+// The name of an operation, resource.action, depends only on its own method, path and operationId. If two operations get
+// the same name (ignoring case and separators), the later one gets a longer name with more of the path; the earlier keeps
+// its name. Which one is earlier does not depend on the order of the document: first the one with fewer path segments that
+// count, then by the bytes of the path, then by method. So a new operation renames another only if both have the same short
+// name and the new one is earlier.
 
-// methods are those of operations, in the order in which they claim names.
+// methods lists the methods of operations, in the order in which they claim names.
 var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "trace"}
 
-// named is an operation with what its name is made of.
-type named struct {
+// operationName holds the parts of an operation's name.
+type operationName struct {
 	method, path, id string // method in lower case
 	resource, action string
-	area             string   // what was left out before the resource, for patterns and to tell names apart
+	area             string   // prefix that the resource leaves out, for patterns and to tell names apart
 	versions         string   // of the path
 	params           []string // of the whole path
 	name             string
 }
 
-// longName and shortestName bound names, in bytes. A tool's name has 64 at most, the source's name and a dot included.
+// longName and shortestName bound names, in bytes. A tool's name has at most 64, including the source's name and a dot.
 const longName, shortestName, hashDigits = 64, 24, 7
 
-// nameOperations gives every operation its name. room is the length that a name may have.
-func nameOperations(operations []*named, room int) {
+// nameOperations gives every operation its name. room is the maximum length of a name.
+func nameOperations(operations []*operationName, room int) {
 	order := slices.Clone(operations)
-	routes := make(map[*named]*route, len(order))
+	routes := make(map[*operationName]*route, len(order))
 	for _, o := range order {
 		r := parseRoute(o.path)
 		routes[o] = &r
 		o.area, o.versions, o.params = r.area, r.versions, r.all
 		o.resource, o.action = r.resourceAction(o.method, o.id)
 	}
-	slices.SortStableFunc(order, func(a, b *named) int {
+	slices.SortStableFunc(order, func(a, b *operationName) int {
 		return cmp.Or(cmp.Compare(routes[a].depth, routes[b].depth), strings.Compare(a.path, b.path),
 			cmp.Compare(slices.Index(methods, a.method), slices.Index(methods, b.method)))
 	})
-	taken := make(map[string]*named, len(order))
+	taken := make(map[string]*operationName, len(order))
 	numbers := map[string]int{}
 	for _, o := range order {
 		o.claim(routes[o], taken, numbers, room)
 	}
 }
 
-// claim takes the first candidate that is free. numbers are the last ones that were put after a name.
-func (o *named) claim(r *route, taken map[string]*named, numbers map[string]int, room int) {
+// claim takes the first candidate that is free. numbers are the last numbers that were appended to a name.
+func (o *operationName) claim(r *route, taken map[string]*operationName, numbers map[string]int, room int) {
 	try := func(resource, action string) bool {
 		if resource == "" || action == "" {
 			return false
 		}
-		name := fit(resource, action, room)
+		name := shortenName(resource, action, room)
 		folded := steps.FoldName(name)
 		if taken[folded] != nil {
 			return false
@@ -72,7 +72,7 @@ func (o *named) claim(r *route, taken map[string]*named, numbers map[string]int,
 	if try(o.resource, o.action) {
 		return
 	}
-	holder := taken[steps.FoldName(fit(o.resource, o.action, room))]
+	holder := taken[steps.FoldName(shortenName(o.resource, o.action, room))]
 	area, version, by := "", "", ""
 	if o.area != holder.area {
 		area = o.area
@@ -80,7 +80,8 @@ func (o *named) claim(r *route, taken map[string]*named, numbers map[string]int,
 	if o.versions != holder.versions {
 		version = o.versions
 	}
-	if more := slices.DeleteFunc(slices.Clone(o.params), func(p string) bool { return p == "" || slices.Contains(holder.params, p) }); len(more) > 0 {
+	if more := slices.DeleteFunc(slices.Clone(o.params),
+		func(p string) bool { return p == "" || slices.Contains(holder.params, p) }); len(more) > 0 {
 		by = o.action + "_by_" + strings.Join(more, "_")
 	}
 	id := snake(o.id)
@@ -99,7 +100,7 @@ func (o *named) claim(r *route, taken map[string]*named, numbers map[string]int,
 	}
 }
 
-// words are the fixed segments as they are written.
+// words returns the fixed segments as written.
 func (r *route) words() string {
 	var words []string
 	for _, n := range r.nouns {
@@ -108,7 +109,7 @@ func (r *route) words() string {
 	return strings.Join(words, ".")
 }
 
-// resourceAction gives the two parts of a name.
+// resourceAction returns the two parts of a name.
 func (r *route) resourceAction(method, id string) (resource, action string) {
 	if len(r.nouns) == 0 {
 		return r.fromID(method, id)
@@ -127,7 +128,7 @@ func (r *route) resourceAction(method, id string) (resource, action string) {
 	return resourceOf(nouns), r.standardAction(method, id, last)
 }
 
-// actionWord is the action of a custom method. The methods that are not the usual ones for it are told apart by name.
+// actionWord returns the action of a custom method. Unusual HTTP methods for it are told apart by name.
 func actionWord(method, word string) string {
 	if method == "get" || method == "post" {
 		return word
@@ -135,16 +136,16 @@ func actionWord(method, word string) string {
 	return word + "_" + method
 }
 
-// trailingAction is the last segment where it is what is done to what stands before it: /charges/{id}/capture,
-// /customers/search, /gists/starred. "" when it is a resource.
+// trailingAction returns the last segment if it is an action on what precedes it: /charges/{id}/capture, /customers/search,
+// /gists/starred. "": it is a resource.
 func (r *route) trailingAction(method, id string, last noun) string {
 	if last.param || len(r.nouns) < 2 {
 		return ""
 	}
 	before := r.nouns[len(r.nouns)-2]
 	verb := verbs[firstWord(last.word)]
-	if last.plural && (!verb || firstWord(last.word) != firstWord(ownID(id))) && last.word != "bulk" {
-		return "" // check-runs are a collection, unless the operationId too says that they are checked
+	if last.plural && (!verb || firstWord(last.word) != firstWord(lastIDPart(id))) && last.word != "bulk" {
+		return "" // check-runs are a collection, unless the operationId also says that they are checked
 	}
 	switch method {
 	case "post":
@@ -171,7 +172,7 @@ func (r *route) trailingAction(method, id string, last noun) string {
 	return ""
 }
 
-// standardAction follows from the method, and from whether one thing or all of a collection is meant.
+// standardAction follows from the method, and from whether one element or a whole collection is meant.
 func (r *route) standardAction(method, id string, last noun) string {
 	all := last.plural && !last.param
 	switch method {
@@ -196,14 +197,14 @@ func (r *route) standardAction(method, id string, last noun) string {
 	return method
 }
 
-// saysList reports whether an operationId says of itself that it lists.
+// saysList reports whether an operationId says that it lists.
 func saysList(id string) bool {
-	words := ownID(id)
+	words := lastIDPart(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"
 }
 
-// ownID is the last part of an operationId: of repos/list-forks, list_forks.
-func ownID(id string) string { return snake(id[strings.LastIndexAny(id, "/.")+1:]) }
+// lastIDPart returns the last part of an operationId: list_forks for repos/list-forks.
+func lastIDPart(id string) string { return snake(id[strings.LastIndexAny(id, "/.")+1:]) }
 
 func resourceOf(nouns []noun) string {
 	words := make([]string, len(nouns))
@@ -213,8 +214,8 @@ func resourceOf(nouns []noun) string {
 	return strings.Join(words, ".")
 }
 
-// fromID names an operation whose path has no segment that counts, after its operationId: the parts of
-// `drive.files.copy`, or the words of DescribeTable. Without one, after what was left out of the path.
+// fromID names an operation whose path has no segment that counts, after its operationId: the parts of `drive.files.copy`,
+// or the words of DescribeTable. Without one, it uses the segments that were left out.
 func (r *route) fromID(method, id string) (resource, action string) {
 	action = r.standardAction(method, id, noun{param: len(r.params) > 0})
 	if parts := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(parts) > 1 {
@@ -250,9 +251,9 @@ func (r *route) fromID(method, id string) (resource, action string) {
 	return resource, verb
 }
 
-// fit cuts a name that is too long. The end of the resource stays, and the action; a hash of the whole name, which does
-// not depend on anything else, stands for what is left out.
-func fit(resource, action string, room int) string {
+// shortenName shortens a name that is too long. The end of the resource and the action stay; a hash of the whole name
+// replaces the rest.
+func shortenName(resource, action string, room int) string {
 	room = max(room, shortestName)
 	name := resource + "." + action
 	if len(name) <= room {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// route is a path taken apart for its name.
+// route is a path, split for its name.
 type route struct {
 	nouns    []noun   // its fixed segments that count, in order
 	area     string   // leading segments that are left out: the group of an API, a namespace before a collection
 	versions string   // version segments, joined with "_"
-	params   []string // the names of the parameters after the last fixed segment
+	params   []string // parameter names after the last fixed segment
 	all      []string // the names of all parameters
-	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" when none
-	extra    string   // what stands after ? or # in the path
-	depth    int      // how many parts the path has that count
-	skipped  []string // the api and version segments that were left out, for a path that has nothing else
+	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" if there is none
+	extra    string   // what follows ? or # in the path
+	depth    int      // number of segments that count
+	skipped  []string // the api and version segments that were left out, for a path that has no others
 }
 
 // noun is a fixed segment.
@@ -25,8 +25,8 @@ type noun struct {
 	one     string // in the singular
 	plural  bool
 	param   bool // a parameter follows
-	leading bool // no parameter stands before it
-	dotted  bool // it is a part of a segment with dots
+	leading bool // no parameter precedes it
+	dotted  bool // it is part of a segment with dots
 }
 
 var (
@@ -36,8 +36,8 @@ var (
 	templated      = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// parseRoute takes a path apart. Version segments are left out wherever they stand, api segments before the first that
-// counts; after "apis" the group too, as Kubernetes has it.
+// parseRoute splits a path. Version segments are left out everywhere, api segments only before the first segment that
+// counts; after "apis" so is the group, as in Kubernetes.
 func parseRoute(path string) route {
 	var r route
 	if at := strings.IndexAny(path, "?#"); at >= 0 {
@@ -58,7 +58,8 @@ func parseRoute(path string) route {
 			r.skipped = append(r.skipped, snake(segment))
 		case len(r.nouns) == 0 && apiSegment.MatchString(segment):
 			r.skipped = append(r.skipped, snake(segment))
-			if segment == "apis" && i+1 < len(segments) && !strings.Contains(segments[i+1], "{") && (i+2 == len(segments) || versionSegment.MatchString(segments[i+2])) {
+			if segment == "apis" && i+1 < len(segments) && !strings.Contains(segments[i+1], "{") && (i+2 == len(segments) ||
+				versionSegment.MatchString(segments[i+2])) {
 				i++
 				r.area = snake(segments[i])
 				r.skipped = append(r.skipped, r.area)
@@ -77,8 +78,7 @@ func parseRoute(path string) route {
 
 func isNumber(segment string) bool { return strings.Trim(segment, "0123456789") == "" }
 
-// parameter reads a segment that holds one or more parameters: {id}, {base}...{head}, {id}.json, {name}:cancel,
-// items(id={id}).
+// parameter reads a segment with one or more parameters: {id}, {base}...{head}, {id}.json, {name}:cancel, items(id={id}).
 func (r *route) parameter(segment string) {
 	before, rest, _ := strings.Cut(segment, "{")
 	if call, _, ok := strings.Cut(before, "("); ok && call != "" {
@@ -116,13 +116,13 @@ func (r *route) fixed(segment string, leading bool) {
 	if custom {
 		r.method = snake(verb)
 	} else if len(parts) > 1 && snake(parts[0]) != "" && len(r.nouns) > 1 {
-		// chat.postMessage: the last part is what is done.
+		// chat.postMessage: the last part is the action.
 		r.method = r.nouns[len(r.nouns)-1].word
 		r.nouns = r.nouns[:len(r.nouns)-1]
 	}
 }
 
-// dropNamespace leaves out a leading segment that only gathers collections: /dcim/devices is the resource device.
+// dropNamespace drops a leading segment that only groups collections: /dcim/devices is the resource device.
 func (r *route) dropNamespace() {
 	if len(r.nouns) < 2 {
 		return
@@ -135,7 +135,7 @@ func (r *route) dropNamespace() {
 	r.nouns = slices.Clone(r.nouns[1:])
 }
 
-// joined joins the parts that are not empty with dots.
+// joined joins the non-empty parts with dots.
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ".")
 }

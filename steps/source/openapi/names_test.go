@@ -130,11 +130,11 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	for block := range strings.SplitSeq(strings.TrimSpace(nameTable), "\n\n") {
 		title, lines, _ := strings.Cut(block, "\n")
-		var operations []*named
-		want := map[*named]string{}
+		var operations []*operationName
+		want := map[*operationName]string{}
 		for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
 			fields := strings.Fields(line)
-			o := &named{method: fields[0], path: fields[1], id: strings.TrimPrefix(fields[2], "-")}
+			o := &operationName{method: fields[0], path: fields[1], id: strings.TrimPrefix(fields[2], "-")}
 			operations = append(operations, o)
 			want[o] = fields[3]
 		}
@@ -150,16 +150,22 @@ func TestNames(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	for plural, one := range map[string]string{"devices": "device", "device_types": "device_type", "addresses": "address", "prefixes": "prefix",
-		"branches": "branch", "policies": "policy", "statuses": "status", "status": "status", "aliases": "alias", "databases": "database", "caches": "cache",
-		"analyses": "analysis", "people": "person", "chassis": "chassis", "class": "class", "news": "news", "ids": "id", "ties": "tie", "heroes": "hero",
-		"codes_of_conduct": "code_of_conduct", "horizontalpodautoscalers": "horizontalpodautoscaler", "dns": "dns", "as": "as", "s": "s", "": ""} {
+	for plural, one := range map[string]string{"devices": "device", "device_types": "device_type", "addresses": "address",
+		"prefixes": "prefix",
+		"branches": "branch", "policies": "policy", "statuses": "status", "status": "status", "aliases": "alias", "databases": "database",
+		"caches":   "cache",
+		"analyses": "analysis", "people": "person", "chassis": "chassis", "class": "class", "news": "news", "ids": "id", "ties": "tie",
+		"heroes":           "hero",
+		"codes_of_conduct": "code_of_conduct", "horizontalpodautoscalers": "horizontalpodautoscaler", "dns": "dns", "as": "as", "s": "s",
+		"": ""} {
 		if got, _ := singular(plural); got != one {
 			t.Errorf("the singular of %q is %q, want %q", plural, got, one)
 		}
 	}
-	for text, want := range map[string]string{"FindByStatus": "find_by_status", "HTTPServer": "http_server", "getURLs": "get_urls", "device-types": "device_types",
-		"$count": "count", "Nicht nur äöü": "nicht_nur", "X-Amz-Target": "x_amz_target", "v1.2": "v1_2", "日本": "", "l2vpns": "l2vpns", "__a__b": "a_b"} {
+	for text, want := range map[string]string{"FindByStatus": "find_by_status", "HTTPServer": "http_server", "getURLs": "get_urls",
+		"device-types": "device_types",
+		"$count":       "count", "Nicht nur äöü": "nicht_nur", "X-Amz-Target": "x_amz_target", "v1.2": "v1_2", "日本": "", "l2vpns": "l2vpns",
+		"__a__b": "a_b"} {
 		if got := snake(text); got != want {
 			t.Errorf("snake(%q) is %q, want %q", text, got, want)
 		}
@@ -169,27 +175,28 @@ func TestWords(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("very_long_word.", 20) + "item"
-	name := fit(long, "get", 40)
+	name := shortenName(long, "get", 40)
 	if len(name) > 40 || !strings.HasSuffix(name, ".get") || !strings.Contains(name, "item_") {
 		t.Errorf("the long name became %q", name)
 	}
-	if other := fit("x"+long, "get", 40); other == name {
+	if other := shortenName("x"+long, "get", 40); other == name {
 		t.Errorf("two long names both became %q", name)
 	}
-	if short := fit("item", "get", 40); short != "item.get" {
+	if short := shortenName("item", "get", 40); short != "item.get" {
 		t.Errorf("a short name became %q", short)
 	}
-	if cut := fit(strings.Repeat("a", 300), strings.Repeat("b", 300), 64); len(cut) > 64 {
+	if cut := shortenName(strings.Repeat("a", 300), strings.Repeat("b", 300), 64); len(cut) > 64 {
 		t.Errorf("%q has %d bytes", cut, len(cut))
 	}
 }
 
-var someSegments = []string{"users", "user", "repos", "v1", "v2", "api", "apis", "apps", "{id}", "{name}", "search", "items", "item", "Items", "config", "a.b", "x-y", "日本",
+var someSegments = []string{"users", "user", "repos", "v1", "v2", "api", "apis", "apps", "{id}", "{name}", "search", "items", "item",
+	"Items", "config", "a.b", "x-y", "日本",
 	"{a}:cancel", "{id}.json", "-", strings.Repeat("long", 30)}
 
-func drawOperations(t *rapid.T) []*named {
+func drawOperations(t *rapid.T) []*operationName {
 	seen := map[string]bool{}
-	var list []*named
+	var list []*operationName
 	for i := range rapid.IntRange(1, 60).Draw(t, "operations") {
 		path := "/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(someSegments), 0, 5).Draw(t, "path"), "/")
 		method := rapid.SampledFrom(methods).Draw(t, "method")
@@ -197,7 +204,8 @@ func drawOperations(t *rapid.T) []*named {
 			continue
 		}
 		seen[method+path] = true
-		list = append(list, &named{method: method, path: path, id: rapid.SampledFrom([]string{"", "list", "same", "getUser", fmt.Sprint("id", i)}).Draw(t, "id")})
+		list = append(list, &operationName{method: method, path: path,
+			id: rapid.SampledFrom([]string{"", "list", "same", "getUser", fmt.Sprint("id", i)}).Draw(t, "id")})
 	}
 	return list
 }
@@ -210,7 +218,7 @@ func TestNameRules(t *testing.T) {
 		list := drawOperations(t)
 		const room = 50
 		nameOperations(list, room)
-		names := map[*named]string{}
+		names := map[*operationName]string{}
 		folded := map[string]bool{}
 		for _, o := range list {
 			names[o] = o.name
@@ -230,7 +238,7 @@ func TestNameRules(t *testing.T) {
 				t.Fatalf("%s %s is named %s, and in another order %s", o.method, o.path, names[o], o.name)
 			}
 		}
-		deep := &named{method: "trace", path: "/zz" + strings.Repeat("/zz/{z}", 12)}
+		deep := &operationName{method: "trace", path: "/zz" + strings.Repeat("/zz/{z}", 12)}
 		nameOperations(append(slices.Clone(list), deep), room)
 		for _, o := range list {
 			if o.name != names[o] {

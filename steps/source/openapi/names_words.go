@@ -5,11 +5,11 @@ import (
 	"unicode"
 )
 
-// The rules for words are part of every function's name: changing one renames functions. They are kept here, and not
-// taken from a library whose next version may know another plural.
+// These rules for words determine every function's name: changing one renames functions. They are here, and not in a
+// library whose next version may know another plural.
 
-// snake writes a text as words of a name: lower case, ASCII letters and digits, joined by "_". Words end at a change from
-// lower to upper case, before the last capital of a row of them (HTTPServer: http_server), and at every other character.
+// snake converts a text to words of a name: lower case, ASCII letters and digits, joined by "_". Words end at a change from
+// lower to upper case, before the last capital of a run (HTTPServer: http_server), and at every other character.
 func snake(text string) string {
 	var b strings.Builder
 	runes := []rune(text)
@@ -33,7 +33,7 @@ func snake(text string) string {
 	return b.String()
 }
 
-// isPluralEnd reports whether a row of capitals ends in an s of the plural: URLs, IDs.
+// isPluralEnd reports whether a run of capitals ends in a plural s: URLs, IDs.
 func isPluralEnd(rest []rune) bool {
 	return rest[0] == 's' && (len(rest) == 1 || !unicode.IsLower(rest[1]))
 }
@@ -42,24 +42,29 @@ func isPlain(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// irregular plurals, and words that only look like plurals (which stand for themselves).
+// irregular maps irregular plurals, and words that only look like plurals (to themselves).
 var irregular = map[string]string{
 	"children": "child", "people": "person", "men": "man", "women": "woman", "indices": "index", "vertices": "vertex", "matrices": "matrix",
 	"appendices": "appendix", "analyses": "analysis", "bases": "base", "crises": "crisis", "axes": "axis", "criteria": "criterion",
-	"statuses": "status", "aliases": "alias", "viruses": "virus", "buses": "bus", "bonuses": "bonus", "campuses": "campus", "canvases": "canvas",
-	"caches": "cache", "movies": "movie", "cookies": "cookie", "shoes": "shoe", "quizzes": "quiz", "lenses": "lens", "focuses": "focus",
+	"statuses": "status", "aliases": "alias", "viruses": "virus", "buses": "bus", "bonuses": "bonus", "campuses": "campus",
+	"canvases": "canvas",
+	"caches":   "cache", "movies": "movie", "cookies": "cookie", "shoes": "shoe", "quizzes": "quiz", "lenses": "lens", "focuses": "focus",
 	"gases": "gas", "apis": "api",
 
-	"news": "news", "sms": "sms", "mms": "mms", "dns": "dns", "aws": "aws", "tls": "tls", "ssl": "ssl", "https": "https", "gps": "gps", "rss": "rss",
-	"css": "css", "cors": "cors", "kms": "kms", "ios": "ios", "sas": "sas", "saas": "saas", "nfs": "nfs", "iops": "iops", "pos": "pos", "os": "os",
-	"lens": "lens", "canvas": "canvas", "alias": "alias", "bias": "bias", "gas": "gas", "atlas": "atlas", "always": "always", "kubernetes": "kubernetes",
-	"analytics": "analytics", "statistics": "statistics", "diagnostics": "diagnostics", "logistics": "logistics", "economics": "economics", "ads": "ad",
+	"news": "news", "sms": "sms", "mms": "mms", "dns": "dns", "aws": "aws", "tls": "tls", "ssl": "ssl", "https": "https", "gps": "gps",
+	"rss": "rss",
+	"css": "css", "cors": "cors", "kms": "kms", "ios": "ios", "sas": "sas", "saas": "saas", "nfs": "nfs", "iops": "iops", "pos": "pos",
+	"os":   "os",
+	"lens": "lens", "canvas": "canvas", "alias": "alias", "bias": "bias", "gas": "gas", "atlas": "atlas", "always": "always",
+	"kubernetes": "kubernetes",
+	"analytics":  "analytics", "statistics": "statistics", "diagnostics": "diagnostics", "logistics": "logistics", "economics": "economics",
+	"ads": "ad",
 }
 
-// collective words are collections though they look like a singular, or name one and many alike.
+// collective words are collections although they look singular.
 var collective = map[string]bool{"chassis": true, "series": true, "media": true, "equipment": true, "staff": true}
 
-// singular gives a snake-case name with its last word in the singular, and whether it was a plural (or a collective).
+// singular returns a snake-case name with its last word in the singular, and whether it was a plural or a collective.
 func singular(name string) (string, bool) {
 	if head, tail, ok := strings.Cut(name, "_of_"); ok { // codes_of_conduct
 		one, plural := singular(head)
@@ -100,19 +105,22 @@ func singularWord(word string) string {
 	return word[:len(word)-1]
 }
 
-// verbs are first words of a path's last segment, or of an operationId, that say what is done.
+// verbs are first words of a path's last segment, or of an operationId, that name an action.
 var verbs = wordSet(`accept acknowledge activate add apply approve archive assign attach authorize authenticate block cancel capture change
-	check claim clear clone close commit compare complete confirm connect convert copy count create deactivate decline decrypt delete deny deploy detach
-	disable disconnect dismiss download duplicate edit enable encrypt evaluate execute expire export fetch find finalize follow force generate get
-	import increment index insert install invalidate invite invoke join kill leave link list lock login logout lookup mark merge migrate modify move mute
-	notify open patch pause pay ping poll post predict preview process promote publish purge push put query read reactivate rebuild
-	receive reconnect redeem redeliver refresh refund register reject release reload remove rename render renew reopen replace replay reply report request rerun resend reset
-	resize resolve restart restore resume retrieve retry return revert revoke rotate run save schedule search send set share show sign signin signout signup skip
-	snooze start stop submit subscribe suspend swap switch sync synchronize terminate test transfer trigger unarchive unassign unblock unfollow uninstall unlink unlock unmute unpublish
-	unregister unsubscribe update upload upsert validate verify void vote watch withdraw`)
+	check claim clear clone close commit compare complete confirm connect convert copy count create deactivate decline decrypt
+	delete deny deploy detach         disable disconnect dismiss download duplicate edit enable encrypt evaluate execute expire
+	export fetch find finalize follow force generate get         import increment index insert install invalidate invite invoke
+	join kill leave link list lock login logout lookup mark merge migrate modify move mute         notify open patch pause pay
+	ping poll post predict preview process promote publish purge push put query read reactivate rebuild         receive
+	reconnect redeem redeliver refresh refund register reject release reload remove rename render renew reopen replace replay
+	reply report request rerun resend reset         resize resolve restart restore resume retrieve retry return revert revoke
+	rotate run save schedule search send set share show sign signin signout signup skip         snooze start stop submit
+	subscribe suspend swap switch sync synchronize terminate test transfer trigger unarchive unassign unblock unfollow uninstall
+	unlink unlock unmute unpublish         unregister unsubscribe update upload upsert validate verify void vote watch withdraw`)
 
-// readingVerbs are verbs that a GET carries out.
-var readingVerbs = wordSet(`check compare count download export fetch find get list login logout lookup ping poll preview query read render search show validate verify watch`)
+// readingVerbs are verbs that a GET may mean.
+var readingVerbs = wordSet(`check compare count download export fetch find get list login logout lookup ping poll preview query ` +
+	`read render search show validate verify watch`)
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}

@@ -2,21 +2,21 @@ package openapi
 
 import "encoding/json"
 
-// operation is one operation of a document, with all that a call needs worked out at load. Nothing of it changes after.
+// operation is one operation of a document, with everything that a call needs. It does not change after loading.
 type operation struct {
 	name        string // resource.action, without the source's name
-	id          string // the document's operationId, "" when it has none
-	place       string // "GET /repos/{owner}/{repo}": how warnings and errors name it
+	id          string // the document's operationId, "" if it has none
+	label       string // "GET /repos/{owner}/{repo}", for warnings and errors
 	description string
 
 	method  string   // GET, PUT, …: upper case
-	path    string   // the path template as the document has it, without the server's part
-	servers []string // base URLs with their variables filled in, the operation's own first, else its path's, else the document's; may be relative to the document
+	path    string   // the path template as in the document, without the server's part
+	servers []string // base URLs, possibly relative to the document's: the operation's, else its path's, else the document's
 
 	parameters []parameter
 	body       *body // nil: none
 
-	security []requirement // the alternatives; any one of them suffices; none: no credentials are asked for. An empty requirement means "without"
+	security []requirement // alternatives, any of which suffices; none: no credentials are needed. An empty requirement means none
 
 	input  json.RawMessage // one flat JSON Schema object of the arguments
 	output json.RawMessage // JSON Schema of the result; nil: unknown
@@ -31,20 +31,20 @@ type parameter struct {
 	arg           string // the argument's name in the flat input
 	name          string // the name on the wire
 	in            string // path, query, header, cookie
-	style         string // simple, label, matrix, form, spaceDelimited, pipeDelimited, deepObject (OpenAPI's "style", never empty)
+	style         string // OpenAPI's style, never empty: simple, label, matrix, form, spaceDelimited, pipeDelimited, deepObject
 	explode       bool
 	allowReserved bool
 	required      bool
-	mediaType     string // of a parameter with `content` (application/json): the value is written so; "" otherwise
+	mediaType     string // of a parameter with `content` (application/json), whose value is encoded as this type; else ""
 }
 
-// body is how the request's body is made of arguments.
+// body is how the request's body is built from arguments.
 type body struct {
-	mediaType string   // the one chosen: JSON before form, multipart, text, anything else
+	mediaType string   // the chosen one: JSON before form, multipart, text, anything else
 	required  bool     // the body as a whole
-	arg       string   // the one argument that is the whole body; "" when members are flat arguments
+	arg       string   // the argument that is the whole body; "" if members are flat arguments
 	members   []member // the flat arguments that are the members of the body's object
-	// fields tell of form and multipart members how they are written, by wire name; nil for other media types.
+	// fields say how form and multipart members are encoded, by name on the wire; nil for other media types.
 	fields map[string]field
 }
 
@@ -54,29 +54,29 @@ type member struct {
 	name string // the member's name on the wire
 }
 
-// field is how a member of a form or a multipart body is written.
+// field is how a member of a form or a multipart body is encoded.
 type field struct {
 	mediaType string // of a multipart part: "application/json" for objects and arrays of objects, "" for plain text
 	binary    bool   // a file: the argument is base64 text (or {"name","data"} with data in base64)
-	style     string // form, deepObject, … of a member of application/x-www-form-urlencoded; "" is form
+	style     string // form, deepObject, … of a member of application/x-www-form-urlencoded; "": form
 	explode   bool
 }
 
-// requirement names the security schemes that are needed together, with the scopes asked of each.
+// requirement names the security schemes that are needed together, with their scopes.
 type requirement map[string][]string
 
-// document is what is loaded of an OpenAPI document.
+// document is a loaded OpenAPI document.
 type document struct {
 	title, version string // info.title, info.version
 	format         string // "openapi 3.0.3", "openapi 3.1.0", "swagger 2.0"
 	operations     []operation
 	schemes        map[string]scheme
-	skipped        []skipped // operations that cannot be called, with the reason
-	notes          []note    // operations whose schemas were changed so that the validator takes them
+	skipped        []skippedOperation // operations that cannot be called, with the reason
+	warnings       []warning          // operations whose schemas were changed so that the validator accepts them
 }
 
-// skipped is an operation that became no function.
-type skipped struct{ place, reason string }
+// skippedOperation is an operation that became no function.
+type skippedOperation struct{ label, reason string }
 
-// note is what was done to an operation's schemas. Without a function it is about the document.
-type note struct{ function, what string }
+// warning says what was changed in an operation's schemas. Without a function it is about the document.
+type warning struct{ function, what string }

@@ -9,26 +9,26 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// read gives the result of a response. A status of 300 and over is function_failed with the status and the body; so is a
-// body that says it is JSON and is not, since its text would be taken for a value.
-func (c *call) read(request *http.Request, response *http.Response) ([]byte, error) {
+// readResponse returns the result of a response. A status of 300 or more is function_failed with the status and the body;
+// so is a body that claims to be JSON but is not, since its text would be taken for a value.
+func (c *call) readResponse(request *http.Request, response *http.Response) ([]byte, error) {
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)
 	}
 	data, whole, err := httpbody.Read(response.Body, c.source.options.MaxBodyBytes)
 	if err != nil {
-		return nil, c.failed(request, err)
+		return nil, c.fault(request, err)
 	}
 	if !whole {
-		return nil, c.answered(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
+		return nil, c.successFault(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
 			c.name, c.source.options.MaxBodyBytes))
 	}
 	result, ok := httpbody.Value(response.Header, data, true)
 	if !ok {
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d with a body that is not the JSON that its content type promises",
-			c.name, c.op.place, response.StatusCode)
+			c.name, c.op.label, response.StatusCode)
 		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(response.Header, data))
-		return nil, c.answered(request, f)
+		return nil, c.successFault(request, f)
 	}
 	if tell := steps.CallbacksOf(request.Context()).Status; tell != nil {
 		tell(response.StatusCode)
@@ -36,26 +36,26 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 	return c.source.secrets.json(result), nil
 }
 
-// answered marks the fault of a success whose body cannot be used.
-func (c *call) answered(request *http.Request, f *fault.Error) *fault.Error {
+// successFault marks the fault of a success whose body cannot be used.
+func (c *call) successFault(request *http.Request, f *fault.Error) *fault.Error {
 	if httpbody.Writes(request) {
 		f.Outcome = fault.Applied
 	}
 	return f
 }
 
-// refusal is the error of a status that is no success.
+// refusal returns the error of a status that is not a success.
 func (c *call) refusal(request *http.Request, response *http.Response) *fault.Error {
 	f := httpbody.Refusal(request, response, true)
-	f.Message = c.name + " (" + c.op.place + ") " + f.Message
+	f.Message = c.name + " (" + c.op.label + ") " + f.Message
 	f.Body = c.source.secrets.json(f.Body)
 	switch {
 	case response.StatusCode < 400:
 		f.Message += ", a redirect that is not followed"
-	case response.StatusCode == http.StatusUnauthorized && len(c.plan.wanting) > 0:
-		f.Message += ": it needs a credential that is not configured, auth." + strings.Join(c.plan.wanting, " or auth.")
-	case response.StatusCode == http.StatusUnauthorized && len(c.plan.accesses) > 0:
-		f.Message += ": look at the credential auth." + c.plan.accesses[0].name
+	case response.StatusCode == http.StatusUnauthorized && len(c.plan.unconfigured) > 0:
+		f.Message += ": it needs a credential that is not configured, auth." + strings.Join(c.plan.unconfigured, " or auth.")
+	case response.StatusCode == http.StatusUnauthorized && len(c.plan.authenticators) > 0:
+		f.Message += ": look at the credential auth." + c.plan.authenticators[0].name
 	case response.StatusCode == http.StatusUnauthorized:
 		f.Message += ": the document names no credential for it; set one in headers"
 	}

@@ -20,7 +20,8 @@ import (
 func answered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
 	t.Helper()
 	o.Client, o.BaseURL = wire{handler}, "https://api.example.com"
-	s := sourceOf(t, o, &document{operations: []operation{guarded(method, requirement{"bearer": nil}, requirement{"queryKey": nil})}, schemes: allSchemes})
+	s := sourceOf(t, o, &document{operations: []operation{guarded(method, requirement{"bearer": nil}, requirement{"queryKey": nil})},
+		schemes: allSchemes})
 	return callOf(t, s, "op", `{}`)
 }
 
@@ -73,18 +74,22 @@ func TestRefusals(t *testing.T) {
 		body, says, saysWhat string
 		outcome              fault.Outcome
 	}{
-		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)", "404 Not Found", ""},
+		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)",
+			"404 Not Found", ""},
 		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", fault.SentUnknown},
 		{"a gateway, of a read", "GET", bearer, answer(504, "", ""), 504, `null`, "504", "", ""},
 		{"a gateway, of a write", "POST", bearer, answer(502, "", ""), 502, `null`, "502", "", fault.SentUnknown},
 		{"no body", "GET", bearer, answer(429, "", ""), 429, `null`, "429", "", ""},
 		{"broken JSON", "GET", bearer, answer(422, "application/json", `{"a`), 422, `"{\"a"`, "422", "", ""},
-		{"without a credential", "GET", Options{}, answer(401, "", ""), 401, `null`, "auth.bearer (http bearer)", "auth.queryKey (the query api key)", ""},
+		{"without a credential", "GET", Options{}, answer(401, "", ""), 401, `null`, "auth.bearer (http bearer)",
+			"auth.queryKey (the query api key)", ""},
 		{"with a wrong one", "GET", bearer, answer(401, "", ""), 401, `null`, "auth.bearer", "", ""},
 		{"a redirect", "GET", bearer, answer(302, "", ""), 302, `null`, "redirect", "", ""},
 		{"JSON that is none", "GET", bearer, answer(200, "application/json", `{"a":`), 200, `"{\"a\":"`, "not the JSON", "", ""},
-		{"JSON that is none, of a write", "POST", bearer, answer(201, "application/json", `oops`), 201, `"oops"`, "not the JSON", "", fault.Applied},
-		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400, `{"got":"Bearer [redacted]"}`, "400", "", ""},
+		{"JSON that is none, of a write", "POST", bearer, answer(201, "application/json", `oops`), 201, `"oops"`, "not the JSON", "",
+			fault.Applied},
+		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400,
+			`{"got":"Bearer [redacted]"}`, "400", "", ""},
 	} {
 		_, err := answered(t, test.method, test.o, test.handler)
 		f, _ := fault.As(err)
@@ -111,9 +116,11 @@ func TestSecretsInResults(t *testing.T) {
 	const plain, quoted, digits = "a-bearer-value", `with"quote\and<more>`, "1234567890123"
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"auth":%q,"x":%q,"n":99%s99,"version":%q}`, r.Header.Get("Authorization"), r.Header.Get("X-Secret"), digits, r.Header.Get("X-Version"))
+		fmt.Fprintf(w, `{"auth":%q,"x":%q,"n":99%s99,"version":%q}`, r.Header.Get("Authorization"), r.Header.Get("X-Secret"), digits,
+			r.Header.Get("X-Version"))
 	}
-	o := Options{Auth: map[string]Credential{"bearer": {Value: plain}, "queryKey": {Value: digits}}, Headers: map[string]string{"X-Secret": quoted, "X-Version": "2022-11-28"}}
+	o := Options{Auth: map[string]Credential{"bearer": {Value: plain}, "queryKey": {Value: digits}},
+		Headers: map[string]string{"X-Secret": quoted, "X-Version": "2022-11-28"}}
 	got, err := answered(t, "GET", o, echo)
 	if err != nil || !json.Valid([]byte(got)) {
 		t.Fatal(got, err)
@@ -177,14 +184,16 @@ func TestBrokenConnections(t *testing.T) {
 		op := guarded(test.method, requirement{"queryKey": nil})
 		op.path = test.path
 		client := &http.Client{Transport: &http.Transport{}}
-		s := sourceOf(t, Options{Client: client, BaseURL: test.base, MaxBodyBytes: 1 << 20, Auth: map[string]Credential{"queryKey": {Value: key}}},
+		s := sourceOf(t, Options{Client: client, BaseURL: test.base, MaxBodyBytes: 1 << 20,
+			Auth: map[string]Credential{"queryKey": {Value: key}}},
 			&document{operations: []operation{op}, schemes: allSchemes})
 		ctx, cancel := context.WithTimeout(t.Context(), test.limit)
 		_, err := s.Functions()[0].Call(ctx, []byte(`{}`))
 		cancel()
 		client.CloseIdleConnections()
 		f, _ := fault.As(err)
-		if f == nil || f.Code != test.code || f.Outcome != test.outcome || !strings.Contains(f.Message, "api.op") || strings.Contains(f.Message, key) {
+		if f == nil || f.Code != test.code || f.Outcome != test.outcome || !strings.Contains(f.Message, "api.op") ||
+			strings.Contains(f.Message, key) {
 			t.Errorf("%s %s: %+v, want %s %s", test.method, test.path, f, test.code, test.outcome)
 		}
 	}

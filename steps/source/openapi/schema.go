@@ -12,45 +12,44 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// emitter writes a schema of the document as one JSON Schema (draft 2020-12) that stands on its own: what it refers to is
-// under $defs, each once, so that schemas that hold themselves come to an end. OpenAPI's own keywords are rewritten
-// (nullable, exclusive bounds that are flags) or left out (example, xml, discriminator, x-…), and so is a keyword whose
-// value makes no sense, which is noted.
+// emitter writes a schema of the document as one self-contained JSON Schema (draft 2020-12): referenced schemas are under
+// $defs, each once, so that recursive schemas end. OpenAPI's own keywords are converted (nullable, boolean exclusive
+// bounds) or dropped (example, xml, discriminator, x-…). A keyword with an invalid value is dropped with a warning.
 type emitter struct {
-	l       *loader
-	out     []byte
-	input   bool // arguments: without what is read-only, with descriptions
-	terse   bool // no descriptions below the top
-	limit   int  // of bytes, past which what is referred to is left open
-	names   map[value]string
-	taken   map[string]int // how often a name was asked for
-	queue   []value
-	notes   []string
-	noted   map[string]bool
-	open    int // parts left open because of the limit
-	visited int
+	l        *loader
+	out      []byte
+	input    bool // for arguments: without read-only members, with descriptions
+	terse    bool // no descriptions below the top
+	limit    int  // bytes past which referenced schemas are left open
+	names    map[value]string
+	taken    map[string]int // how often a name was requested
+	queue    []value
+	warnings []string
+	warned   map[string]bool
+	open     int // parts left open because of the limit
+	visited  int
 }
 
-// maxSchemaDepth is below what a registry compiles (100), as what is written here stands inside an object of arguments.
-// maxParts bounds the schemas in one, below what a registry compiles (5,000).
-const maxSchemaDepth, maxParts = 90, 4000
+// maxSchemaDepth is below the depth that a registry compiles (100), as the schema becomes part of an arguments object.
+// maxSubschemas bounds the schemas in one, below what a registry compiles (5,000).
+const maxSchemaDepth, maxSubschemas = 90, 4000
 
 func newEmitter(l *loader, input bool, limit int) *emitter {
-	return &emitter{l: l, input: input, limit: limit, names: map[value]string{}, taken: map[string]int{}, noted: map[string]bool{}}
+	return &emitter{l: l, input: input, limit: limit, names: map[value]string{}, taken: map[string]int{}, warned: map[string]bool{}}
 }
 
-func (e *emitter) note(format string, args ...any) {
+func (e *emitter) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if !e.noted[text] && len(e.notes) < maxNotes {
-		e.noted[text] = true
-		e.notes = append(e.notes, text)
+	if !e.warned[text] && len(e.warnings) < maxWarnings {
+		e.warned[text] = true
+		e.warnings = append(e.warnings, text)
 	}
 }
 
-// maxNotes bounds what is noted of one schema or operation.
-const maxNotes = 20
+// maxWarnings bounds the warnings of one schema or operation.
+const maxWarnings = 20
 
-// schema writes a schema that stands at depth. description takes the place of its own where it is not empty.
+// schema writes a schema at a depth. A description that is not empty replaces its own.
 func (e *emitter) schema(v value, depth int, description string) {
 	e.l.spend(1)
 	e.visited++
@@ -59,10 +58,10 @@ func (e *emitter) schema(v value, depth int, description string) {
 		e.out = append(e.out, v.raw()...)
 		return
 	case !v.isObject():
-		e.note("a schema that is none is left open")
+		e.warn("a schema that is none is left open")
 		e.anything(description)
 		return
-	case depth > maxSchemaDepth || e.visited > maxParts || len(e.out) > 4*e.limit:
+	case depth > maxSchemaDepth || e.visited > maxSubschemas || len(e.out) > 4*e.limit:
 		e.open++
 		e.anything(description)
 		return
@@ -75,16 +74,16 @@ func (e *emitter) schema(v value, depth int, description string) {
 	e.object(v, depth, description)
 }
 
-// reference writes what a $ref stands for. Beside it, only notes count before OpenAPI 3.1; nullable, which many mean to
-// count, is taken as well.
+// reference writes the target of a $ref. Before OpenAPI 3.1 only annotations beside it count, and nullable, which many
+// expect to count.
 func (e *emitter) reference(v, reference value, depth int, description string) {
 	target, err := e.l.follow(reference)
 	if err != nil {
-		e.note("%s: it is left open", err.Error())
+		e.warn("%s: it is left open", err.Error())
 		e.anything(description)
 		return
 	}
-	if !target.isObject() { // true, or nothing of use
+	if !target.isObject() { // true, or not usable
 		e.schema(target, depth+1, description)
 		return
 	}
@@ -95,28 +94,29 @@ func (e *emitter) reference(v, reference value, depth int, description string) {
 	e.out = append(e.out, `{"$ref":"#/$defs/`...)
 	e.out = append(append(e.out, e.define(target)...), '"')
 	if !nullable {
-		e.beside(v, depth, description)
+		e.siblings(v, depth, description)
 		e.out = append(e.out, '}')
 		return
 	}
 	e.out = append(e.out, `},{"type":"null"}]`...)
-	e.beside(v, depth, description)
+	e.siblings(v, depth, description)
 	e.out = append(e.out, '}')
 }
 
-// beside writes what stands beside a $ref, after something that is written already.
-func (e *emitter) beside(v value, depth int, description string) {
+// siblings writes the keywords beside a $ref, after what is already written.
+func (e *emitter) siblings(v value, depth int, description string) {
 	e.describe(v, depth, description, true)
 	for name, member := range v.members() {
 		shape := keywords[name]
-		if shape == 0 || name == "description" || name == "nullable" || !e.l.modern && name != "default" && name != "deprecated" || shape == shapeSpecial && name != "type" {
+		if shape == 0 || name == "description" || name == "nullable" || !e.l.refSiblings && name != "default" && name != "deprecated" ||
+			shape == shapeSpecial && name != "type" {
 			continue
 		}
 		e.keyword(v, name, member, shape, depth, true)
 	}
 }
 
-// define gives the name under which a target stands in $defs.
+// define returns the name of a target in $defs.
 func (e *emitter) define(target value) string {
 	if name, ok := e.names[target]; ok {
 		return name
@@ -173,7 +173,7 @@ func (e *emitter) object(v value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// describe writes the description where one is wanted. more, here and below: whether something stands before.
+// describe writes the description if one is wanted. more, here and below, reports whether something precedes it.
 func (e *emitter) describe(v value, depth int, description string, more bool) bool {
 	if !e.input || e.terse && depth > 1 {
 		return more
@@ -196,8 +196,7 @@ func (e *emitter) begin(keyword string, more bool) {
 	e.out = append(rawjson.AppendQuote(e.out, keyword), ':')
 }
 
-// definitions writes ,"$defs":{…} with all that was referred to, the nearest first; past the limit, what is farther is
-// left open.
+// definitions writes ,"$defs":{…} with all referenced schemas, the nearest first; past the limit, the rest is left open.
 func (e *emitter) definitions() {
 	if len(e.queue) == 0 {
 		return
@@ -218,13 +217,13 @@ func (e *emitter) definitions() {
 	e.out = append(e.out, '}')
 }
 
-// finished gives what was written. A schema that cannot be JSON, which would be a mistake here, is left open.
-func (e *emitter) finished() json.RawMessage {
+// result returns what was written. A schema that is not JSON, which would be a defect here, is left open.
+func (e *emitter) result() json.RawMessage {
 	if e.open > 0 && e.input { // a result is not checked
-		e.note("%d parts of a schema that is too large or too deep are left open", e.open)
+		e.warn("%d parts of a schema that is too large or too deep are left open", e.open)
 	}
 	if !jsontext.Value(e.out).IsValid() {
-		e.note("its schema cannot be written")
+		e.warn("its schema cannot be written")
 		return nil
 	}
 	return bytes.Clone(e.out)

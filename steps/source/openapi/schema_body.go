@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// jsonRank orders media types of JSON by how well they fit a body that is given as it is; 0 for what is not JSON.
+// jsonRank orders JSON media types by how well they suit a body that is given as it is; 0 if it is not JSON.
 func jsonRank(mediaType string) int {
 	base, _, _ := strings.Cut(mediaType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
@@ -28,7 +28,7 @@ func jsonRank(mediaType string) int {
 	return 0
 }
 
-// mediaRank orders media types of bodies: JSON, a form, several parts, text, anything else.
+// mediaRank orders media types of bodies: JSON, form, multipart, text, anything else.
 func mediaRank(mediaType string) int {
 	if rank := jsonRank(mediaType); rank > 0 {
 		return 10 + rank
@@ -44,19 +44,19 @@ func mediaRank(mediaType string) int {
 	return 1
 }
 
-// requestBody finds the body, its media type, and the arguments that it is made of.
+// requestBody finds the body, its media type, and its arguments.
 func (b *builder) requestBody() {
-	if b.l.old {
+	if b.l.swagger2 {
 		b.oldBody()
 		return
 	}
-	declared := b.found.operation.get("requestBody")
+	declared := b.node.operation.get("requestBody")
 	if !declared.ok() {
 		return
 	}
 	resolved, err := b.l.resolve(declared)
 	if err != nil || !resolved.isObject() {
-		b.note("the body is not described")
+		b.warn("the body is not described")
 		b.wholeBody("application/json", false, value{}, "")
 		return
 	}
@@ -70,7 +70,7 @@ func (b *builder) requestBody() {
 		}
 	}
 	if content, err = b.l.resolve(content); err != nil {
-		b.note("the body is not described: %s", err)
+		b.warn("the body is not described: %s", err)
 	}
 	schema := content.get("schema")
 	if strings.Contains(mediaType, "*") && jsonRank(mediaType) > 0 {
@@ -82,7 +82,7 @@ func (b *builder) requestBody() {
 	b.makeBody(mediaType, required, schema, content.get("encoding"), description)
 }
 
-// typeForAny is what is sent where any type is welcome: bytes where bytes are described, else JSON.
+// typeForAny returns what to send if any type is accepted: bytes if bytes are described, else JSON.
 func (b *builder) typeForAny(schema value) string {
 	if schema, err := b.l.resolve(schema); err == nil && schema.get("format").text() == "binary" {
 		return "application/octet-stream"
@@ -105,7 +105,7 @@ func (b *builder) makeBody(mediaType string, required bool, schema, encoding val
 		return
 	}
 	if parts.lost {
-		b.note("which members of the body go together is left to the server")
+		b.warn("which members of the body go together is left to the server")
 	}
 	b.body = &body{mediaType: mediaType, required: required}
 	if kind == formBody || kind == multipartBody {
@@ -187,7 +187,7 @@ func (e *emitter) file(description string) {
 		`"data":{"type":"string","contentEncoding":"base64"}},"required":["data"],"additionalProperties":false}]}`...)
 }
 
-// fieldOf tells how a member of a form is written.
+// fieldOf returns how a member of a form is encoded.
 func (b *builder) fieldOf(p *property, encoding value, kind bodyKind) field {
 	f := field{style: "form", explode: true}
 	mediaType := encoding.get("contentType").text()
@@ -219,7 +219,7 @@ func (b *builder) fieldOf(p *property, encoding value, kind bodyKind) field {
 	return f
 }
 
-// isFile reports whether a schema is of bytes: format binary or byte of OpenAPI 3.0, type file of Swagger 2.0, a media
+// isFile reports whether a schema describes bytes: format binary or byte of OpenAPI 3.0, type file of Swagger 2.0, a media
 // type or base64 of OpenAPI 3.1.
 func isFile(schema value) bool {
 	if schema.get("type").text() == "file" {
@@ -231,7 +231,7 @@ func isFile(schema value) bool {
 	return schema.get("format").text() == "binary" || schema.get("contentMediaType").ok() && !schema.get("contentEncoding").ok()
 }
 
-// hasType reports whether a schema names the type, or has properties where an object is asked for.
+// hasType reports whether a schema names the type, or has properties if the type is object.
 func hasType(schema value, name string) bool {
 	declared := schema.get("type")
 	for _, element := range declared.elements() {

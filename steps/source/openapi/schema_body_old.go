@@ -7,7 +7,7 @@ import (
 
 // oldBody reads the body of Swagger 2.0: the parameter in body, or those in formData.
 func (b *builder) oldBody() {
-	consumes := b.found.operation.get("consumes")
+	consumes := b.node.operation.get("consumes")
 	if !consumes.ok() {
 		consumes = b.l.root.root().get("consumes")
 	}
@@ -22,7 +22,7 @@ func (b *builder) oldBody() {
 		return mediaType
 	}
 	var form []value
-	for _, p := range b.merged() {
+	for _, p := range b.mergedParameters() {
 		switch p.get("in").text() {
 		case "formData":
 			form = append(form, p)

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestBodiesThatHoldNothing: an optional body without members that may have no others is no argument.
+// TestBodiesThatHoldNothing: an optional body that may not have members is no argument.
 func TestBodiesThatHoldNothing(t *testing.T) {
 	t.Parallel()
 	const form, jsonBody = "application/x-www-form-urlencoded", "application/json"
@@ -24,8 +24,10 @@ func TestBodiesThatHoldNothing(t *testing.T) {
 		{form, `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`, false, true},
 		{form, `{"allOf":[{"$ref":"#/components/schemas/Empty"},{"type":"object"}]}`, false, true},
 	} {
-		d := mustLoad(t, fmt.Appendf(nil, `{"openapi":"3.0.0","paths":{"/things":{"get":{"requestBody":{"required":%v,"content":{%q:{"schema":%s}}}}}},
-			"components":{"schemas":{"Empty":{"type":"object","properties":{},"additionalProperties":false}}}}`, test.required, test.mediaType, test.schema), nil)
+		d := mustLoad(t, fmt.Appendf(nil,
+			`{"openapi":"3.0.0","paths":{"/things":{"get":{"requestBody":{"required":%v,"content":{%q:{"schema":%s}}}}}},
+			"components":{"schemas":{"Empty":{"type":"object","properties":{},"additionalProperties":false}}}}`, test.required, test.mediaType,
+			test.schema), nil)
 		o := d.operations[0]
 		if got := gjson.GetBytes(o.input, "properties.@keys.0").Exists(); got != test.want || got != (o.body != nil) {
 			t.Errorf("%s %s: %s", test.mediaType, test.schema, o.input)

@@ -14,13 +14,15 @@ func TestDoublingSchema(t *testing.T) {
 	t.Parallel()
 	const refs = `[{"$ref":"#/components/schemas/aNEXT"},{"$ref":"#/components/schemas/aNEXT"}]`
 	for name, link := range map[string]string{
-		"allOf":      `{"allOf":` + refs + `}`,
-		"anyOf":      `{"anyOf":` + refs + `}`,
-		"oneOf":      `{"oneOf":` + refs + `}`,
-		"mixed":      `{"allOf":[{"anyOf":` + refs + `},{"oneOf":` + refs + `}]}`,
-		"reference":  `{"$ref":"#/components/schemas/aNEXT"}`,
-		"properties": `{"type":"object","required":["name"],"properties":{"name":{"$ref":"#/components/schemas/aNEXT"},"b":{"$ref":"#/components/schemas/aNEXT"}}}`,
-		"itself":     `{"required":["name"],"properties":{"name":{}},"anyOf":[{"$ref":"#/components/schemas/a0"},{"$ref":"#/components/schemas/aNEXT"}]}`,
+		"allOf":     `{"allOf":` + refs + `}`,
+		"anyOf":     `{"anyOf":` + refs + `}`,
+		"oneOf":     `{"oneOf":` + refs + `}`,
+		"mixed":     `{"allOf":[{"anyOf":` + refs + `},{"oneOf":` + refs + `}]}`,
+		"reference": `{"$ref":"#/components/schemas/aNEXT"}`,
+		"properties": `{"type":"object","required":["name"],"properties":{"name":{"$ref":"#/components/schemas/aNEXT"},` +
+			`"b":{"$ref":"#/components/schemas/aNEXT"}}}`,
+		"itself": `{"required":["name"],"properties":{"name":{}},"anyOf":[{"$ref":"#/components/schemas/a0"},` +
+			`{"$ref":"#/components/schemas/aNEXT"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,14 +31,15 @@ func TestDoublingSchema(t *testing.T) {
 				schemas = append(schemas, fmt.Sprintf(`"a%d":`, i)+strings.ReplaceAll(link, "NEXT", fmt.Sprint(i+1)))
 			}
 			schemas = append(schemas, `"a40":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
-			text := `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"paths":{"/things":{"post":{"requestBody":{"required":true,"content":{"application/json":` +
+			text := `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"paths":{"/things":{"post":{"requestBody":{"required":true,` +
+				`"content":{"application/json":` +
 				`{"schema":{"$ref":"#/components/schemas/a0"}}}},"responses":{"200":{"description":"ok","content":{"application/json":` +
 				`{"schema":{"$ref":"#/components/schemas/a0"}}}}}}}},"components":{"schemas":{` + strings.Join(schemas, ",") + `}}}`
 			root, err := parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &loader{files: map[string]*tree{}, followed: map[reference]followed{}, root: root}
+			l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}, root: root}
 			f, ok := l.flatten(root.root().get("components").get("schemas").get("a0"))
 			if name != "reference" && (!ok || !f.required["name"]) || l.work > 2000 {
 				t.Errorf("%v, %+v, %d steps of work", ok, f, l.work)

@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The arguments of an operation are one flat object. The names on the wire are kept where they are names for every
-// client of MCP (letters, digits, _ - . and at most 64 of them); other characters become "_" (`page[size]` is
-// page_size, `$filter` filter, `ids[]` ids). Where two have the same name, path comes before query, header, cookie and
-// body: the first has the plain name, the others get _query, _header, _cookie or _body at their end.
+// The arguments of an operation are one flat object. Names on the wire stay if they are names for every MCP client (at most
+// 64 letters, digits, _ - and .); other characters become "_" (`page[size]` is page_size, `$filter` filter, `ids[]` ids).
+// If two have the same name, path comes before query, header, cookie and body: the first has the plain name, the others end
+// in _query, _header, _cookie or _body.
 
 const maxArgument = 64
 
-// argName makes a name of what stands on the wire.
+// argName makes an argument name of a name on the wire.
 func argName(wire string) string {
 	name := strings.Trim(strings.Map(func(c rune) rune {
 		if isPlain(c) || c == '_' || c == '-' || c == '.' {
@@ -28,7 +28,7 @@ func argName(wire string) string {
 	}, strings.TrimSuffix(wire, "[]")), "_")
 	name = strings.ReplaceAll(name, "__", "_")
 	if strings.HasPrefix(wire, "_") {
-		name = "_" + name // a name of its own beside the one without
+		name = "_" + name // distinct from the name without _
 	}
 	switch {
 	case strings.Trim(name, "_-.") == "":
@@ -46,7 +46,7 @@ func hash(text string) string {
 
 // claimNames gives every argument its name, and puts those of the body after those of the path.
 func (b *builder) claimNames() {
-	taken := map[string]int{} // how often a name was asked for
+	taken := map[string]int{} // how often a name was requested
 	for _, a := range slices.Concat(b.arguments, b.bodyArgs) {
 		plain := argName(a.wire)
 		name := plain
@@ -77,8 +77,7 @@ func (b *builder) claimNames() {
 	}
 }
 
-// input writes the flat object. Where it is larger than it should be, it is written again without the descriptions below
-// its members.
+// input writes the flat object. If it is too large, it is written again without descriptions below its members.
 func (b *builder) input() json.RawMessage {
 	var e *emitter
 	for _, terse := range []bool{false, true} {
@@ -89,10 +88,10 @@ func (b *builder) input() json.RawMessage {
 			break
 		}
 	}
-	schema := e.finished()
+	schema := e.result()
 	b.l.size.inputs += len(schema)
-	for _, text := range e.notes {
-		b.note("%s", text)
+	for _, text := range e.warnings {
+		b.warn("%s", text)
 	}
 	return schema
 }

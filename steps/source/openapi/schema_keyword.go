@@ -7,29 +7,33 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// shape is what a keyword's value must be.
-type shape uint8
+// keywordForm is the form that a keyword's value must have.
+type keywordForm uint8
 
 const (
-	shapeAny shape = iota + 1
+	shapeAny keywordForm = iota + 1
 	shapeSchema
 	shapeList   // of schemas
 	shapeMap    // of schemas
-	shapeValues // a list, not empty
+	shapeValues // a non-empty list
 	shapeText
 	shapeNumber
 	shapeFlag
 	shapeObject
-	shapeSpecial // written by itself
+	shapeSpecial // handled separately
 )
 
-var keywords = map[string]shape{
-	"type": shapeSpecial, "exclusiveMinimum": shapeSpecial, "exclusiveMaximum": shapeSpecial, "required": shapeSpecial, "properties": shapeSpecial,
-	"items": shapeSpecial, "description": shapeSpecial, "enum": shapeSpecial, "nullable": shapeSpecial,
-	"minimum": shapeNumber, "maximum": shapeNumber, "multipleOf": shapeNumber, "minLength": shapeNumber, "maxLength": shapeNumber, "minItems": shapeNumber,
-	"maxItems": shapeNumber, "minProperties": shapeNumber, "maxProperties": shapeNumber, "minContains": shapeNumber, "maxContains": shapeNumber,
-	"const": shapeAny, "default": shapeAny, "pattern": shapeText, "format": shapeText, "contentEncoding": shapeText, "contentMediaType": shapeText,
-	"uniqueItems": shapeFlag, "deprecated": shapeFlag, "dependentRequired": shapeObject,
+var keywords = map[string]keywordForm{
+	"type": shapeSpecial, "exclusiveMinimum": shapeSpecial, "exclusiveMaximum": shapeSpecial, "required": shapeSpecial,
+	"properties": shapeSpecial,
+	"items":      shapeSpecial, "description": shapeSpecial, "enum": shapeSpecial, "nullable": shapeSpecial,
+	"minimum": shapeNumber, "maximum": shapeNumber, "multipleOf": shapeNumber, "minLength": shapeNumber, "maxLength": shapeNumber,
+	"minItems": shapeNumber,
+	"maxItems": shapeNumber, "minProperties": shapeNumber, "maxProperties": shapeNumber, "minContains": shapeNumber,
+	"maxContains": shapeNumber,
+	"const":       shapeAny, "default": shapeAny, "pattern": shapeText, "format": shapeText, "contentEncoding": shapeText,
+	"contentMediaType": shapeText,
+	"uniqueItems":      shapeFlag, "deprecated": shapeFlag, "dependentRequired": shapeObject,
 	"patternProperties": shapeMap, "dependentSchemas": shapeMap,
 	"prefixItems": shapeList, "allOf": shapeList, "anyOf": shapeList, "oneOf": shapeList,
 	"not": shapeSchema, "if": shapeSchema, "then": shapeSchema, "else": shapeSchema, "contains": shapeSchema, "propertyNames": shapeSchema,
@@ -38,15 +42,15 @@ var keywords = map[string]shape{
 
 var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
-// keyword writes one keyword, if its value is of use.
-func (e *emitter) keyword(v value, name string, member value, shape shape, depth int, more bool) bool {
+// keyword writes one keyword if its value is usable.
+func (e *emitter) keyword(v value, name string, member value, shape keywordForm, depth int, more bool) bool {
 	kind := member.kind()
 	fits := true
 	switch shape {
 	case shapeSpecial:
 		return e.special(v, name, member, depth, more)
 	case shapeAny:
-		fits = name != "default" || e.input // what a result would be by default says nothing
+		fits = name != "default" || e.input // the default of a result means nothing
 		if !fits {
 			return more
 		}
@@ -60,7 +64,7 @@ func (e *emitter) keyword(v value, name string, member value, shape shape, depth
 		fits = kind == '"'
 	case shapeNumber:
 		if fits = kind == '0'; v.get(exclusive[name]).isTrue() {
-			return more // the exclusive one takes its place
+			return more // the exclusive bound replaces it
 		}
 	case shapeFlag:
 		if fits = kind == 't' || kind == 'f'; kind == 'f' {
@@ -69,7 +73,7 @@ func (e *emitter) keyword(v value, name string, member value, shape shape, depth
 	}
 	if !fits {
 		if kind != 'n' && kind != '[' {
-			e.note("%s %s is not used", name, shorten(string(member.raw())))
+			e.warn("%s %s is not used", name, shorten(string(member.raw())))
 		}
 		return more
 	}
@@ -158,13 +162,16 @@ func (e *emitter) strings(list []string) {
 	e.out = append(e.out, ']')
 }
 
-// typeNames are the types of JSON Schema, and what others write for them; "" stands for any type.
-var typeNames = map[string]string{"array": "array", "boolean": "boolean", "integer": "integer", "null": "null", "number": "number", "object": "object",
-	"string": "string", "file": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "float": "number",
-	"double": "number", "decimal": "number", "date": "string", "date-time": "string", "datetime": "string", "uuid": "string", "uri": "string", "text": "string",
+// typeNames maps the types of JSON Schema, and what others write for them; "" is any type.
+var typeNames = map[string]string{"array": "array", "boolean": "boolean", "integer": "integer", "null": "null", "number": "number",
+	"object": "object",
+	"string": "string", "file": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer",
+	"float":  "number",
+	"double": "number", "decimal": "number", "date": "string", "date-time": "string", "datetime": "string", "uuid": "string",
+	"uri": "string", "text": "string",
 	"any": "", "": ""}
 
-// types reads a type or a list of them; none where any will do.
+// types reads a type or a list of types; none if any type is allowed.
 func (e *emitter) types(member value) []string {
 	var types []string
 	add := func(v value) bool {
@@ -174,7 +181,7 @@ func (e *emitter) types(member value) []string {
 			name, known = typeNames[strings.ToLower(word)]
 		}
 		if name != word || !known {
-			e.note("the type %s is taken as %s", shorten(string(v.raw())), orAny(name))
+			e.warn("the type %s is taken as %s", shorten(string(v.raw())), orAny(name))
 		}
 		if name != "" && !slices.Contains(types, name) {
 			types = append(types, name)
@@ -202,7 +209,7 @@ func orAny(name string) string {
 
 func (e *emitter) enum(member value, nullable, more bool) bool {
 	if member.kind() != '[' || member.t.nodes[member.at].next == member.at+1 {
-		e.note("an enum without values is not used")
+		e.warn("an enum without values is not used")
 		return more
 	}
 	e.begin("enum", more)
@@ -221,11 +228,11 @@ func (e *emitter) enum(member value, nullable, more bool) bool {
 	return true
 }
 
-// required writes the names that are required, but for members that are read-only.
+// required writes the required names, except for read-only members.
 func (e *emitter) required(v, member value, more bool) bool {
 	if member.kind() != '[' {
-		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 says so of itself
-			e.note("required %s is not used: it is no list of names", shorten(string(member.raw())))
+		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 has a boolean
+			e.warn("required %s is not used: it is no list of names", shorten(string(member.raw())))
 		}
 		return more
 	}
@@ -251,7 +258,7 @@ func (e *emitter) required(v, member value, more bool) bool {
 
 func (e *emitter) properties(member value, depth int, more bool) bool {
 	if !member.isObject() {
-		e.note("properties that are no object are not used")
+		e.warn("properties that are no object are not used")
 		return more
 	}
 	e.begin("properties", more)

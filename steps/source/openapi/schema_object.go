@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// flat is an object schema taken apart into its members, so that they can be arguments.
-type flat struct {
+// flatObject is an object schema split into members that can be arguments.
+type flatObject struct {
 	members  []*property
 	byName   map[string]*property
 	required map[string]bool
-	merged   map[branch]*merged // schemas whose members are in, so that each is read once
-	lost     bool               // alternatives that only say which members go together are not kept
+	branches map[branch]*branchInfo // schemas whose members were added, so that each is read once
+	lost     bool                   // alternatives that only say which members go together were dropped
 }
 
-// branch is a schema that is merged, as one of several alternatives or not.
+// branch is a schema that is merged, possibly as one of several alternatives.
 type branch struct {
 	schema      value
 	alternative bool
 }
 
-// merged is what a schema says of the whole: whether it is an object, and the names that it requires.
-type merged struct {
+// branchInfo is whether a merged schema is an object, and the names that it requires.
+type branchInfo struct {
 	isObject bool
 	required map[string]bool
 }
 
-// property is a member with its schemas: all of them hold, and of any one does.
+// property is a member with its schemas: all of `all` apply, and at least one of `any`.
 type property struct {
 	name     string
 	all, any []value
@@ -35,7 +35,7 @@ type property struct {
 // maxAlternatives bounds the branches of a body that are merged into one list of arguments.
 const maxAlternatives = 40
 
-func (f *flat) property(name string) *property {
+func (f *flatObject) property(name string) *property {
 	if p := f.byName[name]; p != nil {
 		return p
 	}
@@ -45,22 +45,23 @@ func (f *flat) property(name string) *property {
 	return p
 }
 
-// flatten takes an object apart: its properties, those of all of allOf, and those of every alternative of oneOf and
-// anyOf where each is such an object. false for what is no object, or one with members of any name.
-func (l *loader) flatten(schema value) (*flat, bool) {
-	f := &flat{byName: map[string]*property{}, required: map[string]bool{}, merged: map[branch]*merged{}}
+// flatten splits an object: its properties, those of allOf, and those of every alternative of oneOf and anyOf if each is
+// such an object. It returns false if the schema is not an object, or allows members of any name.
+func (l *loader) flatten(schema value) (*flatObject, bool) {
+	f := &flatObject{byName: map[string]*property{}, required: map[string]bool{}, branches: map[branch]*branchInfo{}}
 	isObject, ok := l.collect(f, schema, map[value]bool{}, false)
 	return f, ok && (isObject || len(f.members) > 0)
 }
 
-// collect adds the members of a schema; alternative: of one of several. isObject: the schema says so itself.
-func (l *loader) collect(f *flat, schema value, above map[value]bool, alternative bool) (isObject, ok bool) {
+// collect adds the members of a schema, possibly as one of several alternatives. isObject reports that the schema itself
+// says so.
+func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alternative bool) (isObject, ok bool) {
 	l.spend(1)
 	schema, err := l.resolve(schema)
 	if err != nil || above[schema] {
 		return false, err == nil
 	}
-	if m := f.merged[branch{schema, alternative}]; m != nil {
+	if m := f.branches[branch{schema, alternative}]; m != nil {
 		maps.Copy(f.required, m.required)
 		return m.isObject, true
 	}
@@ -70,7 +71,7 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 	defer func() {
 		delete(above, schema)
 		if ok {
-			f.merged[branch{schema, alternative}] = &merged{isObject, f.required}
+			f.branches[branch{schema, alternative}] = &branchInfo{isObject, f.required}
 		}
 		maps.Copy(outer, f.required)
 		f.required = outer
@@ -119,7 +120,7 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 	return isObject, true
 }
 
-// saysObject reads a type: whether it names the object, and whether it allows it at all.
+// saysObject reports whether a type names the object, and whether it allows it at all.
 func saysObject(declared value) (isObject, ok bool) {
 	switch declared.kind() {
 	case 0:
@@ -139,8 +140,8 @@ func saysObject(declared value) (isObject, ok bool) {
 	return isObject, isObject
 }
 
-// alternatives merges the branches of a oneOf or anyOf. What all of them require is required.
-func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (isObject, ok bool) {
+// alternatives merges the branches of a oneOf or anyOf. A name is required if all of them require it.
+func (l *loader) alternatives(f *flatObject, branches value, above map[value]bool) (isObject, ok bool) {
 	var everywhere map[string]bool
 	count := 0
 	for _, element := range branches.elements() {
@@ -172,7 +173,7 @@ func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (is
 	return isObject, true
 }
 
-// closed reports whether an object may have no members but those that it declares.
+// closed reports whether an object may have only its declared members.
 func (l *loader) closed(schema value) bool {
 	schema, err := l.resolve(schema)
 	return err == nil && schema.get("additionalProperties").kind() == 'f'

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// output is the schema of the result: that of the first 2xx response with JSON; null where all of them are 204 or 205;
-// nil where it is not known.
+// output returns the schema of the result: that of the first 2xx response with JSON; null if all are 204 or 205; nil if it
+// is not known.
 func (b *builder) output() json.RawMessage {
 	l := b.l
-	responses := b.found.operation.get("responses")
+	responses := b.node.operation.get("responses")
 	if resolved, err := l.resolve(responses); err == nil {
 		responses = resolved
 	}
@@ -23,7 +23,7 @@ func (b *builder) output() json.RawMessage {
 		answers++
 		response, err := l.resolve(response)
 		if err != nil {
-			b.note("the response %s is not described: %s", status, err)
+			b.warn("the response %s is not described: %s", status, err)
 			continue
 		}
 		schema := b.responseSchema(response)
@@ -44,21 +44,21 @@ func (b *builder) output() json.RawMessage {
 	if !known {
 		e := newEmitter(l, false, l.limits.result)
 		e.root(best)
-		w = resultSchema{e.finished(), e.notes}
+		w = resultSchema{e.result(), e.warnings}
 		l.outputs[best] = w
 		l.size.results += len(w.schema)
 	}
-	for _, text := range w.notes {
-		b.note("result: %s", text)
+	for _, text := range w.warnings {
+		b.warn("result: %s", text)
 	}
 	return w.schema
 }
 
-// responseSchema gives the schema of a response's JSON; nothing where it has none.
+// responseSchema returns the schema of a response's JSON; no node if it has none.
 func (b *builder) responseSchema(response value) value {
-	if b.l.old {
+	if b.l.swagger2 {
 		schema := response.get("schema")
-		produces := b.found.operation.get("produces")
+		produces := b.node.operation.get("produces")
 		if !produces.ok() {
 			produces = b.l.root.root().get("produces")
 		}
@@ -85,7 +85,7 @@ func (b *builder) responseSchema(response value) value {
 func (e *emitter) root(schema value) {
 	if schema.get("$ref").kind() == '"' {
 		if target, err := e.l.resolve(schema); err == nil && target.isObject() {
-			schema = target // its own members at the top, for those who read only those
+			schema = target // its own members at the top, for readers that look no further
 		}
 	}
 	e.schema(schema, 0, "")

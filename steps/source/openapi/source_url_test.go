@@ -85,7 +85,8 @@ func TestDocumentAtURL(t *testing.T) {
 func TestDocumentIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, p := published(t, Options{StartTimeout: 10 * time.Second}, fails(io.ErrUnexpectedEOF), says(503, ""), says(200, "<html>"), silent, says(200, petsDocument("")))
+		s, p := published(t, Options{StartTimeout: 10 * time.Second}, fails(io.ErrUnexpectedEOF), says(503, ""), says(200, "<html>"), silent,
+			says(200, petsDocument("")))
 		defer s.Close()
 		var errs []string
 		s.Watch(func() {
@@ -132,7 +133,8 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions || p.asked.Load() != asked || changes.Load() != reported {
+			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions ||
+				p.asked.Load() != asked || changes.Load() != reported {
 				t.Errorf("%+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.asked.Load(), changes.Load())
 			}
 		}

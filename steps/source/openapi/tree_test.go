@@ -137,8 +137,8 @@ func TestRepeatedMembers(t *testing.T) {
 				t.Fatalf("%s is %s, want %d", name, tree.root().get(name).raw(), i)
 			}
 		}
-		if (len(tree.repeated) > 0) != (len(want) < len(names)) {
-			t.Fatalf("%d names repeated: %v", len(names)-len(want), tree.repeated)
+		if (len(tree.duplicates) > 0) != (len(want) < len(names)) {
+			t.Fatalf("%d names repeated: %v", len(names)-len(want), tree.duplicates)
 		}
 	})
 }
@@ -147,10 +147,12 @@ func TestRepeatedMembers(t *testing.T) {
 func TestYAMLIsReadAsJSON(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"a: 1\nb: 1.10\nc: 0x1F\nd: 1_000\ne: .inf\nf: -0.5\ng: +1\n":        `{"a":1,"b":1.10,"c":31,"d":1000,"e":".inf","f":-0.5,"g":1}`,
-		"a: yes\nb: on\nc: true\nd: ~\ne:\nf: 'null'\ng: 2020-01-01\n":       `{"a":"yes","b":"on","c":true,"d":null,"e":null,"f":"null","g":"2020-01-01"}`,
-		"200: a\ntrue: b\n'1': {c: [1, [2]]}\n":                              `{"200":"a","true":"b","1":{"c":[1,[2]]}}`,
-		"a: &x {b: 1, c: 2}\nd: *x\ne: {<<: *x, c: 3}\nf: {'<<': 1}\n":       `{"a":{"b":1,"c":2},"d":{"b":1,"c":2},"e":{"c":3,"b":1},"f":{"<<":1}}`,
+		"a: 1\nb: 1.10\nc: 0x1F\nd: 1_000\ne: .inf\nf: -0.5\ng: +1\n": `{"a":1,"b":1.10,"c":31,"d":1000,"e":".inf","f":-0.5,"g":1}`,
+		"a: yes\nb: on\nc: true\nd: ~\ne:\nf: 'null'\ng: " +
+			"2020-01-01\n": `{"a":"yes","b":"on","c":true,"d":null,"e":null,"f":"null","g":"2020-01-01"}`,
+		"200: a\ntrue: b\n'1': {c: [1, [2]]}\n": `{"200":"a","true":"b","1":{"c":[1,[2]]}}`,
+		"a: &x {b: 1, c: 2}\nd: *x\ne: {<<: *x, c: 3}\nf: {'<<': 1}\n": `{"a":{"b":1,"c":2},"d":{"b":1,"c":2},"e":{"c":3,"b":1},` +
+			`"f":{"<<":1}}`,
 		"a: |\n  two\n  lines\nb: \"\\u00e9\\n\"\nc: 12345678901234567890\n": `{"a":"two\nlines\n","b":"é\n","c":12345678901234567890}`,
 		"- a\n-\n- {}\n": `["a",null,{}]`,
 		"a: &x [1]\nb: [*x, *x]\n? &k key\n: 1\n":       `{"a":[1],"b":[[1],[1]],"key":1}`,

@@ -15,23 +15,23 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// answers are the recorded calls of one function, found by arguments and chain.
+// answers are the recorded calls of one function, by arguments and chain.
 type answers struct {
 	name   string
 	redact redaction
-	calls  []call     // in the order of the file
-	mu     sync.Mutex // for the hashes of calls
+	calls  []call     // in file order
+	mu     sync.Mutex // guards the hashes of calls
 	index  map[answerKey][]*call
 }
 
 type answerKey struct {
 	digest digest
-	chain  string // "" for the lines that every chain sees
+	chain  string // "" for lines that every chain sees
 }
 
-// newAnswers indexes the calls of all spellings of a function's name. Secret arguments of the recording are hidden as those
-// of calls are: it may have been written by hand.
-func (c *Cassette) newAnswers(name string, spellings []*recorded, redact redaction) (*answers, error) {
+// newAnswers indexes the calls of all spellings of a function's name. Secret arguments of the recording are hidden like
+// those of calls: it may have been written by hand.
+func (c *Cassette) newAnswers(name string, spellings []*recordedFunction, redact redaction) (*answers, error) {
 	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
 	for _, fn := range spellings {
 		a.calls = append(a.calls, fn.calls...)
@@ -43,14 +43,14 @@ func (c *Cassette) newAnswers(name string, spellings []*recorded, redact redacti
 		one := &a.calls[i]
 		args := one.args
 		var configured []string
-		if one.seal == c.plain {
+		if one.seal == c.unsalted {
 			configured = c.Secrets
 		}
-		if one.marked {
-			args = textMarks(args) // else the member secret of a mark is one
+		if one.hasMarks {
+			args = textMarks(args) // else the member "secret" of a mark would be hidden as one
 		}
 		var hidden []string
-		if shown := sealed(one.seal, redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
+		if shown := sealArguments(one.seal, redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
 			var err error
 			one.args = shown
 			if one.digest, err = digestOf(shown); err != nil {
@@ -63,22 +63,22 @@ func (c *Cassette) newAnswers(name string, spellings []*recorded, redact redacti
 	return a, nil
 }
 
-// request is a call that is to be answered.
+// request is a call to answer.
 type request struct {
-	shown  []byte   // its arguments without secrets
-	digest digest   // of them
-	hidden []string // the secrets
-	own    []*call  // its answers: those that only this chain sees,
-	shared []*call  // and those that every chain sees
+	shown       []byte   // its arguments without secrets
+	digest      digest   // of shown
+	hidden      []string // the secrets
+	chainCalls  []*call  // its answers that only this chain sees,
+	sharedCalls []*call  // and those that every chain sees
 }
 
-// find looks for the answers to a call of a chain. Each part of a recording with a salt of its own is looked through.
+// find finds the answers to a call of a chain, in every part of a recording with its own salt.
 func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error) {
 	r := &request{}
 	var first [1]digest
 	seen := first[:0]
 	for _, seal := range c.seals {
-		shown := sealed(seal, a.redact, args, c.Secrets, &r.hidden)
+		shown := sealArguments(seal, a.redact, args, c.Secrets, &r.hidden)
 		d, err := digestOf(shown)
 		switch {
 		case err != nil:
@@ -90,9 +90,9 @@ func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error)
 		}
 		seen = append(seen, d)
 		if chain != "" {
-			r.own = inOrder(r.own, a.index[answerKey{d, chain}])
+			r.chainCalls = mergeByLine(r.chainCalls, a.index[answerKey{d, chain}])
 		}
-		r.shared = inOrder(r.shared, a.index[answerKey{d, ""}])
+		r.sharedCalls = mergeByLine(r.sharedCalls, a.index[answerKey{d, ""}])
 		if len(r.hidden) == 0 && bytes.Equal(shown, args) {
 			break // without a secret every seal gives the same
 		}
@@ -101,14 +101,14 @@ func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error)
 		r.shown = args
 		return r, nil
 	}
-	if len(r.own)+len(r.shared) == 0 {
-		c.search(a, args, chain, r)
+	if len(r.chainCalls)+len(r.sharedCalls) == 0 {
+		c.searchMarked(a, args, chain, r)
 	}
 	return r, nil
 }
 
-// inOrder joins lists that are in the order of the file, without changing either.
-func inOrder(list, more []*call) []*call {
+// mergeByLine merges lists in file order, without changing either.
+func mergeByLine(list, more []*call) []*call {
 	switch {
 	case len(list) == 0:
 		return more
@@ -120,40 +120,40 @@ func inOrder(list, more []*call) []*call {
 	return list
 }
 
-// search looks among the calls with marks for those that alike tells to be the same.
-func (c *Cassette) search(a *answers, args []byte, chain string, r *request) {
+// searchMarked searches the calls with marks for those that are the same by sameCall.
+func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *request) {
 	shown := map[*secret.Seal][]byte{}
 	for i := range a.calls {
 		one := &a.calls[i]
-		if !one.marked || !one.seenBy(chain) {
+		if !one.hasMarks || !one.visibleTo(chain) {
 			continue
 		}
 		if shown[one.seal] == nil {
-			shown[one.seal] = sealed(one.seal, a.redact, args, c.Secrets, new([]string))
+			shown[one.seal] = sealArguments(one.seal, a.redact, args, c.Secrets, new([]string))
 		}
 		var hidden []string
-		if !c.alike(one, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {
+		if !c.sameCall(one, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {
 			continue
 		}
 		r.hidden = append(r.hidden, hidden...)
 		if one.chain != "" {
-			r.own = append(r.own, one)
+			r.chainCalls = append(r.chainCalls, one)
 		} else {
-			r.shared = append(r.shared, one)
+			r.sharedCalls = append(r.sharedCalls, one)
 		}
 	}
 }
 
-// position counts the answers given of own and of shared.
-type position struct{ own, shared int }
+// position counts the answers given from the chain's and from the shared calls.
+type position struct{ chain, shared int }
 
-// next is the next answer in the order of the file; after the last, the last again.
+// next returns the next answer in file order; after the last, the last again.
 func (p *position) next(own, shared []*call) *call {
-	moreOwn, moreShared := p.own < len(own), p.shared < len(shared)
+	moreOwn, moreShared := p.chain < len(own), p.shared < len(shared)
 	switch {
-	case moreOwn && (!moreShared || own[p.own].number < shared[p.shared].number):
-		p.own++
-		return own[p.own-1]
+	case moreOwn && (!moreShared || own[p.chain].number < shared[p.shared].number):
+		p.chain++
+		return own[p.chain-1]
 	case moreShared:
 		p.shared++
 		return shared[p.shared-1]
@@ -166,18 +166,18 @@ func (p *position) next(own, shared []*call) *call {
 // Bounds of the search for the nearest arguments, which must not make a wrong replay slow.
 const (
 	maxCompared = 1000 // calls whose members are compared
-	maxAlike    = 10   // calls with as many equal members whose texts are compared
+	maxAlike    = 10   // calls with equally many equal members whose texts are compared
 	maxMembers  = 30   // members of each
 	maxText     = 300  // bytes of each text
 	maxNearest  = 3
 )
 
-// notRecorded is the error for a call that the recording does not hold, with the nearest arguments that it does if those
-// are to be suggested.
+// notRecorded is the error of a call that the recording does not contain; with suggest it lists the nearest recorded
+// arguments.
 func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool) *fault.Error {
 	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.name)
 	switch {
-	case !slices.ContainsFunc(a.calls, func(one call) bool { return one.seenBy(chain) }):
+	case !slices.ContainsFunc(a.calls, func(one call) bool { return one.visibleTo(chain) }):
 		f.Message = recording + " holds no call of " + a.name
 		if others := a.chains(); len(others) > 0 {
 			f.Message = recording + " holds calls of " + a.name + " for the chain " + strings.Join(others, ", ") + " only"
@@ -191,7 +191,7 @@ func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool
 	return f
 }
 
-// chains names some of those whose calls of the function are recorded.
+// chains returns some chains for which calls of the function are recorded.
 func (a *answers) chains() (names []string) {
 	for i := range a.calls {
 		if name := a.calls[i].chain; name != "" && !slices.Contains(names, name) && len(names) < maxNearest {
@@ -201,10 +201,10 @@ func (a *answers) chains() (names []string) {
 	return names
 }
 
-// seenBy reports whether a chain gets this answer.
-func (c *call) seenBy(chain string) bool { return c.chain == "" || c.chain == chain }
+// visibleTo reports whether a chain gets this answer.
+func (c *call) visibleTo(chain string) bool { return c.chain == "" || c.chain == chain }
 
-// nearest gives the recorded arguments with the most equal members; of several such, those whose text is most alike.
+// nearest returns the recorded arguments with the most equal members; among equals, those whose text is most alike.
 func (a *answers) nearest(args []byte, chain string) []string {
 	type candidate struct {
 		args  []byte
@@ -217,7 +217,7 @@ func (a *answers) nearest(args []byte, chain string) []string {
 	a.mu.Lock()
 	for i := range a.calls {
 		one := &a.calls[i]
-		if !one.seenBy(chain) || seen[one.digest] {
+		if !one.visibleTo(chain) || seen[one.digest] {
 			continue
 		}
 		seen[one.digest] = true
@@ -258,7 +258,7 @@ func cut(args []byte) string { return strings.ToValidUTF8(string(args[:min(len(a
 
 var hashSeed = maphash.MakeSeed()
 
-// memberHashes gives the hashes of an object's first members, each with its name, in canonical spelling; not nil.
+// memberHashes returns the hashes of an object's first members, names included, in canonical form; never nil.
 func memberHashes(args []byte) []uint64 {
 	hashes := []uint64{}
 	text, err := appendCanonical(nil, args)

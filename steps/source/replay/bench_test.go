@@ -19,7 +19,8 @@ func benchRecording() []byte {
 	var file bytes.Buffer
 	for i := range benchChains {
 		for n := range benchCalls {
-			fmt.Fprintf(&file, `{"fn":"shop.step%d","args":{"order":"order-%06d","items":[%d,2,3],"note":"some words"},"result":%s,"chain":"chains.jsonl:%d"}`+"\n",
+			fmt.Fprintf(&file, `{"fn":"shop.step%d","args":{"order":"order-%06d","items":[%d,2,3],"note":"some words"},"result":%s,`+
+				`"chain":"chains.jsonl:%d"}`+"\n",
 				n, i, n, benchResult(i), i)
 		}
 	}
@@ -27,7 +28,8 @@ func benchRecording() []byte {
 }
 
 func benchResult(i int) string {
-	return fmt.Sprintf(`{"id":%d,"status":"shipped","lines":[{"sku":"A-1","count":2,"price":1.10},{"sku":"B-2","count":1,"price":20.00}],"address":{"city":"Bern","street":"Some Street 1"}}`, i)
+	return fmt.Sprintf(`{"id":%d,"status":"shipped","lines":[{"sku":"A-1","count":2,"price":1.10},{"sku":"B-2","count":1,`+
+		`"price":20.00}],"address":{"city":"Bern","street":"Some Street 1"}}`, i)
 }
 
 // BenchmarkReplay runs all chains in two goroutines; calls/s is the figure to look at. The baseline answers the same

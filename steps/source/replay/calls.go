@@ -12,18 +12,19 @@ type RecordedCall struct {
 	Line     int // of the file, from 1
 	Function string
 	Chain    string          // "": any
-	Args     json.RawMessage // with marks in the place of secrets
+	Args     json.RawMessage // with marks instead of secrets
 	Result   json.RawMessage // nil: the call failed
-	Err      *fault.Error    // nil: it did not
+	Err      *fault.Error    // nil: the call succeeded
 }
 
-// Calls are the calls of the recording, in the order of its lines.
+// Calls returns the calls of the recording in file order.
 func (c *Cassette) Calls() []RecordedCall {
 	list := []RecordedCall{}
 	for _, fn := range c.functions {
 		for i := range fn.calls {
 			one := &fn.calls[i]
-			list = append(list, RecordedCall{Line: one.number, Function: fn.name, Chain: one.chain, Args: one.args, Result: one.result, Err: one.err})
+			list = append(list, RecordedCall{Line: one.number, Function: fn.name, Chain: one.chain, Args: one.args, Result: one.result,
+				Err: one.err})
 		}
 	}
 	slices.SortFunc(list, func(a, b RecordedCall) int { return a.Line - b.Line })

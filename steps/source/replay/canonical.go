@@ -5,7 +5,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// appendCanonical appends compact, valid JSON in the one spelling that equal values share; bad_json where it has none.
+// appendCanonical appends compact, valid JSON in its canonical form, which equal values share; bad_json if it has none.
 func appendCanonical(dst, value []byte) ([]byte, error) {
 	text, err := rawjson.AppendCanonical(dst, value)
 	if err != nil {

@@ -18,29 +18,32 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxLine bounds one line of a recording, in bytes with its line break: the longest result, arguments as long, and a bit.
+// maxLine bounds one line of a recording, in bytes with its line break: the longest result, arguments of the same length,
+// and a bit.
 const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 
-// Cassette is a recording that was read: what each function was called with and answered. It does not change, and many
-// goroutines may use it.
+// Cassette is a recording that was read: each function's calls and their answers. It does not change, and many goroutines
+// may use it.
 type Cassette struct {
-	// Unknown gives what is taken in the place of a function that only the recording knows, such as one with default
-	// arguments; nil: the function as it is. It must be set before Registry is called.
+	// Unknown converts a function that only the recording knows, for instance by adding default arguments; nil: the
+	// function stays as it is. It must be set before Registry is called.
 	Unknown func(steps.Function) steps.Function
 
-	// Secrets are those of the configuration, which stand in a recording as digests. It must be set before Registry is called.
+	// Secrets are the configuration's secrets, which a recording contains as digests. It must be set before Registry is
+	// called.
 	Secrets []string
 
-	name      string
-	functions []*recorded     // in the order in which the file names them first
-	seals     []*secret.Seal  // of the salts
-	plain     *secret.Seal    // of lines before the first salt: written by hand, or when [redacted] stood for every secret; nil: none
-	absent    map[string]bool // digests in defaults: what may be configured no more
-	gaps      int             // lines that could not be recorded
-	warnings  []*fault.Error
+	name           string
+	functions      []*recordedFunction // in the order of their first lines
+	seals          []*secret.Seal      // one for each salt
+	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: there are none
+	missingDigests map[string]bool     // digests in defaults whose secrets may no longer be configured
+	gaps           int                 // lines that could not be recorded
+	warnings       []*fault.Error
 }
 
-// Warnings tells of what is odd in the recording but stops nothing: lines that differ, and calls that could not be recorded.
+// Warnings returns what is suspicious in the recording but stops nothing: lines that differ, and calls that could not be
+// recorded.
 func (c *Cassette) Warnings() []*fault.Error {
 	warnings := c.warnings
 	if c.gaps > 0 {
@@ -49,36 +52,36 @@ func (c *Cassette) Warnings() []*fault.Error {
 	return warnings
 }
 
-// recorded holds the calls of one function, under the one spelling of its name.
-type recorded struct {
+// recordedFunction holds the calls of one function, under one spelling of its name.
+type recordedFunction struct {
 	name     string
 	effect   steps.Effect
-	declared bool // a line said the effect
+	declared bool // a line has an effect
 	calls    []call
 	line     *functionLine // nil: there is none
 }
 
 // call is one line of the file.
 type call struct {
-	number int // of the line, from 1
-	chain  string
-	seal   *secret.Seal
-	args   []byte
-	marked bool // args hold a mark
-	digest digest
-	status int      // of a success over HTTP; 0: not known
-	hashes []uint64 // of the members of args; nil before they were compared
-	result []byte
-	err    *fault.Error // when result is nil
+	number   int // of the line, from 1
+	chain    string
+	seal     *secret.Seal
+	args     []byte
+	hasMarks bool // args contain a mark
+	digest   digest
+	status   int      // of a success over HTTP; 0: not known
+	hashes   []uint64 // of the members of args; nil before the first comparison
+	result   []byte
+	err      *fault.Error // if result is nil
 }
 
-// digest stands for arguments: equal JSON values have equal digests.
+// digest identifies arguments: equal JSON values have equal digests.
 type digest [sha256.Size]byte
 
-// maxPooled bounds the buffers that are used again, in bytes.
+// maxPooled bounds the buffers that are reused, in bytes.
 const maxPooled = 64 << 10
 
-// canonicals are buffers for texts of which only the digest is kept.
+// canonicals pools buffers for texts of which only the digest is kept.
 var canonicals = sync.Pool{New: func() any { return new([]byte) }}
 
 func digestOf(args []byte) (d digest, err error) {
@@ -94,7 +97,7 @@ func digestOf(args []byte) (d digest, err error) {
 	return sha256.Sum256(text), nil
 }
 
-// Open reads the recording of that path. Codes: bad_request for a file that cannot be read, else those of Read.
+// Open reads the recording at path. It fails with bad_request if the file cannot be read, else like Read.
 func Open(path string) (*Cassette, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -113,12 +116,12 @@ func unreadable(name string, err error) *fault.Error {
 	return &fault.Error{Code: fault.BadRequest, Message: "the recording " + name + " cannot be read: " + reason.Error(), Err: err}
 }
 
-// Read reads a recording line by line; name is what errors call it. Empty lines are skipped, and the last line may lack
-// its line break. The first malformed line is an error with its number in Line: bad_json, bad_request, unknown_field, or
-// limit_exceeded for one above 129 MiB.
+// Read reads a recording line by line; errors call it name. Empty lines are skipped, and the last line may lack its line
+// break. The first malformed line is an error with its number in Line: bad_json, bad_request, unknown_field, or
+// limit_exceeded if it is longer than 129 MiB.
 func Read(r io.Reader, name string) (*Cassette, error) {
-	c := &Cassette{name: name, absent: map[string]bool{}}
-	byName := map[string]*recorded{}
+	c := &Cassette{name: name, missingDigests: map[string]bool{}}
+	byName := map[string]*recordedFunction{}
 	lines := lineReader{in: bufio.NewReaderSize(r, 64<<10), maxLine: maxLine}
 	for number := 1; ; number++ {
 		text, whole, err := lines.next()
@@ -149,14 +152,14 @@ func Read(r io.Reader, name string) (*Cassette, error) {
 	}
 }
 
-// lineReader reads lines into a buffer that it uses again.
+// lineReader reads lines into a reused buffer.
 type lineReader struct {
 	in      *bufio.Reader
 	maxLine int // in bytes
 	buffer  []byte
 }
 
-// next returns a line without its line break, and whether it had one. The bytes are good until the next call.
+// next returns a line without its line break, and whether it had one. The bytes are valid until the next call.
 func (r *lineReader) next() (text []byte, whole bool, err error) {
 	r.buffer = r.buffer[:0]
 	for {
@@ -175,7 +178,7 @@ func (r *lineReader) next() (text []byte, whole bool, err error) {
 	}
 }
 
-func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
+func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) error {
 	switch {
 	case l.Salt != "":
 		c.seals = append(c.seals, secret.NewSeal(l.Salt))
@@ -192,11 +195,11 @@ func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
 		fn.declare(effect)
 	}
 	if len(c.seals) == 0 {
-		c.plain = secret.NewSeal(rand.Text())
-		c.seals = append(c.seals, c.plain)
+		c.unsalted = secret.NewSeal(rand.Text())
+		c.seals = append(c.seals, c.unsalted)
 	}
 	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status}
-	one.marked = markPattern.Match(l.Args) || one.seal == c.plain && bytes.Contains(l.Args, []byte(secret.Redacted))
+	one.hasMarks = markPattern.Match(l.Args) || one.seal == c.unsalted && bytes.Contains(l.Args, []byte(secret.Redacted))
 	if l.Error != nil {
 		one.err = l.Error.fault()
 	}
@@ -208,29 +211,30 @@ func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
 	return nil
 }
 
-func (c *Cassette) recorded(byName map[string]*recorded, name string) *recorded {
+func (c *Cassette) recorded(byName map[string]*recordedFunction, name string) *recordedFunction {
 	fn := byName[name]
 	if fn == nil {
-		fn = &recorded{name: name}
+		fn = &recordedFunction{name: name}
 		byName[name] = fn
 		c.functions = append(c.functions, fn)
 	}
 	return fn
 }
 
-func (c *Cassette) addFunction(byName map[string]*recorded, l *functionLine) {
+func (c *Cassette) addFunction(byName map[string]*recordedFunction, l *functionLine) {
 	fn := c.recorded(byName, l.Name)
 	if fn.line != nil && !reflect.DeepEqual(fn.line, l) {
-		c.warnings = append(c.warnings, fault.New(fault.BadRequest, "%s: the function %s changed while it was recorded; the replay takes it as it was last", c.name, l.Name))
+		c.warnings = append(c.warnings, fault.New(fault.BadRequest,
+			"%s: the function %s changed while it was recorded; the replay takes it as it was last", c.name, l.Name))
 	}
 	fn.line = l
 	for _, found := range markPattern.FindAllSubmatch(l.Defaults, -1) {
-		c.absent[string(found[1])] = true
+		c.missingDigests[string(found[1])] = true
 	}
 }
 
-// declare notes the effect that a line says; where lines differ, the gravest counts.
-func (fn *recorded) declare(effect steps.Effect) {
+// declare records the effect of a line; if lines differ, the most severe counts.
+func (fn *recordedFunction) declare(effect steps.Effect) {
 	gravity := map[steps.Effect]int{steps.Read: 0, steps.Write: 1, steps.Destroy: 2}
 	if !fn.declared || gravity[effect] > gravity[fn.effect] {
 		fn.effect = effect

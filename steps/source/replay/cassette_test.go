@@ -45,7 +45,8 @@ func TestReadFaults(t *testing.T) {
 		{"field in capitals", `{"Fn":"a","result":1}` + "\n", fault.UnknownField, 1, "/Fn"},
 		{"field twice", `{"fn":"a","fn":"b","result":1}` + "\n", fault.BadJSON, 1, "/fn"},
 		{"argument twice", `{"fn":"a","args":{"x":{"b":1,"\u0062":1}},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
-		{"arguments too deep", `{"fn":"a","args":{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
+		{"arguments too deep", `{"fn":"a","args":{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `},"result":1}` + "\n",
+			fault.BadJSON, 1, "/args"},
 		{"endless exponent", `{"fn":"a","args":{"x":1e` + strings.Repeat("9", 5000) + `},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
 		{"unknown effect", `{"fn":"a","effect":"reads","result":1}` + "\n", fault.BadRequest, 1, "/effect"},
 		{"later line", "\n \r\n" + good + "\n" + "x\n", fault.BadJSON, 5, ""},
@@ -73,7 +74,8 @@ func TestReadAccepts(t *testing.T) {
 		`{"fn":"a.b","error":{"code":"timeout","message":"late"},"effect":"read","chain":"one"}` + "\n" +
 		`{"result":null,"args":{},"fn":"c"}`
 	// The smallest portions show whether lines are put together well.
-	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text),
+		"byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
 		c, err := Read(r, "calls.jsonl")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// line is one line of a recording: a call, a function, the salt of the digests that follow, or a gap. Of a call exactly one
-// of Result and Error is set. Its encoding keeps the bytes of Args and Result but for white space between tokens.
+// line is one line of a recording: a call, a function, the salt of the following digests, or a gap. A call has either
+// Result or Error. Encoding keeps the bytes of Args and Result, except for white space between tokens.
 type line struct {
 	Salt     string        `json:"salt,omitempty"`
 	Gap      int           `json:"gap,omitempty"` // lines that could not be written here
@@ -41,7 +41,7 @@ type failure struct {
 	Nearest   []string        `json:"nearest,omitempty"`
 }
 
-// functionLine is what a recording tells of a function, so that a replay needs no source.
+// functionLine describes a function, so that a replay needs no source.
 type functionLine struct {
 	Name         string            `json:"name"`
 	Effect       string            `json:"effect,omitempty"`
@@ -50,7 +50,7 @@ type functionLine struct {
 	Deletes      bool              `json:"deletes,omitempty"`
 	Heavy        string            `json:"heavy,omitempty"`
 	TimeoutMs    int64             `json:"timeoutMs,omitempty"`
-	Redacted     bool              `json:"redacted,omitempty"` // faults do not show values of its arguments
+	Redacted     bool              `json:"redacted,omitempty"` // faults do not show argument values
 	InputSchema  json.RawMessage   `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
 	Aliases      map[string]string `json:"aliases,omitempty"`
@@ -65,9 +65,10 @@ func lineOf(spec *steps.Spec) *functionLine {
 	}
 }
 
-// spec is the function as a replay offers it. Marks among the defaults are texts: a schema that wants a string takes them.
+// spec returns the function as a replay offers it. Marks in the defaults are texts: a schema that wants a string accepts
+// them.
 func (l *functionLine) spec() steps.Spec {
-	effect, _ := steps.ParseEffect(l.Effect) // was checked
+	effect, _ := steps.ParseEffect(l.Effect) // checked when the line was read
 	return steps.Spec{
 		Name: l.Name, Effect: effect, EffectDeclared: l.Declared, Idempotent: l.Idempotent, Deletes: l.Deletes,
 		Heavy: l.Heavy, Timeout: time.Duration(l.TimeoutMs) * time.Millisecond,
@@ -75,20 +76,21 @@ func (l *functionLine) spec() steps.Spec {
 	}
 }
 
-// encode gives the line with its line break.
+// encode returns the line with its line break.
 func (l *line) encode() ([]byte, error) {
 	encoded, err := rawjson.Marshal(l)
 	return append(encoded, '\n'), err
 }
 
-// fields of a line and of its error.
+// The fields of a line, its error and its function.
 var (
 	lineFields     = []string{"fn", "args", "result", "error", "status", "effect", "chain", "function", "salt", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
-	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema", "outputSchema", "aliases", "defaults"}
+	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
+		"outputSchema", "aliases", "defaults"}
 )
 
-// parseLine reads one line strictly. The line that it returns shares nothing with text.
+// parseLine parses one line strictly. The result shares no memory with text.
 func parseLine(text []byte) (l line, err error) {
 	compact, err := schema.Compact(text)
 	if err != nil {
@@ -102,7 +104,7 @@ func parseLine(text []byte) (l line, err error) {
 		if _, is := fields[alone]; is && len(fields) > 1 {
 			return l, fault.New(fault.BadRequest, "a line with %s holds nothing else", alone)
 		} else if is {
-			return l, l.parseAlone(alone, fields[alone])
+			return l, l.parseOther(alone, fields[alone])
 		}
 	}
 	if l.Fn, err = textField(fields, "fn", "", true); err != nil {
@@ -144,8 +146,8 @@ func parseLine(text []byte) (l line, err error) {
 	return l, err
 }
 
-// parseAlone reads a line that is no call.
-func (l *line) parseAlone(kind string, value gjson.Result) error {
+// parseOther parses a line that is not a call.
+func (l *line) parseOther(kind string, value gjson.Result) error {
 	if kind == "function" {
 		fields, err := members(value, "/function", functionFields)
 		if err == nil {
@@ -184,7 +186,7 @@ func parseFailure(value gjson.Result) (f *failure, err error) {
 	return f, nil
 }
 
-// members gives the members of an object, all of which must be known.
+// members returns the members of an object, all of which must be known.
 func members(object gjson.Result, place string, known []string) (map[string]gjson.Result, error) {
 	if !object.IsObject() {
 		return nil, at(fault.New(fault.BadRequest, "this must be an object"), place)
@@ -218,7 +220,7 @@ func textField(fields map[string]gjson.Result, name, place string, required bool
 	return strings.Clone(value.Str), nil
 }
 
-// at puts a place to a coded error.
+// at sets the position of a coded error.
 func at(err error, place string) error {
 	if f, ok := fault.As(err); ok {
 		return f.Under(place)
@@ -226,5 +228,5 @@ func at(err error, place string) error {
 	return err
 }
 
-// shorten cuts a text for a message, between characters.
+// shorten shortens a text for a message, between characters.
 func shorten(text string) string { return fault.Clip(text, 200) }

@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// saltLine is the first line of a recording; digests is what stands for secrets.
+// saltLine is the first line of a recording; digests are what replaces secrets.
 var (
 	saltLine = regexp.MustCompile(`^\{"salt":"[A-Z2-7]{26}"\}\n`)
 	digests  = regexp.MustCompile(`(secret\\?":\\?")[A-Za-z0-9_-]{24}`)
@@ -47,16 +47,19 @@ func TestLines(t *testing.T) {
 		{"of a chain", WithChain(t.Context(), `<a> "b"`), steps.Spec{Name: "s.f"}, `{}`, `"<>&"`, nil,
 			`{"fn":"s.f","args":{},"result":"<>&","chain":"<a> \"b\""}`},
 		{"of no chain", WithChain(t.Context(), ""), steps.Spec{Name: "s.f"}, `{}`, `1`, nil, `{"fn":"s.f","args":{},"result":1}`},
-		{"a coded error", t.Context(), steps.Spec{Name: "s.f"}, `{}`, ``, fmt.Errorf("wrapped: %w", &fault.Error{Code: fault.Busy, Message: "x\ny"}),
+		{"a coded error", t.Context(), steps.Spec{Name: "s.f"}, `{}`, ``,
+			fmt.Errorf("wrapped: %w", &fault.Error{Code: fault.Busy, Message: "x\ny"}),
 			`{"fn":"s.f","args":{},"error":{"code":"busy","message":"x\ny"}}`},
 		{"a secret", t.Context(), steps.Spec{Name: "s.f", Redact: hide}, `{"key":"topsecr3t"}`, `1`, nil,
 			`{"fn":"s.f","args":{"key":{"secret":"KEY"}},"result":1}`},
-		{"by its name", t.Context(), steps.Spec{Name: "s.f", Input: []byte(`{"properties":{"password":{"type":"string"},"pageToken":{"type":"string"}}}`)},
+		{"by its name", t.Context(),
+			steps.Spec{Name: "s.f", Input: []byte(`{"properties":{"password":{"type":"string"},"pageToken":{"type":"string"}}}`)},
 			`{"password":"topsecr3t","pageToken":"topsecr3t2"}`, `{"environment":"production"}`, nil,
 			`{"fn":"s.f","args":{"password":{"secret":"KEY"},"pageToken":"topsecr3t2"},"result":{"environment":"production"}}`},
 		{"a result that repeats a secret", t.Context(), steps.Spec{Name: "s.f", Redact: hide}, `{"key":"topsecr3t"}`, `"got topsecr3t!"`, nil,
 			`{"fn":"s.f","args":{"key":{"secret":"KEY"}},"result":"got {\"secret\":\"KEY\"}!"}`},
-		{"an answered failure", t.Context(), steps.Spec{Name: "s.f"}, `{}`, ``, &fault.Error{Code: fault.FunctionFailed, Message: "no", Status: 404, Outcome: fault.SentUnknown, Body: []byte(`{"a":1.0}`)},
+		{"an answered failure", t.Context(), steps.Spec{Name: "s.f"}, `{}`, ``,
+			&fault.Error{Code: fault.FunctionFailed, Message: "no", Status: 404, Outcome: fault.SentUnknown, Body: []byte(`{"a":1.0}`)},
 			`{"fn":"s.f","args":{},"error":{"code":"function_failed","message":"no","status":404,"outcome":"sent_unknown","body":{"a":1.0}}}`},
 	}
 	for _, test := range tests {

@@ -18,7 +18,8 @@ func TestWhatIsNotRecorded(t *testing.T) {
 	spec := &steps.Spec{Name: "http.get", Redact: hide}
 	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), []byte(`{"you sent":"hunter22"}`), nil)
 	r.Observe(t.Context(), spec, []byte(`{}`), nil, fault.New(fault.Cancelled, "the client cancelled"))
-	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), nil, &fault.Error{Code: fault.Denied, Message: "not hunter22", Body: []byte(`["hunter22"]`)})
+	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), nil,
+		&fault.Error{Code: fault.Denied, Message: "not hunter22", Body: []byte(`["hunter22"]`)})
 	if text := tape.String(); strings.Contains(text, "hunter22") || strings.Count(text, "\n") != 3 || r.Err() != nil {
 		t.Errorf("recorded\n%s%v", text, r.Err())
 	}
@@ -30,9 +31,10 @@ func TestLiteralDefaults(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
 	recorder := NewRecorder(&tape, nil)
-	registry, err := steps.NewRegistry([]steps.Function{{Call: func(_ context.Context, args []byte) ([]byte, error) { return args, nil }, Spec: steps.Spec{
-		Name: "s.f", Input: []byte(`{"type":"object","properties":{"apiKey":{"type":"string"},"n":{"type":"integer"}},"required":["apiKey"]}`),
-		Defaults: []byte(`{"apiKey":"sk-live-12345","n":1,"deep":{"password":"sk-live-67890"}}`)}}}, nil)
+	registry, err := steps.NewRegistry([]steps.Function{{Call: func(_ context.Context, args []byte) ([]byte, error) { return args, nil },
+		Spec: steps.Spec{
+			Name: "s.f", Input: []byte(`{"type":"object","properties":{"apiKey":{"type":"string"},"n":{"type":"integer"}},"required":["apiKey"]}`),
+			Defaults: []byte(`{"apiKey":"sk-live-12345","n":1,"deep":{"password":"sk-live-67890"}}`)}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

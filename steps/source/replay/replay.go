@@ -10,22 +10,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Registry returns a registry that answers from the recording alone: nothing of base is ever called. The functions of
-// base keep their specs, and arguments are still checked against their schemas. What only the recording knows is added
-// with any arguments; it counts as writing unless a line's effect says otherwise. A recorded name that differs from one
-// of base's only in case and separators means that one; one that base hides (steps.Registry.View) stays hidden. To hide
-// functions that only the recording knows, make the view of the registry that is returned. Recorded results are bounded
-// as those of base are. Calls need a context that Cursor made. Codes: those of steps.Registry.With for a recorded name
-// that is unfit.
+// Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base
+// keep their specs, and arguments are checked against their schemas. Functions that only the recording knows are added;
+// they accept any arguments and count as writing unless a line's effect says otherwise. A recorded name that differs from
+// one of base only in case and separators means that one; one that base hides (steps.Registry.View) stays hidden. To hide
+// functions that only the recording knows, use a view of the returned registry. Recorded results are bounded as in base.
+// Calls need a context from Cursor. It fails like steps.Registry.With for an invalid recorded name.
 func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
-	known := map[string][]*recorded{} // by exact name of base
+	known := map[string][]*recordedFunction{} // by exact name of base
 	byFold := map[string][]string{}
 	for _, entry := range base.All() {
 		name := entry.Spec().Name
 		known[name] = nil
 		byFold[steps.FoldName(name)] = append(byFold[steps.FoldName(name)], name)
 	}
-	strangers := map[string][]*recorded{} // by folded name
+	strangers := map[string][]*recordedFunction{} // by folded name
 	var order []string
 	for _, fn := range c.functions {
 		folded := steps.FoldName(fn.name)
@@ -56,11 +55,11 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	}
 	var added []steps.Function
 	for _, folded := range order {
-		fn, err := c.stranger(strangers[folded])
+		fn, err := c.unknownFunction(strangers[folded])
 		if err != nil {
 			return nil, err
 		}
-		if c.Unknown != nil && !slices.ContainsFunc(strangers[folded], func(fn *recorded) bool { return fn.line != nil }) {
+		if c.Unknown != nil && !slices.ContainsFunc(strangers[folded], func(fn *recordedFunction) bool { return fn.line != nil }) {
 			fn = c.Unknown(fn)
 		}
 		added = append(added, fn)
@@ -68,16 +67,17 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	return replayed.With(added...)
 }
 
-// stranger is a function of which nothing is known but the recording, under the first of its spellings.
-func (c *Cassette) stranger(spellings []*recorded) (steps.Function, error) {
+// unknownFunction returns a function that only the recording knows, under the first of its spellings.
+func (c *Cassette) unknownFunction(spellings []*recordedFunction) (steps.Function, error) {
 	name := spellings[0].name
-	var all recorded
+	var all recordedFunction
 	for _, fn := range spellings {
 		if fn.declared {
 			all.declare(fn.effect)
 		}
 	}
-	spec := steps.Spec{Name: name, Effect: all.effect, EffectDeclared: all.declared, Description: "Known from the recording only; takes any arguments."}
+	spec := steps.Spec{Name: name, Effect: all.effect, EffectDeclared: all.declared,
+		Description: "Known from the recording only; takes any arguments."}
 	for _, fn := range spellings {
 		if fn.line != nil {
 			spec = fn.line.spec()
@@ -93,7 +93,7 @@ func (c *Cassette) stranger(spellings []*recorded) (steps.Function, error) {
 
 type cursorKey struct{ cassette *Cassette }
 
-// cursor is how far one run of one chain has come in a recording: how often each call was answered.
+// cursor is how far one run of a chain has come in a recording: how often each call was answered.
 type cursor struct {
 	chain    string
 	mu       sync.Mutex
@@ -101,11 +101,11 @@ type cursor struct {
 	misses   int
 }
 
-// maxSuggesting bounds the calls of one run that were not recorded for which the nearest are looked for.
+// maxSuggesting bounds the unrecorded calls of one run for which suggestions are searched.
 const maxSuggesting = 20
 
-// missed counts a call that was not recorded, and reports whether it is among the first.
-func (c *cursor) missed() bool {
+// countMiss counts an unrecorded call and reports whether it is among the first.
+func (c *cursor) countMiss() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.misses++
@@ -117,19 +117,19 @@ type answeredKey struct {
 	digest  digest
 }
 
-// Cursor starts one run of the chain of that name, "" for one without: calls with the context get the recorded answers
-// from the first on. Lines that name another chain are not seen. Any number of runs may go on at once.
+// Cursor starts a run of the chain of that name, "" for none: calls with the returned context get the recorded answers from
+// the first on. Lines of other chains are not seen. Any number of runs may be active.
 func (c *Cassette) Cursor(ctx context.Context, chain string) context.Context {
 	return context.WithValue(ctx, cursorKey{c}, &cursor{chain: chain, answered: map[answeredKey]position{}})
 }
 
-// call answers one call: from the recording, or with not_recorded.
+// call answers one call from the recording, or fails with not_recorded.
 func (c *Cassette) call(a *answers) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// A cursor that all runs shared would give one run's answers to another.
+		// A cursor shared by all runs would give one run's answers to another.
 		run, ok := ctx.Value(cursorKey{c}).(*cursor)
 		if !ok {
 			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")
@@ -138,21 +138,21 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if err != nil {
 			return nil, err
 		}
-		if len(r.own)+len(r.shared) == 0 {
-			return nil, a.notRecorded(r.shown, run.chain, c.name, run.missed())
+		if len(r.chainCalls)+len(r.sharedCalls) == 0 {
+			return nil, a.notRecorded(r.shown, run.chain, c.name, run.countMiss())
 		}
 		key := answeredKey{a, r.digest}
 		run.mu.Lock()
 		position := run.answered[key]
-		answer := position.next(r.own, r.shared)
+		answer := position.next(r.chainCalls, r.sharedCalls)
 		run.answered[key] = position
 		run.mu.Unlock()
-		return answer.give(ctx, r.hidden)
+		return answer.answer(ctx, r.hidden)
 	}
 }
 
-// give answers a call whose secrets are known again.
-func (c *call) give(ctx context.Context, hidden []string) ([]byte, error) {
+// answer returns the call's answer with its secrets restored.
+func (c *call) answer(ctx context.Context, hidden []string) ([]byte, error) {
 	result, failed := c.result, c.err
 	if failed != nil {
 		f := *failed

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestConcurrentRuns has many chains over one cassette, each of which gets its own answers in order.
+// TestConcurrentRuns runs many chains over one cassette, each of which gets its own answers in order.
 func TestConcurrentRuns(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -93,7 +93,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("the replay gives %.100s", got)
 		}
 	}
-	small, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f"}, Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }}},
+	small, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f"},
+		Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }}},
 		&steps.RegistryOptions{MaxResultBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestTooLongToRecord is told when it is recorded, not when it is read.
+// TestTooLongToRecord: a line that is too long is reported when it is recorded, not when it is read.
 func TestTooLongToRecord(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
@@ -120,7 +121,8 @@ func TestTooLongToRecord(t *testing.T) {
 // TestViews has a recording of what a view hides: it stays hidden in either order.
 func TestViews(t *testing.T) {
 	t.Parallel()
-	lines := []string{`{"fn":"s.open","result":1}`, `{"fn":"s.hidden","result":2}`, `{"fn":"sHidden","result":3}`, `{"fn":"other.hidden","result":4}`}
+	lines := []string{`{"fn":"s.open","result":1}`, `{"fn":"s.hidden","result":2}`, `{"fn":"sHidden","result":3}`,
+		`{"fn":"other.hidden","result":4}`}
 	visible := func(spec *steps.Spec) bool { return !strings.HasSuffix(spec.Name, "hidden") }
 	all := base(t, steps.Spec{Name: "s.open"}, steps.Spec{Name: "s.hidden"})
 	c, over := load(t, all.View(visible), lines...)

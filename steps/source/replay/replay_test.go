@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// base makes a registry of functions none of which may be called.
+// base returns a registry of functions that must not be called.
 func base(t testing.TB, specs ...steps.Spec) *steps.Registry {
 	t.Helper()
 	var fns []steps.Function
@@ -65,7 +65,8 @@ func TestAnswersInOrder(t *testing.T) {
 		`{"fn":"s.f","args":{"a":1.0},"error":{"code":"timeout","message":"second"}}`,
 		`{"fn":"s.f","args":{"a":1e0},"result":{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}}`,
 		`{"fn":"s.g","result":null}`)
-	want := []string{`"first"`, `timeout: second`, `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`, `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`}
+	want := []string{`"first"`, `timeout: second`, `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`,
+		`{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`}
 	for run := range 2 {
 		ctx := c.Cursor(t.Context(), "")
 		for i, want := range want {
@@ -289,7 +290,8 @@ func TestRedactedArguments(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := ask(ctx, r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") || strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
+	if got := ask(ctx, r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
+		strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
 		t.Errorf("another secret: %s", got)
 	}
 }
@@ -309,7 +311,8 @@ func TestRoundTrip(t *testing.T) {
 		{Spec: steps.Spec{Name: "s.plain"}, Call: func(context.Context, []byte) ([]byte, error) { return nil, errors.New("plain error") }},
 		{Spec: steps.Spec{Name: "s.panic"}, Call: func(context.Context, []byte) ([]byte, error) { panic("oh") }},
 		{Spec: steps.Spec{Name: "s.broken"}, Call: func(context.Context, []byte) ([]byte, error) { return []byte("{"), nil }},
-		{Spec: steps.Spec{Name: "s.echo", Redact: hide}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }},
+		{Spec: steps.Spec{Name: "s.echo", Redact: hide},
+			Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }},
 	}
 	original, err := steps.NewRegistry(fns, nil)
 	if err != nil {

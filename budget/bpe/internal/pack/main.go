@@ -1,4 +1,4 @@
-// Command pack writes the packed vocabulary of o200k_base, which package bpe embeds, to the file that its argument names.
+// Command pack writes the packed vocabulary of o200k_base, which package bpe embeds, to a file.
 package main
 
 import (

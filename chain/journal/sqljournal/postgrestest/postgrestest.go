@@ -111,15 +111,18 @@ func (s *Server) Restart() error {
 		return err
 	}
 	defer db.Close()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		err = db.PingContext(ctx)
-		cancel()
-		if err == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := db.PingContext(ctx); err == nil {
 			return nil
+		} else if ctx.Err() != nil {
+			return fmt.Errorf("the server does not answer: %w", err)
 		}
+		<-tick.C
 	}
-	return fmt.Errorf("the server does not answer: %w", err)
 }
 
 // Stop ends the server with a signal: SIGINT as its administrators do, SIGQUIT without ado.

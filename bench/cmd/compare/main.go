@@ -1,0 +1,244 @@
+// Compare measures onecall against what else its users would pick, side by side on this machine, and writes what it has seen to
+// bench/results and bench/RESULTS.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/peers"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/pipelines"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/scale"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/tables"
+	"github.com/onecall-mcp/onecall/bench/datasets"
+)
+
+// sections are measured in this order.
+var sections = []section{
+	{"peers", peers.Run, true, 9, 2},
+	{"tasks", peers.RunTasks, true, 1, 1},
+	{"pipelines", pipelines.Run, true, 1, 1},
+	{"tables", tables.Run, true, 1, 1},
+	{"scale", scale.Run, false, 5, 1},
+}
+
+type section struct {
+	name        string
+	run         report.Run
+	npm         bool // it needs Node.js and npm
+	long, short int  // minutes that each form takes, about, on two quiet cores, when all is installed
+}
+
+func main() {
+	// What was started runs in process groups of its own, and must end with this program.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := compare(ctx, os.Args[1:])
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("interrupted: the section under way is lost")
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+// comparison is what the flags ask for.
+type comparison struct {
+	report.Options
+	only   string
+	out    string
+	render bool
+	check  bool
+
+	sections []section // to measure
+}
+
+func compare(ctx context.Context, args []string) error {
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	committed := filepath.Join(c.Root, "bench/results")
+	if c.out == "" && c.check {
+		if c.out, err = os.MkdirTemp("", "onecall-compare-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(c.out)
+	}
+	results, page, plots := c.out, filepath.Join(c.out, "RESULTS.md"), ""
+	if c.out == "" {
+		results, page, plots = committed, filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
+	}
+	if !c.render {
+		if err := c.ready(results); err != nil {
+			return err
+		}
+		if err := c.measure(ctx, c.sections, results); err != nil {
+			return err
+		}
+	}
+	if err := c.write(results, page, plots); err != nil {
+		return err
+	}
+	if c.check {
+		return c.checked(ctx, committed, results)
+	}
+	c.Log("written: %s and %s", page, results)
+	if c.out == "" {
+		c.Log("go generate ./... puts the figures into the documents; git restore bench takes all back")
+	}
+	return nil
+}
+
+func parse(args []string) (*comparison, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	c := &comparison{Options: report.Options{Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}}
+	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
+	flags.StringVar(&c.Root, "root", "../../..", "the `folder` of the repository")
+	flags.StringVar(&c.Data, "data", "", "a `folder` with data sets of real chains (default ../shared/data beside the repository, if it is there)")
+	flags.StringVar(&c.Tools, "tools", filepath.Join(cache, "onecall-compare"), "the `folder` for what is installed")
+	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
+	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
+	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results, with -check one that is removed again)")
+	flags.BoolVar(&c.render, "render", false, "measure nothing, write RESULTS.md and its plots from the results")
+	flags.BoolVar(&c.check, "check", false, "fail if a figure is worse than in bench/results beyond its tolerance")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: sections are named by -only", flags.Arg(0))
+	}
+	if c.render && c.check {
+		return nil, fmt.Errorf("-render measures nothing that -check could compare: give one of them")
+	}
+	for _, folder := range []*string{&c.Root, &c.Tools} {
+		if *folder, err = filepath.Abs(*folder); err != nil {
+			return nil, err
+		}
+	}
+	switch beside := filepath.Join(c.Root, "../shared/data"); {
+	case c.Data == "" && hasData(beside):
+		c.Data = beside
+	case c.Data != "" && !hasData(c.Data):
+		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data, strings.Join(datasets.Files(), ", "))
+	}
+	c.sections, err = named(c.only)
+	return c, err
+}
+
+// named are the sections with the names in a list; "": all.
+func named(list string) ([]section, error) {
+	if list == "" {
+		return sections, nil
+	}
+	var some []section
+	for _, name := range strings.Split(list, ",") {
+		i := slices.IndexFunc(sections, func(s section) bool { return s.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no section %q: there are %s", name, strings.Join(names(sections), ", "))
+		}
+		some = append(some, sections[i])
+	}
+	return some, nil
+}
+
+func names(list []section) (all []string) {
+	for _, s := range list {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// ready finds out what would only fail later, and tells what is about to happen.
+func (c *comparison) ready(results string) error {
+	minutes, npm := 0, false
+	for _, s := range c.sections {
+		npm = npm || s.npm
+		if c.Short {
+			minutes += s.short
+		} else {
+			minutes += s.long
+		}
+	}
+	if npm {
+		for _, program := range []string{"node", "npm"} {
+			if _, err := exec.LookPath(program); err != nil {
+				return fmt.Errorf("%s is not installed; without it there is only -only scale: %w", program, err)
+			}
+		}
+	}
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		return err
+	}
+	try, err := os.CreateTemp(results, ".writable-")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(try.Close(), os.Remove(try.Name())); err != nil {
+		return err
+	}
+	c.Log("measures %s: some %d minutes on two quiet cores, and the first time as much again to install", strings.Join(names(c.sections), ", "), minutes)
+	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
+	if c.Data == "" {
+		c.Log("no data sets: the recorded chains are left out (bench/README.md tells where these are from)")
+	}
+	return nil
+}
+
+func (c *comparison) measure(ctx context.Context, list []section, folder string) error {
+	for _, s := range list {
+		c.Log("== %s", s.name)
+		measured, err := s.run(ctx, &c.Options)
+		if err == nil {
+			if c.Short {
+				measured.Command += report.ShortFlag
+			}
+			err = measured.Write(folder)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// write writes the page and its plots from the files in the folder of results.
+func (c *comparison) write(results, page, plots string) error {
+	all, err := report.ReadAll(results, names(sections))
+	if err != nil {
+		return err
+	}
+	for _, name := range names(sections) {
+		if !slices.ContainsFunc(all, func(s *report.Section) bool { return s.Name == name }) {
+			c.Log("the page is without the section %s: there is no %s.json", name, name)
+		}
+	}
+	for _, s := range all {
+		if err := s.WritePlots(results); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(page, report.Markdown(all, plots), 0o644)
+}
+
+// hasData reports whether a folder has a data set.
+func hasData(folder string) bool {
+	return slices.ContainsFunc(datasets.Files(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	})
+}

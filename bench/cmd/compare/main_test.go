@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+// TestPage holds bench/RESULTS.md to the files of bench/results.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	const root = "../../.."
+	all, err := report.ReadAll(filepath.Join(root, "bench/results"), names(sections))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "bench/RESULTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, report.Markdown(all, "results/")) {
+		t.Errorf("bench/RESULTS.md is not what the files say: run %s -render", report.Command)
+	}
+	if bytes.Contains(page, []byte("**no** |")) {
+		t.Error("bench/RESULTS.md has a figure that is not reached, without a reason: give it a Why")
+	}
+	for _, s := range all {
+		for _, p := range s.Plots {
+			if _, err := os.Stat(filepath.Join(root, "bench/results", p.Name+".svg")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-only nothing":  `there is no section "nothing"`,
+		"-render -check": "give one of them",
+		"peers":          "unexpected argument",
+		"-data nowhere":  "-data nowhere: none of nestful_math.jsonl, taubench.jsonl",
+		"-data .":        "-data .: none of",
+		// A file stands where the results are to be written.
+		"-only scale -out main.go": "main.go: not a directory",
+	} {
+		if err := compare(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	if some, err := named("tasks, scale"); err != nil || strings.Join(names(some), " ") != "tasks scale" {
+		t.Errorf("%v, %v", names(some), err)
+	}
+}
+
+// TestChecked has a section in which another figure is worse each time: none of them stays so.
+func TestChecked(t *testing.T) {
+	t.Parallel()
+	committed, results := t.TempDir(), t.TempDir()
+	write := func(folder string, values ...float64) {
+		s := &report.Section{Name: "made"}
+		for i, v := range values {
+			s.Figures = append(s.Figures, report.Figure{Name: fmt.Sprint(i), Value: v, How: report.Measured, Tolerance: 0.1})
+		}
+		if err := s.Write(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(committed, 1, 1, 1)
+	for _, test := range []struct {
+		runs  [][]float64 // the figures of each measurement
+		wrong string
+	}{
+		{[][]float64{{1, 1, 1}}, ""},
+		{[][]float64{{2, 1, 1}, {1, 2, 1}}, ""},
+		{[][]float64{{2, 2, 1}, {2, 1, 1}, {1, 2, 2}}, ""},
+		{[][]float64{{2, 2, 1}, {2, 1, 1}, {2, 2, 2}}, "1 figures are worse beyond their tolerance:\nmade/0"},
+	} {
+		next := 0
+		c := &comparison{}
+		c.Log = t.Logf
+		c.sections = []section{{name: "made", run: func(context.Context, *report.Options) (*report.Section, error) {
+			write(results, test.runs[next]...)
+			next++
+			all, err := report.ReadAll(results, []string{"made"})
+			return all[0], err
+		}}}
+		if err := c.measure(t.Context(), c.sections, results); err != nil {
+			t.Fatal(err)
+		}
+		err := c.checked(t.Context(), committed, results)
+		if next != len(test.runs) || (test.wrong == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
+			t.Errorf("%v: %d measurements, %v", test.runs, next, err)
+		}
+	}
+}
+
+// TestWorse has files of results on both sides: one figure is worse, one is not measured now, and then none is compared.
+func TestWorse(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	c := &comparison{sections: sections[:1]}
+	c.Log = func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
+	write := func(figures ...report.Figure) string {
+		folder := t.TempDir()
+		if err := (&report.Section{Name: "peers", Figures: figures}).Write(folder); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	figure := func(name string, value float64) report.Figure {
+		return report.Figure{Name: name, Value: value, How: report.Measured, Tolerance: 0.1}
+	}
+	before := write(figure("one", 1), figure("two", 1))
+	worse, err := c.worse(before, write(figure("one", 2)))
+	if err != nil || len(worse) != 1 || !strings.HasPrefix(worse["peers/one"], "peers/one") {
+		t.Errorf("%q, %v", worse, err)
+	}
+	if want := "1 of 2 figures compared with those of bench/results\nnot measured: peers/two\n"; said.String() != want {
+		t.Errorf("said %q, want %q", said.String(), want)
+	}
+	if _, err := c.worse(before, write()); err == nil || err.Error() != "no figure was compared" {
+		t.Errorf("nothing to compare: %v", err)
+	}
+}

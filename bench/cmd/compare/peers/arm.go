@@ -1,0 +1,197 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+)
+
+// The protocols that are measured: the first one without sessions, and the last one with them.
+const (
+	stateless    = "2026-07-28"
+	withSessions = "2025-11-25"
+)
+
+// arm is one way to have calls made, ready to be measured.
+type arm struct {
+	peer
+	process  *proc.Process        // nil: the client makes the calls itself
+	sessions []*sdk.ClientSession // one for each client
+	protocol string               // that the client and the arm have agreed on
+	list     string               // what a host shows a model at the start: the tools as the client has them, and the server's instructions
+	fault    string               // why it was not measured, or what went wrong at its end; "": nothing
+	results  map[string]*result   // by work
+	used     proc.Usage           // when all was measured
+}
+
+// clients is how many clients an arm has at most.
+const clients = 16
+
+// startLimit is how long an arm may take until it gives its first right answer.
+const startLimit = 30 * time.Second
+
+// begin starts the arm in front of the upstream at url.
+func (a *arm) begin(ctx context.Context, s *setup, url, protocol string) (err error) {
+	if a.start != nil {
+		if a.process, url, err = a.start(s, ctx, url); err != nil {
+			return err
+		}
+	}
+	if err := a.open(ctx, url, protocol); err != nil {
+		return err
+	}
+	for i := range works {
+		if a.can(&works[i]) {
+			a.results[works[i].key] = &result{}
+		}
+	}
+	return nil
+}
+
+// remember keeps what the arm's processes have used at the end.
+func (a *arm) remember() {
+	if a.process == nil || a.fault != "" {
+		return
+	}
+	used, err := a.process.Usage()
+	if err != nil {
+		a.fault = "at the end: " + err.Error()
+	}
+	a.used = used
+}
+
+// open connects the clients to url and waits until the arm gives a right answer.
+func (a *arm) open(ctx context.Context, url, protocol string) error {
+	for range clients {
+		s, err := connect(ctx, url, protocol)
+		if err != nil && protocol == stateless { // it speaks the older protocol only
+			protocol = withSessions
+			s, err = connect(ctx, url, protocol)
+		}
+		if err != nil {
+			return fmt.Errorf("connecting: %w", err)
+		}
+		a.sessions = append(a.sessions, s)
+	}
+	a.protocol = a.sessions[0].InitializeResult().ProtocolVersion
+	if err := a.ready(ctx); err != nil {
+		return err
+	}
+	list, err := a.sessions[0].ListTools(ctx, nil)
+	if err != nil {
+		return err
+	}
+	tools, err := json.Marshal(map[string]any{"tools": list.Tools})
+	a.list = string(tools) + a.sessions[0].InitializeResult().Instructions
+	return err
+}
+
+// idleLimit is less than servers keep connections that are not used: a call must not meet one that is just being closed.
+const idleLimit = time.Second
+
+// connect opens a client with connections of its own, so that many clients do not share one pool. All arms have the same settings.
+func connect(ctx context.Context, url, protocol string) (*sdk.ClientSession, error) {
+	client := sdk.NewClient(&sdk.Implementation{Name: "compare", Version: "1"}, nil)
+	transport := &sdk.StreamableClientTransport{
+		Endpoint: url, DisableStandaloneSSE: true,
+		HTTPClient: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: idleLimit}, Timeout: time.Minute},
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
+}
+
+// ready waits until the arm has its upstream.
+func (a *arm) ready(ctx context.Context) error {
+	w := workByKey("dependent3")
+	for began := time.Now(); ; {
+		_, err := a.do(ctx, w, 0)
+		if err == nil || ctx.Err() != nil || time.Since(began) > startLimit {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// callLimit is how long a work may take before the arm counts as hanging. It takes milliseconds.
+const callLimit = 10 * time.Second
+
+// do does a work once, checks its result and returns how long it took.
+func (a *arm) do(ctx context.Context, w *work, client int) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	began := time.Now()
+	got, err := a.answer(ctx, w, a.sessions[client])
+	took := time.Since(began)
+	if err == nil && got != w.want {
+		err = fmt.Errorf("wrong answer: %.200s, not %s", got, w.want)
+	}
+	return took, err
+}
+
+// answer has a client do w, and returns the answer as compact JSON.
+func (a *arm) answer(ctx context.Context, w *work, s *sdk.ClientSession) (string, error) {
+	if a.language == oneByOne {
+		value, err := w.bare(ctx, s)
+		if err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(value)
+		return string(text), err
+	}
+	text, err := callText(ctx, s, a.tool, a.arguments(w))
+	if err != nil {
+		return "", err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(text)); err != nil {
+		return "", fmt.Errorf("answers %.200s: %w", text, err)
+	}
+	return compact.String(), nil
+}
+
+// can reports whether the arm has a way to do w.
+func (a *arm) can(w *work) bool {
+	if a.language == oneByOne {
+		return w.bare != nil
+	}
+	return w.programs[a.language] != "" && !(w.own && a.noOwn)
+}
+
+// arguments are what the client sends for w: for onecall the chain itself, else the program as a text.
+func (a *arm) arguments(w *work) any {
+	if a.language == chainJSON {
+		return json.RawMessage(a.written(w))
+	}
+	return map[string]string{a.argument: a.written(w)}
+}
+
+// written is what a model writes for w.
+func (a *arm) written(w *work) string {
+	if a.write != nil {
+		return a.write(w.programs[a.language])
+	}
+	return w.programs[a.language]
+}
+
+// close ends the sessions and then the arm's processes. What its processes did wrong is the arm's fault.
+func (a *arm) close() {
+	for _, s := range a.sessions {
+		_ = s.Close() // the process ends anyway
+	}
+	a.sessions = nil
+	if a.process == nil {
+		return
+	}
+	if err := a.process.Close(); err != nil && !errors.Is(err, context.Canceled) && a.fault == "" {
+		a.fault = "measured, but at its end: " + err.Error()
+	}
+}

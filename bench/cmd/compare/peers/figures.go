@@ -1,0 +1,148 @@
+package peers
+
+import (
+	"cmp"
+	"math"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// How much worse a new run may be: a ratio of times, and a number of tokens, which is exact.
+const (
+	timeTolerance  = 0.5
+	tokenTolerance = 0.02
+)
+
+// goal is what the project asks of itself in a ratio of times, onecall's to another arm's.
+type goal struct {
+	work   string
+	title  string
+	limits map[string]float64 // by protocol
+}
+
+// whyNot is why a goal is not reached, by the figure's name, where it is not the reason of the work.
+var whyNot = map[string]string{
+	"dependent10/fastest-peer/sessions": "The bound was set against vMCP, which connects again for each call: to vMCP's time " +
+		"the ratio is `peers/dependent10/vmcp/sessions`. " + reasons["dependent10"],
+	"memory/vmcp": "Most of onecall's are pages of the program itself, which are there whatever it does. All arms have worked for the same " +
+		"time then, in which onecall has done more.",
+}
+
+// The goals against the client that makes calls one by one, and against the fastest of the others.
+var (
+	bareGoals = []goal{
+		{"dependent10", "10 dependent calls, onecall's time to the bare client's", map[string]float64{stateless: 0.85, withSessions: 1}},
+	}
+	peerGoals = []goal{
+		{"empty", "empty program, onecall's time to the fastest peer's", map[string]float64{stateless: 0.8, withSessions: 0.8}},
+		{"noop10", "10 no-op steps, onecall's time to the fastest peer's", map[string]float64{stateless: 0.1, withSessions: 0.1}},
+		{"dependent10", "10 dependent calls, onecall's time to the fastest peer's", map[string]float64{stateless: 0.75, withSessions: 0.15}},
+	}
+)
+
+// figures are onecall's ratios; that of memory only of the long form, as it grows with the work. A figure against the fastest peer is
+// told only when all peers were there: without the fastest it would tell something else.
+func (e *era) figures(short bool) []report.Figure {
+	suffix := ""
+	if e.protocol == withSessions {
+		suffix = "/sessions"
+	}
+	var all []report.Figure
+	add := func(name, title string, rounds []float64, f report.Figure) {
+		f.Name, f.Title, f.Unit, f.How, f.Tolerance = name+suffix, title+", upstream "+e.upstreamKind(), "×", report.Measured, timeTolerance
+		work, _, _ := strings.Cut(name, "/")
+		f.Why = cmp.Or(whyNot[f.Name], reasons[work])
+		value, low, high := report.Spread(rounds)
+		if f.Value = round(value); len(rounds) > 1 {
+			f.Low, f.High = round(low), round(high)
+		}
+		all = append(all, f)
+	}
+	own, bare := e.arm("onecall"), e.arm("bare")
+	for _, g := range bareGoals {
+		if a, b := own.medians(g.work), bare.medians(g.work); len(a) > 0 && len(b) > 0 {
+			add(g.work+"/bare", g.title, ratios(a, b), report.Figure{AtMost: g.limits[e.protocol]})
+		}
+	}
+	for _, g := range peerGoals {
+		peer := e.fastest(g.work)
+		if peer == nil {
+			continue
+		}
+		rounds := ratios(own.medians(g.work), peer.medians(g.work))
+		add(g.work+"/fastest-peer", g.title+" ("+peer.name+")", rounds, report.Figure{AtMost: g.limits[e.protocol]})
+	}
+	if peer := e.fastest("clients16"); peer != nil {
+		rounds := ratios(own.results["clients16"].rates, peer.results["clients16"].rates)
+		add("clients16/fastest-peer", "16 clients, 10 dependent calls each: onecall's chains a second to the fastest peer's ("+peer.name+")",
+			rounds, report.Figure{AtLeast: 1.3})
+	}
+	if a, b := own.medians("dependent10"), e.arm("vmcp").medians("dependent10"); e.protocol == withSessions && len(a) > 0 && len(b) > 0 {
+		add("dependent10/vmcp", "10 dependent calls, onecall's time to vMCP's", ratios(a, b), report.Figure{AtMost: 0.15})
+	}
+	if vmcp := e.arm("vmcp"); !short && vmcp.used.Resident > 0 && own.used.Resident > 0 {
+		ratio := float64(own.used.Resident) / float64(vmcp.used.Resident)
+		add("memory/vmcp", "resident memory, onecall's to vMCP's", []float64{ratio}, report.Figure{AtMost: 0.55})
+	}
+	return all
+}
+
+// tokenFigures are onecall's numbers of tokens.
+func tokenFigures(own *arm, counter budget.Counter) []report.Figure {
+	count := func(name, title, text string) report.Figure {
+		tokens := float64(counter.Count([]byte(text), -1))
+		return report.Figure{Name: name, Title: title, Value: tokens, Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance}
+	}
+	return []report.Figure{
+		count("tokens/list", "onecall's tool list and instructions", own.list),
+		count("tokens/dependent10", "the chain that a model writes for 10 dependent calls", own.written(workByKey("dependent10"))),
+	}
+}
+
+func (e *era) arm(key string) *arm {
+	for _, a := range e.arms {
+		if a.key == key {
+			return a
+		}
+	}
+	return nil
+}
+
+// fastest is the peer with the least median time at a work; nil if onecall or a peer that can do it was not measured.
+func (e *era) fastest(key string) (fastest *arm) {
+	w := workByKey(key)
+	var least float64
+	for _, a := range e.arms {
+		if a.language == oneByOne || !a.can(w) {
+			continue
+		}
+		r, _ := a.result(w)
+		if r == nil {
+			return nil
+		}
+		if p50 := quantile(r.took, 0.5); a.key != "onecall" && (fastest == nil || p50 < least) {
+			fastest, least = a, p50
+		}
+	}
+	return fastest
+}
+
+// medians are those of the rounds at a work; nil if it was not measured.
+func (a *arm) medians(key string) []float64 {
+	r, _ := a.result(workByKey(key))
+	if r == nil {
+		return nil
+	}
+	return r.medians
+}
+
+// round keeps three significant digits, as the rest of a measurement is noise.
+func round(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

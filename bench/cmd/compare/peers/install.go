@@ -1,0 +1,146 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+// Versions of what is installed here; package.json has those of the Node.js packages.
+const vmcpPackage, vmcpVersion = "github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"
+
+// setup is where programs are installed and what they write.
+type setup struct {
+	*report.Options
+	temp string // a folder of this run
+}
+
+func newSetup(o *report.Options) (*setup, error) {
+	temp, err := os.MkdirTemp("", "onecall-compare")
+	return &setup{Options: o, temp: temp}, err
+}
+
+func (s *setup) close() { _ = os.RemoveAll(s.temp) }
+
+// bin is the path of an installed program.
+func (s *setup) bin(name string) string {
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	return filepath.Join(s.Tools, "bin", name)
+}
+
+// build builds a program of this repository: pkg relative to folder, which is relative to the repository's root.
+func (s *setup) build(ctx context.Context, name, folder, pkg string) error {
+	cmd := exec.Command("go", "build", "-o", s.bin(name), pkg)
+	cmd.Dir = filepath.Join(s.Root, folder)
+	_, err := proc.Run(ctx, cmd, nil)
+	return err
+}
+
+var errSlow = errors.New("not in the short form: it takes minutes to install")
+
+// installVMCP installs ToolHive's vMCP, which takes minutes. The short form takes it only if it is there.
+func (s *setup) installVMCP(ctx context.Context) error {
+	if _, err := os.Stat(s.vmcp()); err == nil {
+		return nil
+	}
+	if s.Short {
+		return errSlow
+	}
+	s.Log("installing %s@%s, which takes minutes", vmcpPackage, vmcpVersion)
+	cmd := exec.Command("go", "install", vmcpPackage+"@"+vmcpVersion)
+	cmd.Dir = s.temp
+	cmd.Env = append(os.Environ(), "GOBIN="+filepath.Join(s.Tools, "bin"), "GOFLAGS=")
+	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 30 * time.Minute}); err != nil {
+		return err
+	}
+	return os.Rename(s.bin("vmcp"), s.vmcp())
+}
+
+// vmcp is the path of vMCP, which has the version in its name: another one is not taken for it.
+func (s *setup) vmcp() string { return s.bin("vmcp-" + vmcpVersion) }
+
+// nodeFolder is where the Node.js programs and their packages are installed.
+func (s *setup) nodeFolder() string { return filepath.Join(s.Tools, "node") }
+
+// installNode copies the Node.js programs, and installs their packages unless the same ones are installed.
+func (s *setup) installNode(ctx context.Context) error {
+	if err := os.MkdirAll(s.nodeFolder(), 0o755); err != nil {
+		return err
+	}
+	programs, err := filepath.Glob(filepath.Join(s.Root, "bench/cmd/compare/peers/node/*"))
+	if err != nil {
+		return err
+	}
+	var manifest []byte
+	for _, p := range programs {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		if filepath.Base(p) == "package.json" {
+			manifest = text
+		}
+		if err := os.WriteFile(filepath.Join(s.nodeFolder(), filepath.Base(p)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	installed := filepath.Join(s.nodeFolder(), "installed.json")
+	if before, err := os.ReadFile(installed); err == nil && bytes.Equal(before, manifest) {
+		return nil
+	}
+	s.Log("installing the Node.js peers")
+	cmd := exec.Command("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd.Dir = s.nodeFolder()
+	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 5 * time.Minute}); err != nil {
+		return err
+	}
+	return os.WriteFile(installed, manifest, 0o644)
+}
+
+// nodeBinary is the Node.js that npm has installed, else the system's.
+func (s *setup) nodeBinary() string {
+	if own, err := filepath.Glob(filepath.Join(s.nodeFolder(), "node_modules/node-*/bin/node")); err == nil && len(own) > 0 {
+		return own[0]
+	}
+	return "node"
+}
+
+// node is the command of one of the Node.js programs.
+func (s *setup) node(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(s.nodeBinary(), append([]string{filepath.Join(s.nodeFolder(), program)}, args...)...)
+	cmd.Dir = s.nodeFolder()
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.temp) // the folders that they make are removed with it
+	return cmd
+}
+
+// nodeItself is the version of Node.js; "none" without.
+func (s *setup) nodeItself() string {
+	out, err := exec.Command(s.nodeBinary(), "--version").Output()
+	if err != nil {
+		return "none"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// nodeVersion is the version of an npm package, as package.json asks for it; "" if it does not.
+func (s *setup) nodeVersion(pkg string) string {
+	text, err := os.ReadFile(filepath.Join(s.Root, "bench/cmd/compare/peers/node/package.json"))
+	if err != nil {
+		return ""
+	}
+	var manifest struct{ Dependencies map[string]string }
+	_ = json.Unmarshal(text, &manifest) // npm has read it
+	return manifest.Dependencies[pkg]
+}

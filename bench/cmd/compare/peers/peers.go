@@ -1,0 +1,138 @@
+// Package peers compares onecall with what its users would pick instead: calls one by one, a gateway with scripts, and code modes, all in
+// front of the same upstream.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// Run measures the time of calls over HTTP.
+func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
+	machine := report.ThisMachine()
+	s, err := newSetup(o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	faults, err := s.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := plan{rounds: 45, block: 80 * time.Millisecond}
+	if o.Short {
+		p = plan{rounds: 10, block: 30 * time.Millisecond}
+	}
+	var eras []era
+	for _, protocol := range []string{stateless, withSessions} {
+		o.Log("measuring with an upstream of %s", protocol)
+		arms, err := s.measureEra(ctx, protocol, faults, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", protocol, err)
+		}
+		eras = append(eras, era{protocol, arms})
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		return nil, err
+	}
+	section := s.section(eras, counter)
+	section.Machine = machine
+	return section, nil
+}
+
+// era is what was measured with one kind of upstream.
+type era struct {
+	protocol string
+	arms     []*arm
+}
+
+// install installs what takes part. A peer that does not install has a fault, by its key; onecall must build.
+func (s *setup) install(ctx context.Context) (faults map[string]string, err error) {
+	if err := s.build(ctx, "onecall", ".", "./cmd/onecall"); err != nil {
+		return nil, err
+	}
+	if err := s.build(ctx, "upstream", "bench/cmd/compare", "./peers/upstream"); err != nil {
+		return nil, err
+	}
+	faults = map[string]string{}
+	if err := s.installVMCP(ctx); err != nil {
+		faults["vmcp"] = "not installed: " + oneLine(err)
+	}
+	if err := s.installNode(ctx); err != nil {
+		for _, p := range peers {
+			if p.npm != "" {
+				faults[p.key] = "not installed: " + oneLine(err)
+			}
+		}
+	}
+	return faults, ctx.Err()
+}
+
+// measureEra measures all arms in front of one upstream.
+func (s *setup) measureEra(ctx context.Context, protocol string, faults map[string]string, p plan) ([]*arm, error) {
+	upstream, url, err := s.startUpstream(ctx, protocol)
+	if err != nil {
+		return nil, err
+	}
+	defer upstream.Close()
+	var arms []*arm
+	defer func() {
+		for _, a := range arms {
+			a.close()
+		}
+	}()
+	for _, p := range peers {
+		a := &arm{peer: p, fault: faults[p.key], results: map[string]*result{}}
+		arms = append(arms, a)
+		if a.fault != "" {
+			continue
+		}
+		if err := a.begin(ctx, s, url, protocol); err != nil {
+			a.fault = "does not start: " + oneLine(err)
+			s.Log("%s %s", a.name, a.fault)
+			a.close()
+			if a.must {
+				return nil, fmt.Errorf("%s %s", a.name, a.fault)
+			}
+		}
+	}
+	if err := measure(ctx, arms, p); err != nil {
+		return nil, err
+	}
+	for _, a := range arms {
+		for i := range works {
+			if !a.must || !a.can(&works[i]) {
+				continue
+			}
+			if r, why := a.result(&works[i]); r == nil {
+				return nil, fmt.Errorf("%s at %s %s", a.name, works[i].title, why)
+			} else if r.errors > 0 {
+				return nil, fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
+			}
+		}
+		a.remember()
+	}
+	return arms, nil
+}
+
+// longestFault is the most bytes of an error that stand in a table.
+const longestFault = 300
+
+// oneLine is err as it may stand in a table.
+func oneLine(err error) string { return shorten(err.Error()) }
+
+// shorten makes a text one line of bounded length, without this machine's folders.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(proc.Scrub(text)), " ")
+	if len(text) > longestFault {
+		text = strings.ToValidUTF8(text[:longestFault], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,228 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+// measured is what node/measure.mjs writes.
+type measured struct {
+	Node string
+	Arms map[string]*armTasks
+}
+
+// armTasks is what came of the tasks of an arm. A fault says why there is nothing.
+type armTasks struct {
+	Task struct {
+		Fault                         string
+		List, RoundTrips, Wrote, Read int
+	}
+	Failure struct {
+		Fault                             string
+		OK, SaysWhere, SaysWhatWasWritten bool
+		Files, WrittenAgain               int
+	}
+	Mistake struct {
+		Fault string
+		Files int
+	}
+	Dependent struct {
+		Fault           string
+		Fastest, Median float64 // milliseconds
+	}
+}
+
+// taskArms are the arms of the tasks, in the order of the tables.
+var taskArms = []struct{ key, name, npm string }{
+	{"bare", "bare MCP", "@modelcontextprotocol/sdk"},
+	{"onecall", "onecall", ""},
+	{"cloudflare", "Cloudflare code mode", "@cloudflare/codemode"},
+	{"aiSDK", "AI SDK code mode", "@ai-sdk/code-mode"},
+	{"utcp", "UTCP code mode", "@utcp/code-mode"},
+}
+
+const tasksQuestion = `What do a model's tokens and round trips come to for the same tasks, what does each way say of a failure that comes
+half-way, and what of a mistake? Over stdio, with two real MCP servers. The files that were written and the answers are checked.`
+
+// tasksNotes are what differs between the arms.
+var tasksNotes = []string{
+	"Cloudflare's worker cannot start processes: its calls take one more hop over HTTP than those of the other arms.",
+	"onecall's model reads and writes more for this one task than a code mode's: it searches first, as its list does not " +
+		"have the functions, and a chain is longer than a program. The code modes list the types of all tools instead, which " +
+		"only pays with few tools.",
+	"A call through onecall passes one more process than a bare call, and onecall keeps a record of the run.",
+}
+
+// RunTasks measures tasks over the same two real servers, as a model would write them for each arm.
+func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
+	machine := report.ThisMachine()
+	s, err := newSetup(o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := s.build(ctx, "onecall", ".", "./cmd/onecall"); err != nil {
+		return nil, err
+	}
+	if err := s.installNode(ctx); err != nil {
+		return nil, err
+	}
+	rounds := 200
+	if o.Short {
+		rounds = 30
+	}
+	file := filepath.Join(s.temp, "tasks.json")
+	cmd := s.node("measure.mjs", s.bin("onecall"), strconv.Itoa(rounds), file)
+	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 15 * time.Minute}); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var m measured
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, err
+	}
+	if own := m.Arms["onecall"]; own == nil {
+		return nil, errors.New("onecall was not measured")
+	} else if fault := cmp.Or(own.Task.Fault, own.Failure.Fault, own.Mistake.Fault, own.Dependent.Fault); fault != "" {
+		return nil, fmt.Errorf("onecall failed: %s", shorten(fault))
+	}
+	section := tasksSection(&m, rounds, s.nodeVersion)
+	section.Machine = machine
+	return section, nil
+}
+
+// tasksSection has the tables and figures of what was measured. version is that of an npm package.
+func tasksSection(m *measured, rounds int, version func(string) string) *report.Section {
+	versions := map[string]string{"Node.js": m.Node}
+	const servers = "@modelcontextprotocol/server-"
+	for _, pkg := range []string{servers + "filesystem", servers + "memory", "miniflare", "isolated-vm"} {
+		versions[pkg] = version(pkg)
+	}
+	for _, arm := range taskArms {
+		if arm.npm != "" {
+			versions[arm.npm] = version(arm.npm)
+		}
+	}
+	section := &report.Section{
+		Name: "tasks", Title: "Tasks: calls one by one, a chain, code modes", Question: tasksQuestion,
+		Command: "go -C bench/cmd/compare run . -only tasks", Date: report.Today(), Versions: versions,
+		Corpus: []string{"`server-filesystem` and `server-memory` (23 tools); the programs are in bench/cmd/compare/peers/node/tasks.mjs"},
+		Notes:  slices.Clone(tasksNotes),
+	}
+	section.Tables = []report.Table{
+		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "written", "read"}, (*armTasks).taskCells),
+		taskTable(m, version, "A failure half-way, and a mistake", []string{
+			"reported as a failure", "names the failed file", "says what was written",
+			"files written again", "files written before the misspelled tool is noticed",
+		}, (*armTasks).failureCells),
+		taskTable(m, version, "Time over stdio", []string{fmt.Sprintf("fastest of %d rounds", rounds), "against bare MCP", "median"},
+			func(a *armTasks) []report.Cell { return a.timeCells(m.Arms["bare"]) }),
+	}
+	section.Figures = m.figures()
+	return section
+}
+
+// figures are onecall's, which did all tasks.
+func (m *measured) figures() []report.Figure {
+	own := m.Arms["onecall"]
+	told := 0
+	for _, said := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten} {
+		if said {
+			told++
+		}
+	}
+	figures := []report.Figure{
+		{Name: "tokens/onecall", Title: "ten hosts: tokens of onecall's list, of the search, and of what is written and read",
+			Value: float64(own.Task.List + own.Task.Wrote + own.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
+		{Name: "failure/told", Title: "a failure half-way: onecall's columns of “reported”, “names the failed file” and “says what was written” with yes",
+			Value: float64(told), How: report.Measured, AtLeast: 3, Tolerance: tokenTolerance},
+		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", own.Failure.WrittenAgain, tokenTolerance),
+		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", own.Mistake.Files, tokenTolerance),
+	}
+	if bare := m.Arms["bare"]; bare != nil && bare.Dependent.Fastest > 0 {
+		figures = append(figures, report.Figure{Name: "stdio/bare", Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
+			Value: round(own.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Measured, Tolerance: timeTolerance})
+	}
+	return figures
+}
+
+// taskTable has a row for each arm.
+func taskTable(m *measured, version func(string) string, title string, columns []string, cells func(*armTasks) []report.Cell) report.Table {
+	t := report.Table{Title: title, Columns: append([]string{""}, columns...)}
+	for _, arm := range taskArms {
+		name := arm.name
+		if arm.npm != "" {
+			name += " (`" + arm.npm + "` " + version(arm.npm) + ")"
+		}
+		a := m.Arms[arm.key]
+		if a == nil {
+			a = &armTasks{}
+			a.Task.Fault, a.Failure.Fault, a.Dependent.Fault = "not measured", "not measured", "not measured"
+		}
+		row := cells(a)
+		for len(row) < len(columns) { // after a fault
+			row = append(row, report.Cell{Text: "–"})
+		}
+		t.Rows = append(t.Rows, report.Row{Name: name, Cells: row})
+	}
+	return t
+}
+
+func (a *armTasks) taskCells() []report.Cell {
+	t := a.Task
+	if t.Fault != "" {
+		return failed(t.Fault)
+	}
+	tokens := func(n int) report.Cell { return report.Cell{Value: float64(n), Unit: "tokens", How: report.Measured} }
+	return []report.Cell{tokens(t.List), {Value: float64(t.RoundTrips), How: report.Measured}, tokens(t.Wrote), tokens(t.Read)}
+}
+
+func (a *armTasks) failureCells() []report.Cell {
+	f := a.Failure
+	if f.Fault != "" {
+		return failed(f.Fault)
+	}
+	says := func(does bool) report.Cell {
+		if does {
+			return report.Cell{Text: "yes"}
+		}
+		return report.Cell{Text: "no"}
+	}
+	noticed := report.Cell{Text: fmt.Sprintf("%d of 10", a.Mistake.Files)}
+	if a.Mistake.Fault != "" {
+		noticed = failed(a.Mistake.Fault)[0]
+	}
+	again := report.Cell{Text: fmt.Sprintf("%d of %d", f.WrittenAgain, f.Files)}
+	return []report.Cell{says(!f.OK), says(f.SaysWhere), says(f.SaysWhatWasWritten), again, noticed}
+}
+
+func (a *armTasks) timeCells(bare *armTasks) []report.Cell {
+	d := a.Dependent
+	if d.Fault != "" {
+		return failed(d.Fault)
+	}
+	ms := func(v float64) report.Cell { return report.Cell{Value: round(v), Unit: "ms", How: report.Measured} }
+	against := report.Cell{Text: "–"}
+	if bare != nil && bare.Dependent.Fastest > 0 {
+		against = report.Cell{Value: round(d.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Measured}
+	}
+	return []report.Cell{ms(d.Fastest), against, ms(d.Median)}
+}
+
+func failed(why string) []report.Cell {
+	return []report.Cell{{Text: "failed: " + shorten(why)}}
+}

@@ -1,0 +1,83 @@
+package peers
+
+import (
+	"fmt"
+
+	"github.com/onecall-mcp/onecall/internal/figure"
+)
+
+const question = `How long does the same work take through each way to call tools, what does it cost in processor time and memory, and
+how many tokens does a model read and write for it? All arms stand on loopback in front of the same upstream, and the same client (the
+Go SDK's, with the same settings) calls them over Streamable HTTP. Each arm runs in processes of its own. They take turns in every
+round. A time is that of the whole work as the client sees it, a ratio the median of the ratios of the rounds' medians. Every answer is
+checked.`
+
+const corpus = "an MCP server over HTTP on loopback with three tools: one does nothing, one gives what the next call needs, one waits 20 ms"
+
+// notes are what differs between the arms.
+var notes = []string{
+	"The bare client makes one call after the other in every work. A host that makes independent calls at the same time is " +
+		"faster at those.",
+	"vMCP reads its tools anew for each script, opens a connection for each call, and also a session where the upstream has " +
+		"sessions.",
+	"The code modes are libraries: an MCP server of the comparison, as lean as can be, stands in front of each. Its one " +
+		"tool runs a program. Their calls go through the TypeScript SDK's client, which speaks 2025-11-25, also to the " +
+		"stateless upstream.",
+	"Cloudflare's code mode runs in workerd as it does in production, with its stateless executor: each program is a new " +
+		"isolate. The worker is the MCP server itself, and its client goes without signals and a stream for notifications, " +
+		"which a worker cannot share between requests.",
+	"UTCP's calls are synchronous for the program, so independent reads wait for one another.",
+	"A no-op step of the gateway's own calls nothing upstream: `expr.eval` of onecall, a function of the host that gives its " +
+		"argument back in the code modes. All ten are asked for at once. vMCP and UTCP have no functions but those of servers.",
+	"onecall runs as `onecall serve --http` with its defaults: it checks the whole chain before it runs, counts tokens, and keeps " +
+		"a record of it.",
+	"Resident memory is that after all works, also those of 16 clients. Of onecall and vMCP some tens of MB are pages of the " +
+		"program itself.",
+	"Processor time comes in steps of 10 ms, so that of few and short works is rough. Memory that processes share counts " +
+		"for each of them.",
+	"Most of a call's time is the upstream's and the network's: what onecall saves of the rest, ten dependent calls give back to " +
+		"the process between. So they take about the bare client's time, and less of the client's processor.",
+	"A program with a loop is shorter than a chain, which has a step for each dependent call: a model writes more for " +
+		"onecall there.",
+}
+
+// reasons are why another arm may be faster than onecall, by work.
+var reasons = map[string]string{
+	"empty":       "onecall checks and plans the chain, and keeps a record of the run; most of the time is the client's own.",
+	"noop10":      "onecall checks, plans and records each step.",
+	"calls10":     "The calls of onecall pass one more process, and ten small calls at once win little on few cores.",
+	"dependent3":  "The answer comes through one more process, and three calls save little.",
+	"dependent10": "Each call passes through a process that checks and records it, which takes what onecall saves beside the SDK's client.",
+	"reads10":     "onecall checks, plans and records the reads.",
+	"clients16":   "On a machine whose cores are all busy, each process more takes from the others.",
+}
+
+// notFirst tells at which works another arm was faster than onecall, and why.
+func (e *era) notFirst() (notes []string) {
+	for i := range works {
+		w := &works[i]
+		own := e.arm("onecall").medians(w.key)
+		var first *arm
+		least := 1.0 // of onecall's time
+		for _, a := range e.arms {
+			if share := ratios(a.medians(w.key), own); len(share) > 0 && quantile(share, 0.5) < least {
+				first, least = a, quantile(share, 0.5)
+			}
+		}
+		if first != nil {
+			notes = append(notes, fmt.Sprintf("onecall is not first at “%s” (%s): %s takes %s of its time. %s",
+				w.title, e.upstreamKind(), first.name, figure.Text(least), reasons[w.key]))
+		}
+	}
+	return notes
+}
+
+// faultNotes tell which arms were not measured, or ended badly.
+func faultNotes(e *era) (notes []string) {
+	for _, a := range e.arms {
+		if a.fault != "" {
+			notes = append(notes, fmt.Sprintf("%s (%s): %s", a.name, e.upstreamKind(), a.fault))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,159 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// language is what a model writes programs in.
+type language string
+
+const (
+	oneByOne   language = "calls" // no program: the client makes each call, and the model writes each
+	chainJSON  language = "JSON"
+	starlark   language = "Starlark"
+	javascript language = "TypeScript"
+)
+
+// work is a task, as a model would write it for each arm. Each gives JSON, by which it is checked.
+type work struct {
+	key, title string
+	want       string // compact JSON
+	clients    int    // that do it at the same time; 0: one
+	own        bool   // needs functions of the gateway's own
+	programs   map[language]string
+	bare       func(context.Context, *sdk.ClientSession) (answer any, err error)
+}
+
+// works are measured in this order.
+var works = []work{
+	{key: "empty", title: "empty program", want: "1", programs: map[language]string{
+		chainJSON: `{"steps":[{"expr":"1"}],"lite":true}`, starlark: `return 1`, javascript: `return 1`}},
+	{key: "noop10", title: "10 no-op steps of the gateway's own", want: tenFrom(0), own: true, programs: map[language]string{
+		chainJSON:  tenSteps(`{"fn":"expr.eval","args":{"expression":"%d"}}`, ""),
+		javascript: "return await Promise.all(Array.from({length: 10}, (_, n) => tools.own({n})))"}},
+	{key: "calls10", title: "10 no-op calls upstream", want: tenFrom(0), programs: sideBySide("noop"), bare: independent("noop")},
+	{key: "dependent3", title: "3 dependent calls", want: "3", programs: dependentPrograms(3), bare: dependent(3)},
+	{key: "dependent10", title: "10 dependent calls", want: "10", programs: dependentPrograms(10), bare: dependent(10)},
+	{key: "reads10", title: "10 independent reads of 20 ms", want: tenFrom(1), programs: sideBySide("slow"), bare: independent("slow")},
+	{key: "clients16", title: "16 clients, each 10 dependent calls", want: "10", clients: 16,
+		programs: dependentPrograms(10), bare: dependent(10)},
+}
+
+// dependentPrograms call next n times, each with the result of the call before.
+func dependentPrograms(n int) map[language]string {
+	steps, calls := []string{`{"fn":"bench.next","args":{"n":0}}`}, []string{`{"name":"next","arguments":{"n":0}}`}
+	for i := range n - 1 {
+		steps = append(steps, fmt.Sprintf(`{"fn":"bench.next","args":{"n":"$%d.n"}}`, i))
+		calls = append(calls, fmt.Sprintf(`{"name":"next","arguments":{"n":%d}}`, i+1))
+	}
+	return map[language]string{
+		oneByOne:   strings.Join(calls, "\n"),
+		chainJSON:  fmt.Sprintf(`{"steps":[%s],"return":"$%d.n","lite":true}`, strings.Join(steps, ","), n-1),
+		starlark:   fmt.Sprintf("n = 0\nfor i in range(%d):\n  n = bench_next(n=n)[\"n\"]\nreturn n", n),
+		javascript: fmt.Sprintf("let n = 0\nfor (let i = 0; i < %d; i++) n = (await tools.bench_next({n})).n\nreturn n", n),
+	}
+}
+
+// sideBySide are ten calls, of 0 to 9, that do not need one another. Each language makes them at the same time, and returns all answers.
+func sideBySide(tool string) map[language]string {
+	const script = "all = parallel([lambda n=n: bench_%s(n=n) for n in range(10)])\nreturn [one[\"n\"] for one in all]"
+	const program = "const all = await Promise.all(Array.from({length: 10}, (_, n) => tools.bench_%s({n})))\nreturn all.map(one => one.n)"
+	return map[language]string{
+		oneByOne:   ten(fmt.Sprintf(`{"name":%q,"arguments":{"n":%%d}}`, tool), "\n", 0),
+		chainJSON:  tenSteps(fmt.Sprintf(`{"fn":"bench.%s","args":{"n":%%d}}`, tool), ".n"),
+		starlark:   fmt.Sprintf(script, tool),
+		javascript: fmt.Sprintf(program, tool),
+	}
+}
+
+// tenSteps is a chain of ten steps, which are told apart by a number each, and returns a member of each result; "": all of it.
+func tenSteps(step, member string) string {
+	return `{"steps":[` + ten(step, ",", 0) + `],"return":[` + ten(`"$%d`+member+`"`, ",", 0) + `],"lite":true}`
+}
+
+// tenFrom is a JSON array of ten numbers in a row.
+func tenFrom(first int) string { return "[" + ten("%d", ",", first) + "]" }
+
+// ten is a text for each of ten numbers in a row.
+func ten(format, separator string, first int) string {
+	all := make([]string, 10)
+	for i := range all {
+		all[i] = fmt.Sprintf(format, first+i)
+	}
+	return strings.Join(all, separator)
+}
+
+// dependent has the client call next n times, one call after the other.
+func dependent(n int) func(context.Context, *sdk.ClientSession) (any, error) {
+	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
+		got := 0
+		var err error
+		for range n {
+			if got, err = call(ctx, s, "next", got); err != nil {
+				return nil, err
+			}
+		}
+		return got, nil
+	}
+}
+
+// independent has the client make ten calls, one after the other.
+func independent(tool string) func(context.Context, *sdk.ClientSession) (any, error) {
+	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
+		all := make([]int, 10)
+		var err error
+		for n := range all {
+			if all[n], err = call(ctx, s, tool, n); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+}
+
+// workByKey is the work with a key that there is.
+func workByKey(key string) *work {
+	return &works[slices.IndexFunc(works, func(w work) bool { return w.key == key })]
+}
+
+// call is a call as a program makes it with the SDK's client: its answer is read as JSON.
+func call(ctx context.Context, s *sdk.ClientSession, tool string, n int) (int, error) {
+	text, err := callText(ctx, s, tool, map[string]any{"n": n})
+	if err != nil {
+		return 0, err
+	}
+	var answer struct{ N int }
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return 0, fmt.Errorf("%s answers %.200s: %w", tool, text, err)
+	}
+	return answer.N, nil
+}
+
+// callText calls a tool and returns the text of its result. A failed tool is an error.
+func callText(ctx context.Context, s *sdk.ClientSession, tool string, args any) (string, error) {
+	result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return "", err
+	}
+	if len(result.Content) == 0 {
+		return "", fmt.Errorf("%s answers nothing", tool)
+	}
+	text, ok := result.Content[0].(*sdk.TextContent)
+	if !ok || result.IsError {
+		return "", fmt.Errorf("%s failed: %.500s", tool, contentText(result.Content[0]))
+	}
+	return text.Text, nil
+}
+
+func contentText(c sdk.Content) string {
+	if text, ok := c.(*sdk.TextContent); ok {
+		return text.Text
+	}
+	return fmt.Sprintf("%T", c)
+}

@@ -1,0 +1,50 @@
+package pipelines
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/tally"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// played takes note of the calls that chains make. The zero value is ready.
+type played struct {
+	mu     sync.Mutex
+	calls  []tally.Call
+	failed []bool // of the calls
+}
+
+func (p *played) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {
+	if !tally.Counted(spec.Source()) {
+		return
+	}
+	call := tally.Call{Function: spec.Name, Args: slices.Clone(args), Result: slices.Clone(result)}
+	if err != nil {
+		call.Result = []byte(fault.Message(err))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, call)
+	p.failed = append(p.failed, err != nil)
+}
+
+// openQuiet opens an app that reports nothing: what goes wrong is in its answers. The caller closes it.
+func openQuiet(ctx context.Context, o *app.Options) (*app.App, error) {
+	o.Reporter, o.Redactor = silent{}, &app.Redactor{}
+	return app.Open(ctx, o)
+}
+
+type silent struct{}
+
+// Note implements app.Reporter.
+func (silent) Note(string, ...any) {}
+
+// Warn implements app.Reporter.
+func (silent) Warn(*fault.Error) {}
+
+// Faults implements app.Reporter.
+func (silent) Faults(string, []byte, []*fault.Error) {}

@@ -1,0 +1,66 @@
+package pipelines
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// measured is what is measured of a data set where the others are not there.
+func measured(t *testing.T, name, data string) (*report.Section, error) {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(data), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &report.Section{Name: "pipelines"}
+	return s, realChains(t.Context(), &report.Options{Data: folder, Short: true, Log: t.Logf}, counter, s)
+}
+
+func TestRealChains(t *testing.T) {
+	t.Parallel()
+	s, err := measured(t, "nestful_math", `{"id":"one","steps":[{"fn":"add","args":{"a":1,"b":2}},{"fn":"add","args":{"a":3,"b":4}},`+
+		`{"fn":"times","args":{"a":"$0.result","b":"$1.result"}}],"intermediate":[3,7,21]}`+"\n"+
+		`{"id":"two","steps":[{"fn":"add","args":{"a":1,"b":2}}],"intermediate":[3]}`+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Tables) != 3 || len(s.Notes) != 3+len(realNotes) || len(s.Figures) != 0 {
+		t.Fatalf("%d tables, %d figures, notes %q", len(s.Tables), len(s.Figures), s.Notes)
+	}
+	var got []float64
+	for _, c := range s.Tables[0].Rows[1].Cells {
+		got = append(got, c.Value)
+	}
+	if want := []float64{2, 4, 3, 2}; !slices.Equal(got, want) { // chains; round trips of calls, of calls side by side, of chains
+		t.Errorf("the round trips are %v, want %v", got, want)
+	}
+	if err := s.Write(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRealChainsAreChecked refuses a chain that makes another call than was recorded, and lines that are no recorded chain.
+func TestRealChainsAreChecked(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"id":"wrong","steps":[{"fn":"a","args":{"x":1}}],"literal_args":[{"x":2}],"results":[3]}`: "taubench: wrong: the chain failed",
+		`{"id":"short","steps":[{"fn":"a"},{"fn":"b"}],"literal_args":[{}],"results":[3,4]}`:        "short: 2 steps with 1 literal_args and 2 results",
+		`{"id":"later","steps":[{"fn":"a","args":{"x":"$0.result"}}],"intermediate":[3]}`:           "later: $0.result in step 0",
+		`{"id":"none","steps":[]}`: "none: 0 steps",
+		`not JSON`:                 "taubench.jsonl",
+	} {
+		if _, err := measured(t, "taubench", line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v, want %s", line, err, want)
+		}
+	}
+}

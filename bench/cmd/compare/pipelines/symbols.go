@@ -1,0 +1,172 @@
+package pipelines
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// symbol is a function of Go source, as a server for source code knows it.
+type symbol struct {
+	ID        string   `json:"symbolId"`
+	Name      string   `json:"name"`
+	Kind      string   `json:"kind"` // "function" or "method"
+	File      string   `json:"file"`
+	Line      int      `json:"line"`
+	EndLine   int      `json:"endLine"`
+	Exported  bool     `json:"exported"`
+	Signature string   `json:"signature"`
+	Doc       string   `json:"doc,omitempty"`
+	Calls     []string `json:"calls,omitempty"`
+	CalledBy  []string `json:"calledBy,omitempty"`
+
+	body []string // its lines
+}
+
+// match is a symbol in the answer of a search.
+type match struct {
+	ID        string `json:"symbolId"`
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Signature string `json:"signature"`
+	Summary   string `json:"summary,omitempty"`
+}
+
+// readSymbols reads the functions of a folder's Go files, without tests, sorted by their ids.
+func readSymbols(folder string) ([]*symbol, error) {
+	fset := token.NewFileSet()
+	var all []*symbol
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".go" || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(fset, entry.Name(), text, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		lines := strings.Split(string(text), "\n")
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && f.Name.Name != "init" {
+				all = append(all, newSymbol(fset, f, lines))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: %w: no Go functions", folder, fs.ErrNotExist)
+	}
+	linkCalls(all)
+	slices.SortFunc(all, func(a, b *symbol) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func newSymbol(fset *token.FileSet, f *ast.FuncDecl, lines []string) *symbol {
+	begin, end := fset.Position(f.Pos()), fset.Position(f.End())
+	s := &symbol{Name: f.Name.Name, Kind: "function", File: begin.Filename, Line: begin.Line, EndLine: end.Line, Exported: f.Name.IsExported(),
+		Doc: strings.TrimSpace(f.Doc.Text()), body: lines[begin.Line-1 : end.Line]}
+	called := map[string]bool{}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			switch fn := call.Fun.(type) {
+			case *ast.Ident:
+				called[fn.Name] = true
+			case *ast.SelectorExpr:
+				called[fn.Sel.Name] = true
+			}
+		}
+		return true
+	})
+	s.Calls = slices.Sorted(maps.Keys(called))
+	if f.Recv != nil {
+		s.Kind = "method"
+		s.Name = strings.Trim(source(f.Recv.List[0].Type), "*") + "." + s.Name
+	}
+	f.Body, f.Doc = nil, nil
+	s.Signature = source(f)
+	s.ID = begin.Filename + "#" + s.Name
+	return s
+}
+
+// source is a node as gofmt writes it.
+func source(node any) string {
+	var b strings.Builder
+	_ = format.Node(&b, token.NewFileSet(), node) // of a file that was parsed
+	return b.String()
+}
+
+// linkCalls keeps of the calls those of the symbols, and tells these who calls them.
+func linkCalls(all []*symbol) {
+	byName := map[string][]*symbol{}
+	for _, s := range all {
+		name := s.Name[strings.LastIndex(s.Name, ".")+1:]
+		byName[name] = append(byName[name], s)
+	}
+	for _, s := range all {
+		var calls []string
+		for _, name := range s.Calls {
+			if of := byName[name]; len(of) == 1 && of[0] != s {
+				calls = append(calls, of[0].Name)
+				of[0].CalledBy = append(of[0].CalledBy, s.Name)
+			}
+		}
+		s.Calls = calls
+	}
+}
+
+// search finds symbols by a part of their names, those with the shortest names first.
+func search(all []*symbol, query string, limit int) (found []match, total int) {
+	var hits []*symbol
+	for _, s := range all {
+		if strings.Contains(strings.ToLower(s.Name), strings.ToLower(query)) {
+			hits = append(hits, s)
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b *symbol) int { return cmp.Compare(len(a.Name), len(b.Name)) })
+	for _, s := range hits[:min(limit, len(hits))] {
+		summary, _, _ := strings.Cut(s.Doc, "\n")
+		found = append(found, match{s.ID, s.Name, s.Kind, s.File, s.Line, s.Signature, summary})
+	}
+	return found, len(hits)
+}
+
+// skeleton is the symbol's source with the lines of its control flow; runs of others are an ellipsis.
+func (s *symbol) skeleton() string {
+	var kept []string
+	for i, line := range s.body {
+		text := strings.TrimSpace(line)
+		if i == 0 || i == len(s.body)-1 || controls(text) {
+			kept = append(kept, line)
+		} else if last := strings.TrimSpace(kept[len(kept)-1]); last != "…" && text != "" {
+			kept = append(kept, line[:len(line)-len(strings.TrimLeft(line, "\t"))]+"…")
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// controls reports whether a line belongs to the control flow.
+func controls(line string) bool {
+	first, _, _ := strings.Cut(line, " ")
+	switch strings.TrimRight(first, "{:") {
+	case "if", "for", "switch", "select", "case", "default", "return", "defer", "go", "}", "})", "":
+		return line != ""
+	}
+	return false
+}

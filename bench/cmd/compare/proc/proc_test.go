@@ -1,0 +1,253 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// asPeer in the environment makes the test binary one of peers.
+const asPeer = "ONECALL_COMPARE_PEER"
+
+// peers are programs that behave as some do.
+var peers = map[string]func(){
+	"fine":  func() { fmt.Println("listening on http://127.0.0.1:1234/mcp") },
+	"fails": func() { fmt.Fprintln(os.Stderr, "no such option"); os.Exit(3) },
+	"hangs": func() { fmt.Println("ready"); time.Sleep(time.Hour) },
+	"ignores": func() {
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	},
+	"garbage": func() {
+		for {
+			if _, err := os.Stdout.Write([]byte("\x00\xff\x1b[2J{{{")); err != nil {
+				return
+			}
+		}
+	},
+	"leaves": func() { // a child that outlives it, and keeps its output open
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), asPeer+"=ignores")
+		child.Stdout = os.Stdout
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println("child", child.Process.Pid)
+		time.Sleep(200 * time.Millisecond) // for the child to ignore the signal
+	},
+	"works": func() {
+		for began := time.Now(); time.Since(began) < 300*time.Millisecond; {
+		}
+		fmt.Println("worked")
+		time.Sleep(time.Hour)
+	},
+}
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(asPeer); name != "" {
+		peers[name]()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func peer(name string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asPeer+"="+name)
+	return cmd
+}
+
+// short has no test wait long for what does not end by itself.
+var short = &Options{Limit: time.Minute, Grace: 500 * time.Millisecond}
+
+var ready = regexp.MustCompile(`ready`)
+
+func start(ctx context.Context, t *testing.T, name string, o *Options) *Process {
+	t.Helper()
+	p, err := Start(ctx, peer(name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// gone fails the test unless the whole group of p has ended.
+func gone(t *testing.T, p *Process) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); len(members(p.PID())) > 0; time.Sleep(awaitPoll) {
+		if time.Now().After(late) {
+			t.Fatalf("%d processes are still there", len(members(p.PID())))
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	out, err := Run(t.Context(), peer("fine"), short)
+	if err != nil || out != "listening on http://127.0.0.1:1234/mcp\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := Run(t.Context(), peer("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
+		t.Errorf("a program that fails: %v", err)
+	}
+	if _, err := Run(t.Context(), exec.Command("./no-such-program"), short); err == nil {
+		t.Error("no error without a program")
+	}
+	_, err = Run(t.Context(), peer("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
+	if err == nil || !strings.Contains(err.Error(), "still running after 300ms") {
+		t.Errorf("a program that hangs: %v", err)
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	p := start(t.Context(), t, "fine", short)
+	if url, err := p.Await(regexp.MustCompile(`listening on (\S+)`), time.Minute); err != nil || url != "http://127.0.0.1:1234/mcp" {
+		t.Errorf("%q, %v", url, err)
+	}
+	_, err := p.Await(regexp.MustCompile(`never`), time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "ended before it was ready: listening") {
+		t.Errorf("a program that has ended: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	hangs := start(t.Context(), t, "hangs", short)
+	_, err = hangs.Await(regexp.MustCompile(`never`), 50*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "not ready after 50ms") {
+		t.Errorf("a program that does not get ready: %v", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	p := start(t.Context(), t, "hangs", short)
+	if _, err := p.Await(ready, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("a program that was closed: %v", err)
+	}
+	gone(t, p)
+}
+
+func TestIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := start(t.Context(), t, "ignores", short)
+	if _, err := p.Await(ready, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err == nil || err.Error() != "ignored SIGTERM for 500ms and was killed" {
+		t.Error(err)
+	}
+	gone(t, p)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := start(ctx, t, "ignores", short)
+	if _, err := p.Await(ready, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-p.Done()
+	if err := p.Close(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	gone(t, p)
+}
+
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	p := start(t.Context(), t, "garbage", &Options{Keep: 1000, Grace: 500 * time.Millisecond})
+	if _, err := p.Await(ready, 100*time.Millisecond); err == nil || len(err.Error()) > 1000 || !utf8.ValidString(err.Error()) {
+		t.Errorf("%q", err)
+	}
+	if out := p.Output(); !strings.Contains(out, ".[2J{{{") || strings.ContainsAny(out, "\x00\x1b") || !utf8.ValidString(out) {
+		t.Errorf("%q", out)
+	}
+	if len(p.out.String()) > 1000 {
+		t.Errorf("%d bytes are kept", len(p.out.String()))
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeavesAChild(t *testing.T) {
+	t.Parallel()
+	if _, err := Self(); err != nil {
+		t.Skip(err)
+	}
+	_, err := Run(t.Context(), peer("leaves"), short)
+	if err == nil || !strings.Contains(err.Error(), "left 1 of its processes running, which were killed") {
+		t.Fatal(err)
+	}
+	var child int
+	_, after, _ := strings.Cut(err.Error(), "child ")
+	if _, err := fmt.Sscan(after, &child); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(awaitPoll) {
+		if _, alive := readStat(fmt.Sprint(child)); !alive {
+			return
+		}
+	}
+	t.Error("the child is still there")
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	if _, err := Self(); err != nil {
+		t.Skip(err)
+	}
+	p := start(t.Context(), t, "works", short)
+	if _, err := p.Await(regexp.MustCompile(`worked`), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	u, err := p.Usage()
+	if err != nil || u.CPU < 10*time.Millisecond || u.Resident < 1<<20 || u.Peak < u.Resident/2 || u.Files < 3 || u.Processes != 1 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	p.Close()
+	if u, err := p.Usage(); err == nil {
+		t.Errorf("%+v of a process that has ended", u)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	line := "42 (a) b) S 1 40 40 0 -1 4194560 600 0 0 0 7 3 20 10 20 0 5 0 100 200 300"
+	s, state, err := parseStat("42", line)
+	if err != nil || state != "S" || s.group != 40 || s.own != 100*time.Millisecond || s.children != 300*time.Millisecond {
+		t.Errorf("%+v, %s, %v", s, state, err)
+	}
+	for _, bad := range []string{"", "42 (a", "42 (a) S 1 2", strings.Replace(line, "7 3", "7 x", 1)} {
+		if _, _, err := parseStat("42", bad); err == nil {
+			t.Errorf("no error for %q", bad)
+		}
+	}
+}
+
+func TestScrub(t *testing.T) {
+	t.Setenv("HOME", "/home/somebody")
+	t.Setenv("TMPDIR", "/var/tmp/here/")
+	if got := Scrub("/home/somebody/x: \x1b[1m/var/tmp/here/y\n"); got != "~/x: .[1m$TMP/y\n" {
+		t.Errorf("%q", got)
+	}
+	if got := lastBytes("aéé", 3); got != "…é" {
+		t.Errorf("%q", got)
+	}
+}

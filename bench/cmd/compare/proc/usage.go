@@ -1,0 +1,129 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what the processes of a group have used.
+type Usage struct {
+	CPU       time.Duration // user and system, in steps of 10 ms, with children that have ended and were waited for
+	Resident  int64         // bytes of memory now; what processes share counts for each of them
+	Peak      int64         // the sum of the most that each process has had, in bytes
+	Files     int           // open file descriptors
+	Processes int
+}
+
+// ErrNoProc is the error where the system has no /proc.
+var ErrNoProc = errors.New("this system does not tell what a process uses")
+
+// Usage is what the group uses. It is an error when none of its processes is alive.
+func (p *Process) Usage() (Usage, error) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		return Usage{}, ErrNoProc
+	}
+	return sum(members(p.PID()))
+}
+
+// Self is what this process uses, without its children.
+func Self() (Usage, error) {
+	s, ok := readStat(strconv.Itoa(os.Getpid()))
+	if !ok {
+		return Usage{}, ErrNoProc
+	}
+	s.children = 0
+	return sum([]stat{s})
+}
+
+func sum(group []stat) (Usage, error) {
+	if len(group) == 0 {
+		return Usage{}, errors.New("no process of the group is alive")
+	}
+	var u Usage
+	for _, s := range group {
+		u.CPU += s.own + s.children
+		u.Resident += kilobytes(s.status, "VmRSS:") << 10
+		u.Peak += kilobytes(s.status, "VmHWM:") << 10
+		if files, err := os.ReadDir(filepath.Join("/proc", s.pid, "fd")); err == nil {
+			u.Files += len(files)
+		}
+	}
+	u.Processes = len(group)
+	return u, nil
+}
+
+// stat is what /proc tells of a process.
+type stat struct {
+	pid           string
+	group         int
+	own, children time.Duration // of the processor
+	status        string        // the text of its file status
+}
+
+// members are the living processes of a group; none where there is no /proc.
+func members(group int) []stat {
+	folders, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []stat
+	for _, f := range folders {
+		if name := f.Name(); name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if s, ok := readStat(f.Name()); ok && s.group == group {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// tick is the unit of times in /proc, which is the same on all that Go runs on.
+const tick = 10 * time.Millisecond
+
+// readStat reads what a process uses; it reports false if the process has ended, also when nobody has waited for it yet.
+func readStat(pid string) (stat, bool) {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return stat{}, false
+	}
+	s, state, err := parseStat(pid, string(text))
+	if err != nil || state == "Z" || state == "X" {
+		return stat{}, false
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	s.status = string(status)
+	return s, err == nil
+}
+
+// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses and may hold anything.
+func parseStat(pid, line string) (s stat, state string, err error) {
+	at := strings.LastIndexByte(line, ')')
+	fields := strings.Fields(line[at+1:])
+	if at < 0 || len(fields) < 15 {
+		return stat{}, "", fmt.Errorf("bad stat of process %s: %.200q", pid, line)
+	}
+	var n [5]int
+	for i, field := range []int{2, 11, 12, 13, 14} { // pgrp, utime, stime, cutime, cstime
+		if n[i], err = strconv.Atoi(fields[field]); err != nil {
+			return stat{}, "", fmt.Errorf("bad stat of process %s: %w", pid, err)
+		}
+	}
+	return stat{pid: pid, group: n[0], own: time.Duration(n[1]+n[2]) * tick, children: time.Duration(n[3]+n[4]) * tick}, fields[0], nil
+}
+
+// kilobytes is a number of /proc/PID/status, 0 if it is not there.
+func kilobytes(status, key string) int64 {
+	_, after, _ := strings.Cut(status, key)
+	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

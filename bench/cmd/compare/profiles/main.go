@@ -1,0 +1,153 @@
+// Profiles takes profiles of onecall's process while a client has it run ten dependent calls to an MCP server, and ten calls of a function
+// that does nothing, over HTTP in both protocol eras. It writes what pprof tells of each, and a summary, to bench/results/profiles.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "profiles:", err)
+		os.Exit(1)
+	}
+}
+
+// workload is what is profiled.
+type workload struct {
+	name  string
+	title string
+	args  string // of the chain
+	want  string
+}
+
+// workloads are chains of ten steps.
+func workloads() []workload {
+	dependent := `{"lite":true,"steps":[{"fn":"up.next","args":{"n":0}}`
+	for i := range 9 {
+		dependent += fmt.Sprintf(`,{"fn":"up.next","args":{"n":"$%d.n"}}`, i)
+	}
+	noops := strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",")
+	return []workload{
+		{"dependent10", "10 dependent calls", dependent + "]}", `{"n":10}`},
+		{"noop10", "10 no-ops", `{"lite":true,"steps":[` + noops + `]}`, `{"id":"a-1","value":7}`},
+	}
+}
+
+var eras = []struct{ name, version string }{{"sessions", load.WithSessions}, {"stateless", load.WithoutSessions}}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("profiles", flag.ContinueOnError)
+	root := flags.String("root", "../../..", "the `folder` of the repository")
+	long := flags.Duration("time", 10*time.Second, "how long each is under load")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "onecall-profiles-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	to := filepath.Join(*root, "bench/results/profiles")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	w, err := work.Build(ctx, *root, temp)
+	if err != nil {
+		return err
+	}
+	var all []summary
+	for _, l := range workloads() {
+		for _, era := range eras {
+			name := l.name + "-" + era.name
+			fmt.Fprintln(os.Stderr, name)
+			files := map[string]string{"cpu": filepath.Join(temp, name+"-cpu.prof"), "alloc": filepath.Join(temp, name+"-alloc.prof")}
+			chains, err := take(ctx, w, l, era.version, *long, files)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			for _, kind := range kinds {
+				s, err := write(ctx, to, name, kind, files[kind.name])
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				s.title, s.chains = fmt.Sprintf("%s, %s (%s), %s", l.title, era.name, era.version, kind.title), chains
+				all = append(all, s)
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(to, "README.md"), readme(all), 0o644)
+}
+
+// take has one client run chains for a time while onecall is profiled, and returns how many.
+func take(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, files map[string]string) (
+	chains int, err error,
+) {
+	limit := long + 2*time.Minute
+	up, err := w.Serve(ctx, limit, "upstream")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, up.Close()) }()
+	own, err := w.Serve(ctx, limit, "serve", "-upstream", up.URL(version), "-version", version,
+		"-cpuprofile", files["cpu"], "-allocprofile", files["alloc"])
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	target := load.Target{URL: own.URL(version), Version: version, Tool: "chain", Args: l.args, Want: l.want}
+	clients, err := load.Open(ctx, target, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer clients.Close()
+	for began := time.Now(); time.Since(began) < long; {
+		took, _, err := clients.Run(ctx, 1, 100)
+		if err != nil {
+			return chains, err
+		}
+		chains += len(took)
+	}
+	return chains, nil
+}
+
+// kind is a kind of profile.
+type kind struct{ name, title, sample string }
+
+var kinds = []kind{{"cpu", "processor", "cpu"}, {"alloc", "bytes allocated", "alloc_space"}}
+
+// machine is what a text of pprof tells of the program's file and of the day.
+var machine = regexp.MustCompile(`(?m)^(File|Build ID|Time): .*\n`)
+
+// write writes what pprof tells of a profile, and sums it up.
+func write(ctx context.Context, to, name string, k kind, file string) (summary, error) {
+	cmd := exec.Command("go", "tool", "pprof", "-top", "-nodecount", "40", "-sample_index", k.sample, file)
+	text, err := proc.Run(ctx, cmd, &proc.Options{Keep: 1 << 20})
+	if err != nil {
+		return summary{}, err
+	}
+	text = machine.ReplaceAllString(text, "")
+	path := name + "-" + k.name + ".txt"
+	if err := os.WriteFile(filepath.Join(to, path), []byte(text), 0o644); err != nil {
+		return summary{}, err
+	}
+	return summarize(file, path, k.sample)
+}

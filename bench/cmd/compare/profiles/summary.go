@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// summary is a profile by owner: whose code asked for what was used.
+type summary struct {
+	title, path string
+	chains      int
+	unit        string // of total: "nanoseconds" or "bytes"
+	total       float64
+	owners      map[string]float64 // shares of the total
+	heaviest    []weight           // the functions that samples are charged to, the heaviest first
+}
+
+type weight struct {
+	name  string
+	share float64
+}
+
+// owner is whose code a sample is charged to: that of the innermost frame with one of its prefixes, in any package of no owner.
+type owner struct {
+	name     string
+	prefixes []string
+}
+
+var owners = []owner{
+	{"onecall's chain", []string{"chain.", "refs.", "budget.", "steps.", "steps/schema.", "internal/admit.", "internal/rawjson."}},
+	{"onecall's MCP server", []string{"mcp.", "mcp/transport.", "internal/protocol."}},
+	{"onecall's MCP client", []string{"steps/source/mcp."}},
+	{"MCP SDK", []string{"github.com/modelcontextprotocol/go-sdk/", "github.com/segmentio/encoding/", "github.com/yosida95/"}},
+	{"HTTP", []string{"net/http.", "net/http/internal.", "net/textproto.", "net/url."}},
+}
+
+// Owners of samples in whose stack there is no other.
+const (
+	collector = "garbage collection"
+	scheduler = "scheduling and the rest"
+)
+
+// own is what the names of onecall's functions begin with.
+const own = "github.com/onecall-mcp/onecall/"
+
+// ownerOf is whom a stack is charged to, its innermost frame first, and that one's function. What the collector does beside is its own,
+// as is what goroutines give it of their time.
+func ownerOf(stack []string) (name, function string) {
+	for _, frame := range stack {
+		for _, prefix := range []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge"} {
+			if strings.HasPrefix(frame, prefix) {
+				return collector, ""
+			}
+		}
+	}
+	for _, frame := range stack {
+		frame = strings.TrimPrefix(frame, own)
+		for _, o := range owners {
+			if slices.ContainsFunc(o.prefixes, func(prefix string) bool { return strings.HasPrefix(frame, prefix) }) {
+				return o.name, strings.TrimPrefix(frame, "github.com/modelcontextprotocol/")
+			}
+		}
+	}
+	return scheduler, ""
+}
+
+// summarize charges a profile's samples of one kind to owners.
+func summarize(file, path, sample string) (summary, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return summary{}, err
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		return summary{}, err
+	}
+	at := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == sample })
+	if at < 0 {
+		return summary{}, fmt.Errorf("the profile has no samples of %s", sample)
+	}
+	s := summary{path: path, unit: p.SampleType[at].Unit, owners: map[string]float64{}}
+	functions := map[string]float64{}
+	for _, one := range p.Sample {
+		value := float64(one.Value[at])
+		name, function := ownerOf(frames(one))
+		s.total += value
+		s.owners[name] += value
+		if function != "" {
+			functions[function] += value
+		}
+	}
+	if s.total == 0 {
+		return summary{}, fmt.Errorf("the profile of %s is empty", sample)
+	}
+	for name := range s.owners {
+		s.owners[name] /= s.total
+	}
+	for name, value := range functions {
+		if share := value / s.total; share >= 0.01 {
+			s.heaviest = append(s.heaviest, weight{name, share})
+		}
+	}
+	slices.SortFunc(s.heaviest, func(a, b weight) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.name, b.name))
+	})
+	s.heaviest = s.heaviest[:min(len(s.heaviest), 8)]
+	return s, nil
+}
+
+// frames are the functions of a sample's stack, the innermost first, as packages' paths and names.
+func frames(s *profile.Sample) (stack []string) {
+	for _, location := range s.Location {
+		for _, line := range location.Line {
+			stack = append(stack, line.Function.Name)
+		}
+	}
+	return stack
+}
+
+// readme names what dominates each profile.
+func readme(all []summary) []byte {
+	var b bytes.Buffer
+	b.WriteString(`# Profiles
+
+<!-- Made by go -C bench/cmd/compare run ./profiles. -->
+
+What onecall's process spends while one client has it run a chain of ten steps again and again over HTTP, on loopback. The MCP server
+behind the dependent calls and the client are other processes. One command takes all of them again:
+
+    go -C bench/cmd/compare run ./profiles
+
+A sample is charged to the innermost owner in its stack: what the SDK asks of its JSON library or of the runtime is the SDK's.
+
+| profile | a chain |`)
+	names := []string{collector, scheduler}
+	for _, o := range owners {
+		names = append(names, o.name)
+	}
+	for _, name := range names {
+		b.WriteString(" " + name + " |")
+	}
+	b.WriteString("\n" + strings.Repeat("|---", len(names)+2) + "|\n")
+	for _, s := range all {
+		fmt.Fprintf(&b, "| [%s](%s) | %s |", s.title, s.path, s.each())
+		for _, name := range names {
+			fmt.Fprintf(&b, " %.0f %% |", 100*s.owners[name])
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\nThe functions that most is charged to, with what they ask of others:\n\n")
+	for _, s := range all {
+		fmt.Fprintf(&b, "- %s: ", s.title)
+		for i, w := range s.heaviest {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(&b, "`%s` %.0f %%", w.name, 100*w.share)
+		}
+		b.WriteString("\n")
+	}
+	return b.Bytes()
+}
+
+// each is what one chain takes.
+func (s *summary) each() string {
+	one := s.total / float64(max(1, s.chains))
+	if s.unit == "bytes" {
+		return fmt.Sprintf("%.0f KB", one/1024)
+	}
+	return fmt.Sprintf("%.0f µs", one/1000)
+}

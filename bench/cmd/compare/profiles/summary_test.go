@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+)
+
+func TestOwnerOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ stack, owner, function string }{
+		{"runtime.memmove github.com/onecall-mcp/onecall/chain.(*Engine).Run net/http.x", "onecall's chain", "chain.(*Engine).Run"},
+		{"json.Unmarshal github.com/modelcontextprotocol/go-sdk/mcp.decode github.com/onecall-mcp/onecall/mcp.x", "MCP SDK", "go-sdk/mcp.decode"},
+		{"runtime.scan runtime.gcAssistAlloc1 github.com/onecall-mcp/onecall/chain.x", collector, ""},
+		{"runtime.futex runtime.findRunnable", scheduler, ""},
+		{"github.com/onecall-mcp/onecall/steps/source/mcp.call", "onecall's MCP client", "steps/source/mcp.call"},
+	} {
+		if owner, function := ownerOf(strings.Fields(c.stack)); owner != c.owner || function != c.function {
+			t.Errorf("%s: %s, %s", c.stack, owner, function)
+		}
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "cpu.prof")
+	write := func(values ...int64) {
+		p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
+		for i, name := range []string{own + "chain.run", "runtime.findRunnable"} {
+			f := &profile.Function{ID: uint64(i) + 1, Name: name}
+			l := &profile.Location{ID: uint64(i) + 1, Line: []profile.Line{{Function: f}}}
+			p.Function, p.Location = append(p.Function, f), append(p.Location, l)
+			p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{1, values[i]}})
+		}
+		to, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer to.Close()
+		if err := p.Write(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(3000, 1000)
+	s, err := summarize(file, "cpu.txt", "cpu")
+	if err != nil || s.owners["onecall's chain"] != 0.75 || s.owners[scheduler] != 0.25 || len(s.heaviest) != 1 ||
+		s.heaviest[0].name != "chain.run" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	s.title, s.chains = "10 no-ops", 2
+	if text := string(readme([]summary{s})); !strings.Contains(text, "| [10 no-ops](cpu.txt) | 2 µs | 0 % | 25 % | 75 % |") {
+		t.Error(text)
+	}
+	if _, err := summarize(file, "", "alloc_space"); err == nil {
+		t.Error("no error without such samples")
+	}
+	write(0, 0)
+	if _, err := summarize(file, "", "cpu"); err == nil {
+		t.Error("no error of an empty profile")
+	}
+	if _, err := summarize(filepath.Join(t.TempDir(), "none"), "", "cpu"); err == nil {
+		t.Error("no error without a file")
+	}
+}

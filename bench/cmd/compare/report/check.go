@@ -1,0 +1,59 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/onecall-mcp/onecall/internal/figure"
+)
+
+// Checked is what has become of figures that were measured before.
+type Checked struct {
+	Compared int
+	Missing  []string          // names of those that were not measured now: the short form does not have all
+	Worse    map[string]string // those that are worse beyond their tolerance: by name, what there is to say
+}
+
+// Check compares figures that have a tolerance with those that were measured before. Less is better, unless a figure has a least value.
+func Check(before, now []*Section) (c Checked) {
+	c.Worse = map[string]string{}
+	fresh := map[string]Figure{}
+	for _, s := range now {
+		for _, f := range s.Figures {
+			fresh[s.Name+"/"+f.Name] = f
+		}
+	}
+	for _, s := range before {
+		for _, was := range s.Figures {
+			if was.Tolerance == 0 {
+				continue
+			}
+			name := s.Name + "/" + was.Name
+			f, ok := fresh[name]
+			if !ok {
+				c.Missing = append(c.Missing, name)
+				continue
+			}
+			c.Compared++
+			if bound, passed := was.passed(f.Value); passed {
+				c.Worse[name] = fmt.Sprintf("%s (%s) is %s, was %s: the bound is %s",
+					name, f.Title, figure.Against(f.Value, bound), figure.Text(was.Value), figure.Text(bound))
+			}
+		}
+	}
+	return c
+}
+
+// passed reports whether value is worse than the figure beyond its tolerance, which bound is the end of.
+func (f *Figure) passed(value float64) (bound float64, passed bool) {
+	if f.AtLeast != 0 {
+		bound = f.Value * (1 - f.Tolerance)
+		return bound, value < bound
+	}
+	bound = f.Value * (1 + f.Tolerance)
+	return bound, value > bound
+}
+
+// reached reports whether the figure is what the project asks of itself; asked is false where it asks nothing.
+func (f *Figure) reached() (reached, asked bool) {
+	return (f.AtMost == 0 || f.Value <= f.AtMost) && (f.AtLeast == 0 || f.Value >= f.AtLeast), f.AtMost != 0 || f.AtLeast != 0
+}

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// cpuName is the model of the first processor, as Linux tells it; "unknown" elsewhere.
+func cpuName() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+// loadAverage is that of the last minute; -1 where the system does not tell.
+func loadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return -1
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return -1
+	}
+	return load
+}
+
+// SDK is the module whose client calls all arms, and whose server is a baseline.
+const SDK = "github.com/modelcontextprotocol/go-sdk"
+
+// SDKVersion is the version of SDK in this program; "unknown" if it does not say.
+func SDKVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == SDK {
+				return m.Version
+			}
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/figure"
+)
+
+// Command is what measures everything, and ShortFlag what is behind it for the short form.
+const (
+	Command   = "go -C bench/cmd/compare run ."
+	ShortFlag = " -short"
+)
+
+// marks tell in tables how a number came about.
+var marks = map[string]string{Measured: "●", Computed: "○"}
+
+// Markdown is RESULTS.md: what the sections have measured, with plots that are found below the link plots.
+func Markdown(sections []*Section, plots string) []byte {
+	d := &document{plots: plots}
+	d.head(sections)
+	d.targets(sections)
+	for _, s := range sections {
+		d.section(s)
+	}
+	return []byte(d.String())
+}
+
+// document is a text under way.
+type document struct {
+	strings.Builder
+	plots string
+}
+
+func (d *document) line(format string, args ...any) {
+	fmt.Fprintf(d, format+"\n", args...)
+}
+
+func (d *document) head(sections []*Section) {
+	d.line("# Results of the comparison\n")
+	d.line("<!-- Made from bench/results by %s -render. -->\n", Command)
+	d.line("onecall against what its users would pick instead, side by side on one machine. One command measures it again, the recorded")
+	d.line("chains only where their [data sets](README.md#the-data-sets) are:\n")
+	d.line("    %s\n", Command)
+	d.line("Numbers are medians; ● is measured, ○ is computed from what was measured. In parentheses stand the 10th and the 90th")
+	d.line("percentile. Tokens are those of o200k_base. [How it is measured](README.md#the-comparison).\n")
+	where := map[string][]string{}
+	for _, s := range sections {
+		where[s.when()] = append(where[s.when()], s.Title)
+	}
+	for _, when := range slices.Sorted(maps.Keys(where)) {
+		if len(where) == 1 {
+			d.line("Measured on %s.\n", when)
+			break
+		}
+		d.line("- %s: measured on %s", strings.Join(where[when], ", "), when)
+	}
+	if len(where) > 1 {
+		d.line("")
+	}
+}
+
+// when is the date and the machine of a section.
+func (s *Section) when() string {
+	m := &s.Machine
+	return fmt.Sprintf("%s with %d cores of %s (%s, %s)", s.Date, m.Cores, m.CPU, m.OS, m.Go)
+}
+
+// targets lists the figures that the project asks something of.
+func (d *document) targets(sections []*Section) {
+	var rows [][]string
+	for _, s := range sections {
+		for _, f := range s.Figures {
+			reached, asked := f.reached()
+			if !asked {
+				continue
+			}
+			answer := "yes"
+			if !reached {
+				answer = strings.TrimSuffix("**no**: "+f.Why, ": ")
+			}
+			rows = append(rows, []string{f.Title, f.text(), f.asked(), answer, "`" + s.Name + "/" + f.Name + "`"})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	d.line("## What must come out\n")
+	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it.\n")
+	d.table([]string{"", "value", "asked", "reached", "figure"}, rows)
+}
+
+// text is the figure's value, with its spread, unit and mark.
+func (f *Figure) text() string {
+	text := strings.TrimSpace(figure.Against(f.Value, max(f.AtMost, f.AtLeast)) + " " + f.Unit)
+	return text + spread(f.Low, f.High) + " " + marks[f.How]
+}
+
+// spread tells the tenth and the ninetieth percentile, if they differ.
+func spread(low, high float64) string {
+	if high <= low {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", figure.Text(low), figure.Text(high))
+}
+
+// asked is what the project asks of the figure.
+func (f *Figure) asked() string {
+	var parts []string
+	if f.AtMost != 0 {
+		parts = append(parts, "at most "+number(f.AtMost, f.Unit))
+	}
+	if f.AtLeast != 0 {
+		parts = append(parts, "at least "+number(f.AtLeast, f.Unit))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func number(v float64, unit string) string { return strings.TrimSpace(figure.Text(v) + " " + unit) }
+
+func (d *document) section(s *Section) {
+	d.line("## %s\n\n%s\n", s.Title, s.Question)
+	d.line("- Measured again by `%s`", s.Command)
+	d.line("- On %s", s.when())
+	if len(s.Versions) > 0 {
+		var list []string
+		for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
+			list = append(list, name+" "+s.Versions[name])
+		}
+		d.line("- Versions: %s", strings.Join(list, ", "))
+	}
+	for _, c := range s.Corpus {
+		d.line("- Corpus: %s", c)
+	}
+	for _, warning := range s.warnings() {
+		d.line("- **%s**", warning)
+	}
+	d.line("")
+	for i := range s.Tables {
+		d.measurements(&s.Tables[i])
+	}
+	for _, p := range s.Plots {
+		d.line("![%s](%s%s.svg)\n", p.Title, d.plots, p.Name)
+	}
+	d.figures(s)
+	for _, note := range s.Notes {
+		d.line("- %s", note)
+	}
+	if len(s.Notes) > 0 {
+		d.line("")
+	}
+}
+
+// wide is a spread, as a share of the value, from which on a section says how wide its figures are.
+const wide = 0.5
+
+// warnings tell what makes the section's numbers less sure.
+func (s *Section) warnings() (list []string) {
+	if strings.HasSuffix(s.Command, ShortFlag) {
+		list = append(list, "The short form: few rounds. Its times are not comparable with those of the long form, or with one another.")
+	}
+	busy := s.Machine.Load > float64(s.Machine.Cores)
+	if busy {
+		load := figure.Text(s.Machine.Load)
+		list = append(list, fmt.Sprintf("The machine was busy: a load of %s on %d cores at the start.", load, s.Machine.Cores))
+	}
+	tables, widths := s.spreads()
+	if median := Quantile(widths, 0.5); median >= wide || busy && median > 0 {
+		list = append(list, fmt.Sprintf("In %s: from the 10th to the 90th percentile, half of the numbers spread over %.0f %% of their value or "+
+			"more, the widest over %.0f %%.", strings.Join(tables, ", "), 100*median, 100*widths[len(widths)-1]))
+	}
+	return list
+}
+
+// measurements is a table of the section.
+func (d *document) measurements(t *Table) {
+	if t.Title != "" {
+		d.line("### %s\n", t.Title)
+	}
+	rows := make([][]string, len(t.Rows))
+	for i, r := range t.Rows {
+		rows[i] = []string{r.Name}
+		for _, c := range r.Cells {
+			rows[i] = append(rows[i], c.text())
+		}
+	}
+	d.table(t.Columns, rows)
+}
+
+func (c *Cell) text() string {
+	switch {
+	case c.Text != "":
+		return c.Text
+	case c.How == "":
+		return ""
+	}
+	return number(c.Value, c.Unit) + spread(c.Low, c.High) + " " + marks[c.How]
+}
+
+// figures lists all figures by the names that documents quote them by.
+func (d *document) figures(s *Section) {
+	if len(s.Figures) == 0 {
+		return
+	}
+	rows := make([][]string, len(s.Figures))
+	for i, f := range s.Figures {
+		tolerance := ""
+		if f.Tolerance > 0 {
+			tolerance = fmt.Sprintf("%.0f %%", 100*f.Tolerance)
+		}
+		rows[i] = []string{"`" + f.Name + "`", f.Title, f.text(), tolerance}
+	}
+	d.line("### Figures of %s\n", s.Title)
+	d.table([]string{"figure", "", "value", "may get worse by"}, rows)
+}
+
+// table writes a table of Markdown.
+func (d *document) table(columns []string, rows [][]string) {
+	write := func(cells []string) {
+		for i := range cells {
+			cells[i] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(cells[i])
+		}
+		d.line("| %s |", strings.Join(cells, " | "))
+	}
+	write(slices.Clone(columns))
+	d.line("|%s", strings.Repeat("---|", len(columns)))
+	for _, row := range rows {
+		write(row)
+	}
+	d.line("")
+}

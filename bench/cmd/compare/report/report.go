@@ -1,0 +1,119 @@
+// Package report holds what the comparison has measured: one file of bench/results for each section, from which RESULTS.md,
+// its plots and the figures in the documents are made.
+package report
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// How a number came about.
+const (
+	Measured = "measured" // seen in a run
+	Computed = "computed" // worked out from what was measured, by the rule that the section names
+)
+
+// Section is what one part of the comparison has measured. It is told in one piece or not at all: a part that fails is an error
+// of the run, a peer that fails is a row that says so.
+type Section struct {
+	Name     string            `json:"name"`     // of its file, without .json
+	Title    string            `json:"title"`    // of its part of RESULTS.md
+	Question string            `json:"question"` // what it answers, and how: a few sentences of Markdown
+	Command  string            `json:"command"`  // which measures it again
+	Date     string            `json:"date"`     // 2006-01-02
+	Machine  Machine           `json:"machine"`
+	Versions map[string]string `json:"versions"` // of what took part
+	Corpus   []string          `json:"corpus"`   // what it ran on, and where that comes from
+	Tables   []Table           `json:"tables"`
+	Plots    []Plot            `json:"plots,omitempty"`
+	Figures  []Figure          `json:"figures"` // what is asked for, quoted, or must not get worse
+	Notes    []string          `json:"notes"`   // what failed, what differs between the arms, why onecall is not first where it is not
+}
+
+// Machine is where a section was measured.
+type Machine struct {
+	CPU   string  `json:"cpu"`
+	Cores int     `json:"cores"`
+	OS    string  `json:"os"` // GOOS/GOARCH
+	Go    string  `json:"go"`
+	Load  float64 `json:"load"` // the load average of the last minute at the start; -1: unknown
+}
+
+// Table is a table of RESULTS.md, its rows by arm or by case.
+type Table struct {
+	Title   string   `json:"title"`
+	Columns []string `json:"columns"` // the first is of the rows' names
+	Rows    []Row    `json:"rows"`
+}
+
+// Row is a row, with a cell for each column but the first.
+type Row struct {
+	Name  string `json:"name"`
+	Cells []Cell `json:"cells"`
+}
+
+// Cell is a number, or a text where there is none, such as why an arm has no number here.
+type Cell struct {
+	Value float64 `json:"value,omitempty"`
+	Unit  string  `json:"unit,omitempty"` // "ms", "tokens", "MB", "×", …; "": a count
+	Low   float64 `json:"low,omitempty"`  // the tenth percentile of the rounds; 0: not told
+	High  float64 `json:"high,omitempty"` // the ninetieth
+	How   string  `json:"how,omitempty"`  // Measured or Computed
+	Text  string  `json:"text,omitempty"` // in place of a number
+}
+
+// Plot is a picture of lines over x, or of bars.
+type Plot struct {
+	Name  string `json:"name"` // of its SVG file
+	Title string `json:"title"`
+	X     string `json:"x"` // what the axes show, with the unit
+	Y     string `json:"y"`
+	LogX  bool   `json:"logX,omitempty"`
+	LogY  bool   `json:"logY,omitempty"`
+	Lines []Line `json:"lines"`
+	// Bars are what bars are of, such as arms, from the top. Then a line is a bar for each: its points are their places, from 0, and lengths,
+	// which X is of.
+	Bars []string `json:"bars,omitempty"`
+}
+
+// Line is one line of a plot.
+type Line struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"`
+}
+
+// Figure is a number with a name that is unique in its section, such as "dependent10/bare".
+type Figure struct {
+	Name      string  `json:"name"`
+	Title     string  `json:"title"`
+	Value     float64 `json:"value"`
+	Unit      string  `json:"unit,omitempty"`
+	Low       float64 `json:"low,omitempty"`  // of a ratio by rounds: their tenth percentile; 0: not told
+	High      float64 `json:"high,omitempty"` // and the ninetieth
+	How       string  `json:"how"`
+	AtMost    float64 `json:"atMost,omitempty"`    // what the project asks of itself; 0: nothing
+	AtLeast   float64 `json:"atLeast,omitempty"`   // likewise
+	Why       string  `json:"why,omitempty"`       // a sentence that tells, if that is not reached, why
+	Tolerance float64 `json:"tolerance,omitempty"` // the share by which a new run may be worse than this one; 0: it is not compared
+}
+
+// Options say how a section is run.
+type Options struct {
+	Root  string // of the repository
+	Data  string // the folder with the data sets of real chains; "": there is none
+	Tools string // a folder for what is installed, kept from run to run
+	Short bool   // the form of CI: fewer rounds, and only what installs fast
+	Log   func(format string, args ...any)
+}
+
+// Run measures a section.
+type Run func(ctx context.Context, o *Options) (*Section, error)
+
+// Today is the date of a measurement that is made now.
+func Today() string { return time.Now().UTC().Format(time.DateOnly) }
+
+// ThisMachine describes the machine and how busy it is.
+func ThisMachine() Machine {
+	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Load: loadAverage()}
+}

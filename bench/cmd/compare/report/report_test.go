@@ -1,0 +1,194 @@
+package report_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+var update = flag.Bool("update", false, "write the golden file again")
+
+// small is a section with everything that a section can have.
+func small() *report.Section {
+	measured, computed := report.Measured, report.Computed
+	return &report.Section{
+		Name: "small", Title: "Small things", Question: "Are small things small?", Command: report.Command + " -only small", Date: "2026-01-02",
+		Machine:  report.Machine{CPU: "Some CPU", Cores: 2, OS: "linux/amd64", Go: "go1.26.0", Load: 3.5},
+		Versions: map[string]string{"zeta": "2.0.0", "alpha": "1.0.0"}, Corpus: []string{"ten things, made here"},
+		Tables: []report.Table{{Title: "Things", Columns: []string{"arm", "time", "tokens"}, Rows: []report.Row{
+			{Name: "one", Cells: []report.Cell{{Value: 12.34, Low: 10, High: 20.1, Unit: "ms", How: measured}, report.Count(4453, "tokens")}},
+			{Name: "none | at all", Cells: []report.Cell{{Text: "does not install"}, {}}},
+			{Name: "zero", Cells: []report.Cell{{How: computed}, {Value: 0.5, Unit: "×", How: computed}}},
+		}}},
+		Plots: []report.Plot{{Name: "small-things", Title: "How small", X: "things", Y: "ms", LogX: true,
+			Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {10, 2}, {1000, 3}}}, {Name: "empty"}}}, {Name: "small-bars", Title: "Bars", X: "ms",
+			Bars: []string{"first arm", "other arm"}, Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {1, 2}}}, {Name: "two"}}}},
+		Figures: []report.Figure{
+			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, AtMost: 0.8, Tolerance: 0.35},
+			{Name: "rate", Title: "things a second", Value: 90, How: measured, AtLeast: 100, Tolerance: 0.1, Why: "The test asks for more."},
+			{Name: "tokens", Title: "tokens of all", Value: 4453, How: measured, Tolerance: 0.02},
+			{Name: "free", Title: "not compared", Value: 1, How: measured},
+		},
+		Notes: []string{"The rate is low because of the test."},
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	got := report.Markdown([]*report.Section{small()}, "results/")
+	const golden = "testdata/RESULTS.golden"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the page is not %s: look at it with go test -update\n%s", golden, got)
+	}
+}
+
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	one, other := small(), small()
+	other.Title, other.Machine.CPU, other.Machine.Load = "Other things", "Other CPU", -1
+	page := string(report.Markdown([]*report.Section{one, other}, ""))
+	for _, want := range []string{
+		"- Small things: measured on 2026-01-02 with 2 cores of Some CPU",
+		"- Other things: measured on 2026-01-02 with 2 cores of Other CPU",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(page, "The machine was busy"); n != 1 {
+		t.Errorf("%d sections were measured on a busy machine, want one", n)
+	}
+	one.Command += report.ShortFlag
+	if short := string(report.Markdown([]*report.Section{one}, "")); strings.Contains(page, "not comparable") || !strings.Contains(short, "not comparable") {
+		t.Error("only the short form has times that are not comparable")
+	}
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "results")
+	s := small()
+	if err := s.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	all, err := report.ReadAll(folder, []string{"absent", "small"})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("read %d sections: %v", len(all), err)
+	}
+	if want := report.Markdown([]*report.Section{s}, ""); !bytes.Equal(report.Markdown(all, ""), want) {
+		t.Error("what was written is not what is read")
+	}
+	if err := all[0].WritePlots(folder); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(filepath.Join(folder, "small-things.svg"))
+	if err != nil || !bytes.Contains(svg, []byte("How small")) || !bytes.Contains(svg, []byte("1,000")) {
+		t.Errorf("the plot is %.300s: %v", svg, err)
+	}
+	if svg, err = os.ReadFile(filepath.Join(folder, "small-bars.svg")); err != nil || !bytes.Contains(svg, []byte("other arm")) {
+		t.Errorf("the plot of bars is %.300s: %v", svg, err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "small.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := report.ReadAll(folder, []string{"small"}); err == nil || !strings.Contains(err.Error(), "small.json") {
+		t.Errorf("a broken file is %v", err)
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*report.Section){
+		"two figures": func(s *report.Section) { s.Figures = append(s.Figures, s.Figures[0]) },
+		"neither":     func(s *report.Section) { s.Figures[0].How = "" },
+		"has 1 cells": func(s *report.Section) { s.Tables[0].Rows[0].Cells = s.Tables[0].Rows[0].Cells[:1] },
+	} {
+		s := small()
+		change(s)
+		if err := s.Write(t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		values [3]float64 // of time/bare, rate and tokens
+		worse  string
+	}{
+		{[3]float64{0.5, 90, 4453}, ""},
+		{[3]float64{0.67, 82, 4540}, ""}, // all a little worse
+		{[3]float64{0.1, 900, 4}, ""},    // all better
+		{[3]float64{0.68, 90, 4453}, "small/time/bare"},
+		{[3]float64{0.5, 80, 4453}, "small/rate"},
+		{[3]float64{0.5, 90, 4600}, "small/tokens"},
+	} {
+		now := small()
+		for i, v := range test.values {
+			now.Figures[i].Value = v
+		}
+		now.Figures[3].Value = 1000
+		c := report.Check([]*report.Section{small()}, []*report.Section{now})
+		if c.Compared != 3 || (test.worse == "") != (len(c.Worse) == 0) || !strings.HasPrefix(c.Worse[test.worse], test.worse) {
+			t.Errorf("%v: %+v, want %q", test.values, c, test.worse)
+		}
+	}
+	now := small()
+	now.Figures = now.Figures[:1]
+	c := report.Check([]*report.Section{small()}, []*report.Section{now})
+	if c.Compared != 1 || len(c.Worse) > 0 || !slices.Equal(c.Missing, []string{"small/rate", "small/tokens"}) {
+		t.Errorf("figures that were not measured: %+v", c)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ values, want []float64 }{
+		{nil, []float64{0, 0, 0}},
+		{[]float64{7}, []float64{7, 7, 7}},
+		{[]float64{3, 1}, []float64{2, 1.2, 2.8}},
+		{[]float64{11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{6, 2, 10}},
+	} {
+		median, low, high := report.Spread(test.values)
+		for i, got := range []float64{median, low, high} {
+			if d := got - test.want[i]; d > 1e-9 || d < -1e-9 {
+				t.Errorf("%v: %v %v %v, want %v", test.values, median, low, high, test.want)
+			}
+		}
+	}
+}
+
+// TestPlots draws what is hard on a logarithmic axis: one value alone, zeros, and nothing.
+func TestPlots(t *testing.T) {
+	t.Parallel()
+	for name, points := range map[string][][2]float64{
+		"alone": {{1, 1}}, "flat": {{10, 1}, {1000, 1}}, "zeros": {{0, 0}, {10, 0}}, "none": nil, "wide": {{1, 1e-6}, {1e6, 1e9}},
+	} {
+		for _, log := range []bool{false, true} {
+			s := &report.Section{Plots: []report.Plot{{Name: name, LogX: log, LogY: log, Lines: []report.Line{{Name: "line", Points: points}}}}}
+			folder := t.TempDir()
+			if err := s.WritePlots(folder); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if svg, err := os.ReadFile(filepath.Join(folder, name+".svg")); err != nil || !bytes.Contains(svg, []byte("</svg>")) || bytes.Contains(svg, []byte("NaN")) {
+				t.Errorf("%s, logarithmic %v: %.200s: %v", name, log, svg, err)
+			}
+		}
+	}
+}

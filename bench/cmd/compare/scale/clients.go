@@ -1,0 +1,260 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+// side is a server under load, with its clients.
+type side struct {
+	server  *work.Server
+	clients *work.Loader
+}
+
+// nothing is what both servers answer.
+const nothing = `{"id":"a-1","value":7}`
+
+// tenNoops are the arguments of a chain of ten steps that do nothing.
+var tenNoops = `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`
+
+// loadLimit is how long the load of one version of MCP may take.
+const loadLimit = 10 * time.Minute
+
+// clients measures servers with more and more clients, with sessions and without.
+func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
+	counts, rounds := []int{1, 10, 100, 1000}, 3
+	if !o.Short {
+		counts, rounds = append(counts, 10_000), 5
+	}
+	for _, v := range []struct{ version, name string }{{load.WithSessions, "sessions"}, {load.WithoutSessions, "stateless"}} {
+		all, err := clientsOf(ctx, w, o, v.version, counts, rounds)
+		if err != nil {
+			return fmt.Errorf("clients, %s: %w", v.version, err)
+		}
+		title := fmt.Sprintf("Clients, each with chains of 10 no-ops, over HTTP, %s (%s)", v.name, v.version)
+		s.Tables = append(s.Tables, clientsTable(title, all))
+		s.Plots = append(s.Plots, clientsPlots(v.name, all)...)
+		s.Figures = append(s.Figures, clientsFigures(v.name, all)...)
+	}
+	if files := work.FileLimit(); files > 0 {
+		s.Notes = append(s.Notes, "A process may have "+number(files)+
+			" files open here, and each connection is one: Go has raised the soft limit to the hard one.")
+	}
+	return nil
+}
+
+// atOnce is what was seen with a number of clients at once: a number for each round.
+type atOnce struct {
+	clients    int
+	own, bare  []work.Loaded
+	ownMemory  float64 // of the server, in MB
+	bareMemory float64
+	why        string // it could not be measured
+}
+
+func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int, rounds int) (all []atOnce, err error) {
+	var own, bare side
+	defer func() { err = errors.Join(err, own.close(), bare.close()) }()
+	if err := own.start(ctx, w, version, "chain", tenNoops, "serve"); err != nil {
+		return nil, err
+	}
+	if err := bare.start(ctx, w, version, "noop", `{}`, "upstream"); err != nil {
+		return nil, err
+	}
+	files := work.FileLimit()
+	for _, n := range counts {
+		o.Log("clients, %s: %d", version, n)
+		at := atOnce{clients: n}
+		if files > 0 && n+100 > files {
+			at.why = fmt.Sprintf("a process may have %d files open here", files)
+		} else if err := at.measure(&own, &bare, rounds); err != nil {
+			return nil, err
+		}
+		all = append(all, at)
+	}
+	return all, nil
+}
+
+func (s *side) start(ctx context.Context, w *work.Worker, version, tool, args, server string) (err error) {
+	if s.server, err = w.Serve(ctx, loadLimit, server); err != nil {
+		return err
+	}
+	target := load.Target{URL: s.server.URL(version), Version: version, Tool: tool, Args: args, Want: nothing, Timeout: time.Minute}
+	s.clients, err = w.Load(ctx, target, loadLimit)
+	return err
+}
+
+func (s *side) close() (err error) {
+	if s.clients != nil {
+		err = s.clients.Close()
+	}
+	if s.server != nil {
+		err = errors.Join(err, s.server.Close())
+	}
+	return err
+}
+
+// measure has n clients call each server by turns.
+func (a *atOnce) measure(own, bare *side, rounds int) error {
+	calls := max(1000, 2*a.clients)
+	for round := range rounds + 1 {
+		r := work.Round{Clients: a.clients, Calls: calls}
+		if round == 0 {
+			r.Calls = 0 // opens the clients, and warms up
+		}
+		sides := []*side{own, bare}
+		if round%2 == 0 {
+			sides[0], sides[1] = sides[1], sides[0]
+		}
+		for _, s := range sides {
+			l, err := s.clients.Round(r)
+			if err != nil {
+				return err
+			}
+			switch {
+			case round == 0 && l.Failed > 0:
+				a.why = l.First
+				return nil
+			case round == 0:
+			case s == own:
+				a.own = append(a.own, l)
+			default:
+				a.bare = append(a.bare, l)
+			}
+		}
+	}
+	for _, s := range []struct {
+		of *side
+		to *float64
+	}{{own, &a.ownMemory}, {bare, &a.bareMemory}} {
+		if u, err := s.of.server.Usage(); err == nil {
+			*s.to = float64(u.Resident) / (1 << 20)
+		}
+	}
+	return nil
+}
+
+// values are one number of each round.
+func values(rounds []work.Loaded, of func(work.Loaded) float64) (all []float64) {
+	for _, r := range rounds {
+		all = append(all, of(r))
+	}
+	return all
+}
+
+func rate(l work.Loaded) float64 { return l.Rate }
+func p50(l work.Loaded) float64  { return l.P50 }
+func p99(l work.Loaded) float64  { return l.P99 }
+
+// ratios are those of the rounds' rates.
+func (a *atOnce) ratios() (all []float64) {
+	for i := range min(len(a.own), len(a.bare)) {
+		if a.bare[i].Rate > 0 {
+			all = append(all, a.own[i].Rate/a.bare[i].Rate)
+		}
+	}
+	return all
+}
+
+// failed is how many calls of both sides were not answered well, and made how many were made.
+func (a *atOnce) failed() (own, bare int, first string) {
+	for _, l := range a.own {
+		own += l.Failed
+		first += l.First
+	}
+	for _, l := range a.bare {
+		bare += l.Failed
+		first += l.First
+	}
+	return own, bare, first
+}
+
+func clientsTable(title string, all []atOnce) report.Table {
+	t := report.Table{Title: title, Columns: []string{"clients", "chains a second", "SDK's server, calls a second", "chains / calls",
+		"a chain, p50", "p99", "SDK's call, p50", "p99", "memory of onecall", "of the SDK's server", "failed"}}
+	for i := range all {
+		a := &all[i]
+		row := report.Row{Name: number(a.clients)}
+		if a.why != "" {
+			row.Cells = []report.Cell{{Text: a.why}}
+			for range len(t.Columns) - 2 {
+				row.Cells = append(row.Cells, report.Cell{Text: "–"})
+			}
+			t.Rows = append(t.Rows, row)
+			continue
+		}
+		own, bare, first := a.failed()
+		failed := report.Count(own+bare, "")
+		if own+bare > 0 {
+			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", own, bare, first)}
+		}
+		row.Cells = []report.Cell{
+			report.Of(values(a.own, rate), "/s"), report.Of(values(a.bare, rate), "/s"), computed(report.Of(a.ratios(), "×")),
+			report.Of(values(a.own, p50), "ms"), report.Of(values(a.own, p99), "ms"),
+			report.Of(values(a.bare, p50), "ms"), report.Of(values(a.bare, p99), "ms"),
+			{Value: a.ownMemory, Unit: "MB", How: report.Measured}, {Value: a.bareMemory, Unit: "MB", How: report.Measured}, failed,
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func computed(c report.Cell) report.Cell {
+	c.How = report.Computed
+	return c
+}
+
+func clientsPlots(name string, all []atOnce) []report.Plot {
+	line := func(name string, rounds func(*atOnce) []work.Loaded, of func(work.Loaded) float64) report.Line {
+		l := report.Line{Name: name}
+		for i := range all {
+			if v, _, _ := report.Spread(values(rounds(&all[i]), of)); v > 0 {
+				l.Points = append(l.Points, [2]float64{float64(all[i].clients), v})
+			}
+		}
+		return l
+	}
+	own, bare := func(a *atOnce) []work.Loaded { return a.own }, func(a *atOnce) []work.Loaded { return a.bare }
+	return []report.Plot{
+		{Name: "scale-clients-rate-" + name, Title: "Clients over HTTP, " + name + ": rate", X: "clients", Y: "answers a second", LogX: true, LogY: true,
+			Lines: []report.Line{line("onecall, chains of 10", own, rate), line("SDK's server, calls", bare, rate)}},
+		{Name: "scale-clients-time-" + name, Title: "Clients over HTTP, " + name + ": time", X: "clients", Y: "ms", LogX: true, LogY: true,
+			Lines: []report.Line{line("a chain, p50", own, p50), line("a chain, p99", own, p99),
+				line("SDK's call, p50", bare, p50), line("SDK's call, p99", bare, p99)}},
+	}
+}
+
+// clientsFigures are of a thousand clients, which each form has, and of the most.
+func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
+	made, well := 0, 0
+	for i := range all {
+		a := &all[i]
+		own, _, _ := a.failed()
+		made += len(a.own) * max(1000, 2*a.clients)
+		well -= own
+		if median, _, _ := report.Spread(a.ratios()); a.clients >= 1000 && median > 0 {
+			figures = append(figures, report.Figure{
+				Name:  fmt.Sprintf("clients%d/%s", a.clients, name),
+				Title: fmt.Sprintf("%s clients, %s: chains of 10 no-ops a second / bare calls a second of the SDK's server", number(a.clients), name),
+				Value: median, Unit: "×", How: report.Computed, AtLeast: leastRate, Tolerance: timeTolerance,
+			})
+		}
+	}
+	if made == 0 {
+		return figures
+	}
+	return append(figures, report.Figure{
+		Name: "answered/" + name, Title: "chains that were answered well, of all that clients sent, " + name,
+		Value: 100 * float64(made+well) / float64(made), Unit: "%", How: report.Measured, AtLeast: 100, Tolerance: 1e-9,
+	})
+}
+
+// leastRate is what chains a second are to be of bare calls a second.
+const leastRate = 0.6

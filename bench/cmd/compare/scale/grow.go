@@ -1,0 +1,216 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+	"github.com/onecall-mcp/onecall/internal/figure"
+)
+
+// growth is how the cost of something grows with one size, measured by a worker.
+type growth struct {
+	measure string // the name of the measurement
+	title   string
+	x       string // what the size is
+	short   []int  // sizes of the short form
+	long    []int  // sizes beyond those
+	columns []column
+	linear  []linear
+	values  []value
+}
+
+// column is one of the table, and a line of the plot that it names.
+type column struct {
+	title  string
+	sample string
+	unit   string
+	factor float64 // from the sample's unit to this one; 0: 1
+	each   bool    // divided by the size
+	plot   string  // "": none
+	y      string  // of the plot's axis
+}
+
+// linear is a figure: what one unit of a column's cost is at size to, of what it is at size from. 1 is linear growth. The fastest rounds are
+// compared, as sizes do not take turns: a machine that is busy during one of them tells nothing of growth.
+type linear struct {
+	name, title string
+	sample      string
+	from, to    int
+}
+
+// value is a figure: a sample at a size, or its ratio to another one's.
+type value struct {
+	name, title  string
+	sample, over string // over "": the sample itself
+	size         int
+	unit         string
+	atMost       float64
+	tolerance    float64
+}
+
+// seen are the samples by size; those of a size that failed are missing.
+type seen map[int]work.Samples
+
+// measured runs the measurement at each size, and adds its table, plots and figures to the section.
+func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
+	sizes := g.short
+	if !o.Short {
+		sizes = slices.Concat(g.short, g.long)
+	}
+	all, failed := seen{}, map[int]string{}
+	for _, size := range sizes {
+		rounds := 5
+		if slices.Contains(g.long, size) {
+			rounds = 3
+		}
+		samples, err := w.Measure(ctx, g.measure, size, rounds)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			o.Log("%v", err)
+			failed[size] = err.Error()
+			continue
+		}
+		o.Log("%s: %d", g.measure, size)
+		all[size] = samples
+	}
+	s.Tables = append(s.Tables, g.table(sizes, all, failed))
+	s.Plots = append(s.Plots, g.plots(sizes, all)...)
+	for _, f := range g.linear {
+		if figure, ok := f.of(all); ok {
+			s.Figures = append(s.Figures, figure)
+		}
+	}
+	for _, v := range g.values {
+		if figure, ok := v.of(all); ok {
+			s.Figures = append(s.Figures, figure)
+		}
+	}
+	return nil
+}
+
+// cell is a column's value at a size.
+func (c *column) cell(size int, samples work.Samples) report.Cell {
+	values := make([]float64, 0, len(samples[c.sample]))
+	for _, v := range samples[c.sample] {
+		if c.factor != 0 {
+			v *= c.factor
+		}
+		if c.each {
+			v /= float64(size)
+		}
+		values = append(values, v)
+	}
+	if len(values) == 0 {
+		return report.Cell{Text: "–"}
+	}
+	cell := report.Of(values, c.unit)
+	if len(values) == 1 {
+		cell.Low, cell.High = 0, 0
+	}
+	return cell
+}
+
+// table has a row for each size, and the power with which each column grows between the last two that were measured.
+func (g *growth) table(sizes []int, all seen, failed map[int]string) report.Table {
+	t := report.Table{Title: g.title, Columns: []string{g.x}}
+	for _, c := range g.columns {
+		t.Columns = append(t.Columns, c.title)
+	}
+	for _, size := range sizes {
+		row := report.Row{Name: number(size)}
+		for i, c := range g.columns {
+			switch why, bad := failed[size]; {
+			case !bad:
+				row.Cells = append(row.Cells, c.cell(size, all[size]))
+			case i == 0:
+				row.Cells = append(row.Cells, report.Cell{Text: why})
+			default:
+				row.Cells = append(row.Cells, report.Cell{Text: "–"})
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	good := slices.DeleteFunc(slices.Clone(sizes), func(size int) bool { return all[size] == nil })
+	if n := len(good); n > 1 {
+		t.Rows = append(t.Rows, g.powers(good[n-2], good[n-1], all))
+	}
+	return t
+}
+
+func (g *growth) powers(from, to int, all seen) report.Row {
+	row := report.Row{Name: fmt.Sprintf("power of growth from %s to %s", number(from), number(to))}
+	for _, c := range g.columns {
+		a, b := c.cell(from, all[from]).Value, c.cell(to, all[to]).Value
+		if a <= 0 || b <= 0 {
+			row.Cells = append(row.Cells, report.Cell{Text: "–"})
+			continue
+		}
+		row.Cells = append(row.Cells, report.Cell{Value: power(float64(from), a, float64(to), b), How: report.Computed})
+	}
+	return row
+}
+
+// power is p where y grows as x to the power of p: 0 is no growth, 1 is linear.
+func power(x1, y1, x2, y2 float64) float64 { return math.Log(y2/y1) / math.Log(x2/x1) }
+
+// plots are the plots that the columns name, in the order in which they do.
+func (g *growth) plots(sizes []int, all seen) (plots []report.Plot) {
+	at := map[string]int{}
+	for _, c := range g.columns {
+		if c.plot == "" {
+			continue
+		}
+		i, ok := at[c.plot]
+		if !ok {
+			i = len(plots)
+			at[c.plot] = i
+			_, what, _ := strings.Cut(c.plot, "-")
+			plots = append(plots, report.Plot{Name: "scale-" + c.plot, Title: g.title + ": " + what, X: g.x, Y: c.y, LogX: true, LogY: true})
+		}
+		line := report.Line{Name: c.title}
+		for _, size := range sizes {
+			if v := c.cell(size, all[size]).Value; v > 0 {
+				line.Points = append(line.Points, [2]float64{float64(size), v})
+			}
+		}
+		plots[i].Lines = append(plots[i].Lines, line)
+	}
+	return plots
+}
+
+// of is the figure, if both sizes were measured.
+func (f *linear) of(all seen) (report.Figure, bool) {
+	from, to := all[f.from][f.sample], all[f.to][f.sample]
+	if len(from) == 0 || len(to) == 0 {
+		return report.Figure{}, false
+	}
+	return report.Figure{
+		Name: f.name, Unit: "×", How: report.Computed, Tolerance: timeTolerance,
+		Title: fmt.Sprintf("%s, of %s / of %s", f.title, number(f.to), number(f.from)),
+		Value: slices.Min(to) / float64(f.to) / (slices.Min(from) / float64(f.from)),
+	}, true
+}
+
+// of is the figure, if it was measured.
+func (v *value) of(all seen) (report.Figure, bool) {
+	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, AtMost: v.atMost, Tolerance: v.tolerance}
+	f.Value, _, _ = report.Spread(all[v.size][v.sample])
+	if v.over != "" {
+		under, _, _ := report.Spread(all[v.size][v.over])
+		if under == 0 {
+			return f, false
+		}
+		f.Value, f.Unit, f.How = f.Value/under, "×", report.Computed
+	}
+	return f, f.Value != 0
+}
+
+// number is n with commas between its thousands.
+func number(n int) string { return figure.Text(float64(n)) }

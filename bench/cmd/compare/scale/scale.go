@@ -1,0 +1,107 @@
+// Package scale measures how what onecall costs grows: with functions, with steps of a chain, with elements of a forEach, with bytes of
+// a result, with clients, and with time.
+package scale
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+)
+
+// How much worse a new run may be than the one that is committed: times by noise, tokens hardly.
+const (
+	timeTolerance  = 0.5
+	tokenTolerance = 0.02
+)
+
+// Run measures the section.
+func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
+	s := &report.Section{
+		Name: "scale", Title: "How cost grows",
+		Question: `How does what onecall costs grow with what it is given? Each size is measured in a process of its own (functions, steps,
+elements, bytes: the embedded engine), rounds of onecall and of its baseline by turns, the medians of which are told. Clients are processes
+apart from the server's, on loopback; each has a connection of its own and makes its next call as soon as it has its answer. The *power of
+growth* is p where cost grows as size to the power of p, between the last two sizes: 0 does not grow, 1 is linear.`,
+		Command: "go -C bench/cmd/compare run . -only scale", Date: report.Today(), Machine: report.ThisMachine(),
+		Versions: map[string]string{report.SDK: report.SDKVersion()},
+		Corpus: []string{"made functions, with names, descriptions and schemas as services have them",
+			"functions that do nothing, so that what is measured is onecall"},
+	}
+	w, err := work.Build(ctx, o.Root, o.Tools)
+	if err != nil {
+		return nil, err
+	}
+	for i := range growths {
+		if err := growths[i].measured(ctx, w, o, s); err != nil {
+			return nil, err
+		}
+	}
+	if err := clients(ctx, w, o, s); err != nil {
+		return nil, err
+	}
+	if err := soak(ctx, w, o, s); err != nil {
+		return nil, err
+	}
+	s.Notes = append(s.Notes, notes...)
+	return s, nil
+}
+
+// growths are measured in this order.
+var growths = []growth{{
+	measure: "functions", title: "Functions", x: "functions", short: []int{10, 100, 1000, 10_000}, long: []int{100_000},
+	columns: []column{
+		{title: "until all can be called", sample: "ready-ms", unit: "ms", plot: "functions-time", y: "ms"},
+		{title: "SDK's server", sample: "bare-ready-ms", unit: "ms", plot: "functions-time"},
+		{title: "first search", sample: "first-search-ms", unit: "ms", plot: "functions-time"},
+		{title: "a search", sample: "search-ms", unit: "ms", plot: "functions-time"},
+		{title: "a chain of three", sample: "chain-ms", unit: "ms", plot: "functions-time"},
+		{title: "tools/list", sample: "list-tokens", unit: "tokens", plot: "functions-tokens", y: "tokens"},
+		{title: "SDK's tools/list", sample: "bare-list-tokens", unit: "tokens", plot: "functions-tokens"},
+		{title: "memory kept", sample: "memory-mb", unit: "MB", plot: "functions-memory", y: "MB"},
+		{title: "SDK's", sample: "bare-memory-mb", unit: "MB", plot: "functions-memory"},
+	},
+	linear: []linear{{"functions-ready", "until a function can be called", "ready-ms", 1000, 10_000}},
+	values: []value{
+		{name: "list-tokens", title: "tools/list with 10,000 functions", sample: "list-tokens", size: 10_000, unit: "tokens",
+			atMost: 600, tolerance: tokenTolerance},
+		{name: "list-tokens/bare", title: "tools/list with 10,000 functions / that of the SDK's server",
+			sample: "list-tokens", over: "bare-list-tokens", size: 10_000, tolerance: tokenTolerance},
+		{name: "ready/bare", title: "until 10,000 functions can be called / until the SDK's server has as many tools",
+			sample: "ready-ms", over: "bare-ready-ms", size: 10_000, tolerance: timeTolerance},
+	},
+}, {
+	measure: "steps", title: "Steps of a chain", x: "steps", short: []int{1, 10, 100, 1000},
+	columns: []column{
+		{title: "the chain", sample: "chain-ms", unit: "ms", plot: "steps-time", y: "ms"},
+		{title: "bare function calls", sample: "bare-ms", unit: "ms", plot: "steps-time"},
+		{title: "a step", sample: "chain-ms", unit: "µs", factor: 1000, each: true},
+		{title: "answer, lite", sample: "lite-tokens", unit: "tokens", plot: "steps-tokens", y: "tokens"},
+		{title: "with steps and usage", sample: "told-tokens", unit: "tokens", plot: "steps-tokens"},
+	},
+	linear: []linear{{"steps-time", "time of a step with a reference to the one before", "chain-ms", 100, 1000}},
+}, {
+	measure: "elements", title: "Elements of a forEach", x: "elements", short: []int{100, 1000, 10_000, 100_000},
+	columns: []column{
+		{title: "an element", sample: "chain-ms", unit: "µs", factor: 1000, each: true, plot: "elements-time", y: "µs an element"},
+		{title: "a bare function call", sample: "bare-ms", unit: "µs", factor: 1000, each: true, plot: "elements-time"},
+		{title: "all", sample: "chain-ms", unit: "ms"},
+		{title: "peak memory of the process", sample: "peak-mb", unit: "MB", plot: "elements-memory", y: "MB"},
+	},
+	linear: []linear{{"elements-time", "time of an element", "chain-ms", 10_000, 100_000}},
+}, {
+	measure: "bytes", title: "Bytes of a result", x: "bytes", short: []int{100_000, 1_000_000, 10_000_000, 50_000_000},
+	columns: []column{
+		{title: "a chain that passes it on", sample: "pass-ms", unit: "ms", plot: "bytes-time", y: "ms"},
+		{title: "a probe", sample: "probe-ms", unit: "ms", plot: "bytes-time"},
+		{title: "a page from the middle", sample: "page-ms", unit: "ms", plot: "bytes-time"},
+		{title: "one reading of the JSON", sample: "bare-ms", unit: "ms", plot: "bytes-time"},
+		{title: "peak memory of the process", sample: "peak-mb", unit: "MB", plot: "bytes-memory", y: "MB"},
+	},
+	linear: []linear{
+		{"bytes-pass", "time to pass on a byte", "pass-ms", 1_000_000, 10_000_000},
+		{"bytes-probe", "time of a byte in a probe", "probe-ms", 1_000_000, 10_000_000},
+	},
+	values: []value{{name: "bytes-memory", title: "50 MB passed on, probed and paged: peak memory of the process / the result's size",
+		sample: "peak-mb", over: "size-mb", size: 50_000_000, tolerance: timeTolerance}},
+}}

@@ -1,0 +1,121 @@
+package scale
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+)
+
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	g := &growth{
+		title: "Things", x: "things",
+		columns: []column{
+			{title: "time", sample: "ms", unit: "ms", plot: "time", y: "ms"}, {title: "one", sample: "ms", unit: "µs", factor: 1000, each: true},
+			{title: "bare", sample: "bare", unit: "ms", plot: "time"},
+		},
+	}
+	all := seen{10: {"ms": {3, 1, 2}, "bare": {1}}, 1000: {"ms": {20_000}}}
+	table := g.table([]int{10, 100, 1000}, all, map[int]string{100: "it hangs"})
+	if c := table.Rows[0].Cells[0]; c.Value != 2 || c.Low >= 2 || c.High <= 2 || c.How != report.Measured {
+		t.Errorf("%+v", c)
+	}
+	if c := table.Rows[0].Cells[1]; c.Value != 200 || c.Unit != "µs" {
+		t.Errorf("%+v", c)
+	}
+	if cells := table.Rows[1].Cells; cells[0].Text != "it hangs" || cells[1].Text != "–" {
+		t.Errorf("a size that failed: %+v", cells)
+	}
+	if cells := table.Rows[2].Cells; table.Rows[2].Name != "1,000" || cells[0].Low != 0 || cells[2].Text != "–" {
+		t.Errorf("%+v", cells)
+	}
+	if last := table.Rows[3]; last.Name != "power of growth from 10 to 1,000" {
+		t.Errorf("%+v", last)
+	}
+	powers := g.powers(10, 1000, all).Cells
+	if got := powers[0]; math.Abs(got.Value-2) > 1e-9 || got.How != report.Computed {
+		t.Errorf("the power is %+v, want 2", got)
+	}
+	if powers[2].Text != "–" {
+		t.Errorf("a power of nothing: %+v", powers[2])
+	}
+	plots := g.plots([]int{10, 1000}, all)
+	if len(plots) != 1 || len(plots[0].Lines) != 2 || len(plots[0].Lines[0].Points) != 2 || len(plots[0].Lines[1].Points) != 1 {
+		t.Errorf("%+v", plots)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	all := seen{10: {"ms": {1}, "bare": {4}}, 100: {"ms": {50, 20, 90}}}
+	f, ok := (&linear{"a", "time", "ms", 10, 100}).of(all)
+	if !ok || f.Value != 2 || f.Title != "time, of 100 / of 10" {
+		t.Errorf("%+v", f)
+	}
+	if _, ok := (&linear{"a", "time", "ms", 10, 1000}).of(all); ok {
+		t.Error("a figure of what was not measured")
+	}
+	f, ok = (&value{name: "b", sample: "ms", over: "bare", size: 10}).of(all)
+	if !ok || f.Value != 0.25 || f.How != report.Computed {
+		t.Errorf("%+v", f)
+	}
+	if _, ok := (&value{name: "b", sample: "ms", over: "bare", size: 100}).of(all); ok {
+		t.Error("a ratio to nothing")
+	}
+}
+
+func TestClientsTable(t *testing.T) {
+	t.Parallel()
+	round := func(rate float64, failed int) work.Loaded {
+		return work.Loaded{Rate: rate, P50: 1, P99: 2, Failed: failed, First: "gone"}
+	}
+	all := []atOnce{
+		{clients: 1000, own: []work.Loaded{round(50, 1), round(60, 0)}, bare: []work.Loaded{round(100, 0), round(100, 0)}},
+		{clients: 10_000, why: "too many open files"},
+	}
+	rows := clientsTable("title", all).Rows
+	if c := rows[0].Cells[2]; c.Value != 0.55 || c.How != report.Computed {
+		t.Errorf("%+v", c)
+	}
+	if c := rows[0].Cells[9]; c.Text != "1 chains, 0 calls: gonegonegonegone" {
+		t.Errorf("%+v", c)
+	}
+	if cells := rows[1].Cells; cells[0].Text != "too many open files" || len(cells) != len(rows[0].Cells) {
+		t.Errorf("%+v", cells)
+	}
+	figures := clientsFigures("sessions", all)
+	if len(figures) != 2 || figures[0].Name != "clients1000/sessions" || figures[0].Value != 0.55 || figures[1].Value != 99.975 {
+		t.Errorf("%+v", figures)
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	if f := fit([][2]float64{{1, 10}, {2, 20}, {3, 30}}); f.mean != 20 || math.Abs(f.slope-10) > 1e-9 || math.Abs(f.growth()-1) > 1e-9 {
+		t.Errorf("%+v", f)
+	}
+	for _, points := range [][][2]float64{nil, {{1, 1}}, {{1, 1}, {1, 2}}, {{1, 0}, {2, 0}}} {
+		if g := fit(points).growth(); g != 0 {
+			t.Errorf("%v grow by %v", points, g)
+		}
+	}
+}
+
+func TestSoakTime(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string
+		err  bool
+	}{{"", "2m0s", false}, {"1h", "1h0m0s", false}, {"1s", "", true}, {"long", "", true}} {
+		t.Setenv(soakVariable, c.text)
+		if got, err := soakTime(&report.Options{}); (err != nil) != c.err || err == nil && got.String() != c.want {
+			t.Errorf("%q: %v, %v", c.text, got, err)
+		}
+	}
+	t.Setenv(soakVariable, "")
+	if got, err := soakTime(&report.Options{Short: true}); got != 0 || err != nil {
+		t.Error(got, err)
+	}
+}

@@ -1,0 +1,245 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+// soakVariable is how long the soak is, such as 1h; without it the long form has two minutes and the short form none.
+const soakVariable = "ONECALL_COMPARE_SOAK"
+
+// soakClients are at work all the time.
+const soakClients = 4
+
+// soak has clients come, do all kinds of things, and go, for a while, and looks at what the server uses meanwhile: the first fifth of the
+// time is not looked at, as what is made once is made in it.
+func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
+	long, err := soakTime(o)
+	if err != nil || long == 0 {
+		return err
+	}
+	o.Log("soak: %v", long)
+	server, err := w.Serve(ctx, 2*long+time.Minute, "serve")
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	began, visits := time.Now(), &visits{server: server}
+	limited, cancel := context.WithTimeout(ctx, long+long/4)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range soakClients {
+		all.Go(func() {
+			for n := i; limited.Err() == nil; n++ {
+				visits.one(limited, n)
+			}
+		})
+	}
+	lines, err := watch(limited, server, began, long)
+	cancel()
+	all.Wait()
+	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	title := fmt.Sprintf("Use over %v of %d visits by %d clients at a time", long, visits.done.Load(), soakClients)
+	s.Tables = append(s.Tables, soakTable(title, lines))
+	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes", Y: "of the mean", Lines: shares(lines)})
+	s.Figures = append(s.Figures, report.Figure{
+		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", long),
+		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed,
+	})
+	if n := visits.failed.Load(); n > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("soak: %d visits were answered wrongly, the first: %v", n, visits.first))
+	}
+	return nil
+}
+
+func soakTime(o *report.Options) (time.Duration, error) {
+	if text := os.Getenv(soakVariable); text != "" {
+		long, err := time.ParseDuration(text)
+		if err != nil || long < 10*time.Second {
+			return 0, fmt.Errorf("%s is %q: want a time of at least 10s, such as 1h", soakVariable, text)
+		}
+		return long, nil
+	}
+	if o.Short {
+		return 0, nil
+	}
+	return 2 * time.Minute, nil
+}
+
+// watch samples what the server uses, from a quarter of long on, when what is made once is made: lines over the minutes since then.
+func watch(ctx context.Context, server *work.Server, began time.Time, long time.Duration) ([]report.Line, error) {
+	lines := []report.Line{{Name: "live heap, MB"}, {Name: "goroutines"}, {Name: "open files"}, {Name: "resident memory, MB"}}
+	tick := time.NewTicker(long / 100)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return lines, nil
+		case <-server.Done():
+			return nil, fmt.Errorf("the server ended: %w: %s", server.Close(), server.Output())
+		case <-tick.C:
+		}
+		if time.Since(began) < long/4 {
+			continue
+		}
+		u, err := stats(server.Stats)
+		if err != nil {
+			return nil, err
+		}
+		at := (time.Since(began) - long/4).Minutes()
+		for i, v := range []float64{float64(u.Heap) / (1 << 20), float64(u.Goroutines), float64(u.Files), float64(u.Resident) / (1 << 20)} {
+			lines[i].Points = append(lines[i].Points, [2]float64{at, v})
+		}
+	}
+}
+
+func stats(url string) (s work.Stats, err error) {
+	client := http.Client{Timeout: time.Minute}
+	r, err := client.Get(url)
+	if err != nil {
+		return s, err
+	}
+	defer r.Body.Close()
+	return s, json.NewDecoder(r.Body).Decode(&s)
+}
+
+func soakTable(title string, lines []report.Line) report.Table {
+	t := report.Table{Title: title, Columns: []string{"of the server", "all samples", "growth over the whole, of the mean"}}
+	for _, l := range lines {
+		name, unit, _ := strings.Cut(l.Name, ", ")
+		var all []float64
+		for _, p := range l.Points {
+			all = append(all, p[1])
+		}
+		t.Rows = append(t.Rows, report.Row{Name: name, Cells: []report.Cell{
+			report.Of(all, unit), {Value: 100 * fit(l.Points).growth(), Unit: "%", How: report.Computed},
+		}})
+	}
+	return t
+}
+
+// shares are lines as shares of their means, so that one plot has room for all.
+func shares(lines []report.Line) (all []report.Line) {
+	for _, l := range lines {
+		mean := fit(l.Points).mean
+		share := report.Line{Name: strings.TrimSuffix(l.Name, ", MB")}
+		for _, p := range l.Points {
+			if mean > 0 {
+				share.Points = append(share.Points, [2]float64{p[0], p[1] / mean})
+			}
+		}
+		all = append(all, share)
+	}
+	return all
+}
+
+// fitted is the straight line nearest to points.
+type fitted struct{ mean, slope, width float64 }
+
+func fit(points [][2]float64) (f fitted) {
+	if len(points) < 2 {
+		return f
+	}
+	n, middle := float64(len(points)), 0.0
+	for _, p := range points {
+		middle += p[0] / n
+		f.mean += p[1] / n
+	}
+	above, below := 0.0, 0.0
+	for _, p := range points {
+		above += (p[0] - middle) * (p[1] - f.mean)
+		below += (p[0] - middle) * (p[0] - middle)
+	}
+	if below > 0 {
+		f.slope = above / below
+	}
+	f.width = points[len(points)-1][0] - points[0][0]
+	return f
+}
+
+// growth is how much the line rises from its first point to its last, as a share of the mean.
+func (f fitted) growth() float64 {
+	if f.mean == 0 {
+		return 0
+	}
+	return f.slope * f.width / f.mean
+}
+
+// visits are those of clients that come, do something of each kind, and go.
+type visits struct {
+	server       *work.Server
+	done, failed atomic.Int64
+	once         sync.Once
+	first        error
+}
+
+// one is the n-th visit, with a session and without by turns.
+func (v *visits) one(ctx context.Context, n int) {
+	version := []string{load.WithSessions, load.WithoutSessions}[n%2]
+	target := load.Target{URL: v.server.URL(version), Version: version, Tool: "chain", Args: tenNoops, Want: nothing, Timeout: time.Minute}
+	clients, err := load.Open(ctx, target, 1)
+	if err == nil {
+		err = visit(ctx, clients)
+		if ended := clients.End(ctx); err == nil {
+			err = ended
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	v.done.Add(1)
+	if err != nil {
+		v.failed.Add(1)
+		v.once.Do(func() { v.first = err })
+	}
+}
+
+// visit is chains, a probe with a page, a chain that does not compile, and a call that its client gives up.
+func visit(ctx context.Context, c *load.Clients) error {
+	if _, _, err := c.Run(ctx, 1, 10); err != nil {
+		return err
+	}
+	chain := func(ctx context.Context, args string) (gjson.Result, error) {
+		result, err := c.Request(ctx, "tools/call", `"name":"chain","arguments":`+args)
+		return gjson.Parse(gjson.GetBytes(result, "content.0.text").Str), err
+	}
+	probe, err := chain(ctx, `{"lite":true,"steps":[{"fn":"bench.large"}]}`)
+	if err != nil {
+		return err
+	}
+	token := probe.Get("continuation_token").Str
+	page, err := chain(ctx, fmt.Sprintf(`{"lite":true,"mode":"paginated","page":3,"continuation_token":%q}`, token))
+	if err == nil && page.Get("items.#").Int() != 20 {
+		err = fmt.Errorf("a page is answered %.300s", page.Raw)
+	}
+	if err != nil {
+		return err
+	}
+	fault, err := chain(ctx, `{"steps":[{"fn":"bench.nop"}]}`)
+	if err == nil && fault.Get("error.code").Str != "compile" {
+		err = fmt.Errorf("a function that is not there is answered %.300s", fault.Raw)
+	}
+	if err != nil {
+		return err
+	}
+	hasty, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, _ = chain(hasty, `{"steps":[{"fn":"bench.slow"}]}`) // fails, as it should
+	return nil
+}

@@ -1,0 +1,43 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
+)
+
+// TestVisits has one client with a session and one without do all that they do in a soak, and reads what the server uses.
+func TestVisits(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	from, to := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := work.Main(ctx, []string{"serve"}, nil, to)
+		to.CloseWithError(io.ErrUnexpectedEOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	server := &work.Server{}
+	if err := json.NewDecoder(from).Decode(&server.Addresses); err != nil {
+		t.Fatal(err)
+	}
+	v := &visits{server: server}
+	for n := range 2 {
+		v.one(t.Context(), n)
+	}
+	if v.done.Load() != 2 || v.failed.Load() != 0 {
+		t.Errorf("%d visits, %d failed: %v", v.done.Load(), v.failed.Load(), v.first)
+	}
+	if u, err := stats(server.Stats); err != nil || u.Goroutines < 2 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}

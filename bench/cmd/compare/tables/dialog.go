@@ -1,0 +1,170 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+)
+
+// dialog is a client of the SDK and the server over stdio that it talks with, as a host and its server do.
+type dialog struct {
+	session *sdk.ClientSession
+	tap     *tap
+	process *proc.Process
+	spent   tokens
+}
+
+// tokens are those of a dialog so far, as a model has them in its context.
+type tokens struct {
+	list    int // of what a host shows before anything is asked: the tool list and the server's instructions
+	written int // of calls, as {"name":…,"arguments":…}
+	read    int // of the text of answers
+	calls   int
+}
+
+func (t tokens) all() int { return t.list + t.written + t.read }
+
+// readyWithin is how long a server may take for its greeting and its list, and answerWithin for a call.
+const (
+	readyWithin  = time.Minute
+	answerWithin = time.Minute
+)
+
+// open starts a server, which ends when ctx does or the dialog is closed.
+func open(ctx context.Context, cmd *exec.Cmd, o *proc.Options) (*dialog, error) {
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	process, err := proc.Start(ctx, cmd, o)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialog{process: process, tap: &tap{Transport: &sdk.IOTransport{Reader: stdout, Writer: stdin}}}
+	limited, stop := context.WithTimeout(ctx, readyWithin)
+	defer stop()
+	client := sdk.NewClient(&sdk.Implementation{Name: "compare", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+	if d.session, err = client.Connect(limited, d.tap, nil); err != nil {
+		ended := process.Close() // then it has printed all that it had to say
+		return nil, errors.Join(fmt.Errorf("no greeting: %w: %s", err, lastLine(process.Output())), ended)
+	}
+	return d, nil
+}
+
+// close ends the server with all that it has started. What a server does at its end is not measured.
+func (d *dialog) close() {
+	_ = d.session.Close()
+	_ = d.process.Close()
+}
+
+// toolList is the tools as they come on the wire, all pages, and how many they are.
+func (d *dialog) toolList(ctx context.Context) (wire string, tools int, err error) {
+	ctx, stop := context.WithTimeout(ctx, readyWithin)
+	defer stop()
+	for cursor := ""; ; {
+		page, err := d.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return "", 0, fmt.Errorf("no list: %w: %s", err, lastLine(d.process.Output()))
+		}
+		wire += string(d.tap.last())
+		tools += len(page.Tools)
+		if cursor = page.NextCursor; cursor == "" {
+			return wire, tools, nil
+		}
+	}
+}
+
+// see has the model read what a host shows it of the server, and tells how many tools that has.
+func (d *dialog) see(ctx context.Context, c *counter) (tools int, err error) {
+	list, tools, err := d.toolList(ctx)
+	if err != nil {
+		return 0, err
+	}
+	d.spent.list += c.count(list)
+	if greeting := d.session.InitializeResult(); greeting != nil {
+		d.spent.list += c.count(greeting.Instructions)
+	}
+	return tools, nil
+}
+
+// call calls a tool with arguments in JSON, has the model pay for it, and gives the text of the answer. The answer of a tool that
+// failed is an error.
+func (d *dialog) call(ctx context.Context, c *counter, tool, args string) (text string, err error) {
+	text, err = d.answer(ctx, tool, args)
+	if err != nil {
+		return "", err
+	}
+	d.spent.calls++
+	d.spent.written += c.count(`{"name":"` + tool + `","arguments":` + args + `}`)
+	d.spent.read += c.count(text)
+	return text, nil
+}
+
+// answer is the text of what a tool answers, which nobody counts.
+func (d *dialog) answer(ctx context.Context, tool, args string) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, answerWithin)
+	defer stop()
+	result, err := d.session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", tool, err)
+	}
+	var text strings.Builder
+	for _, block := range result.Content {
+		if t, ok := block.(*sdk.TextContent); ok {
+			text.WriteString(t.Text)
+		}
+	}
+	if result.IsError {
+		return "", fmt.Errorf("%s %.300s failed: %.1000s", tool, args, text.String())
+	}
+	return text.String(), nil
+}
+
+// tap keeps the last answer as it came, which the SDK gives only decoded.
+type tap struct {
+	sdk.Transport
+	sdk.Connection
+	mu     sync.Mutex
+	result json.RawMessage
+}
+
+func (t *tap) Connect(ctx context.Context) (_ sdk.Connection, err error) {
+	t.Connection, err = t.Transport.Connect(ctx)
+	return t, err
+}
+
+func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
+	message, err := t.Connection.Read(ctx)
+	if response, ok := message.(*jsonrpc.Response); ok && err == nil {
+		t.mu.Lock()
+		t.result = response.Result
+		t.mu.Unlock()
+	}
+	return message, err
+}
+
+func (t *tap) last() json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.result
+}
+
+// lastLine is the last line of what a program has printed, which mostly is the reason.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

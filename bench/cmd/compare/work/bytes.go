@@ -1,0 +1,113 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// itemBytes is what one item of a large result has, with its comma.
+const itemBytes = 52
+
+// largeResult is an array of so many bytes, or a few less.
+func largeResult(size int) []byte {
+	b := append(make([]byte, 0, size+itemBytes), '[')
+	for i := range max(1, (size-1)/itemBytes) {
+		b = fmt.Appendf(b, `{"id":%08d,"name":"item number %08d","ok":true},`, i+10_000_000, i)
+	}
+	b[len(b)-1] = ']'
+	return b
+}
+
+// resultOfBytes measures a result of a size: a chain that passes it on to the next step, a probe of it, and a page. The baseline is
+// one reading of it, without which nobody knows that it is JSON.
+func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	document := largeResult(size)
+	if err := catalog.Add("bench", source{largeFunction(document), takeFunction()}); err != nil {
+		return err
+	}
+	engine, err := newEngine(catalog, 0)
+	if err != nil {
+		return err
+	}
+	want := fmt.Sprintf(`{"taken":%d}`, len(document))
+	pass := func() error {
+		request := []byte(`{"lite":true,"steps":[{"fn":"bench.large"},{"fn":"bench.take","args":{"value":"$0"}}]}`)
+		_, err := answer(ctx, engine, request, want)
+		return err
+	}
+	token := ""
+	probe := func() error {
+		text, err := answer(ctx, engine, []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), "")
+		if token = gjson.GetBytes(text, "continuation_token").Str; err == nil && token == "" {
+			return fmt.Errorf("no probe: %.300s", text)
+		}
+		return err
+	}
+	items := gjson.GetBytes(document, "#").Int()
+	page := func() error {
+		request := fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d}`, token, items/40)
+		text, err := answer(ctx, engine, request, "")
+		if n := gjson.GetBytes(text, "items.#").Int(); err == nil && n != 20 {
+			return fmt.Errorf("a page of %d items", n)
+		}
+		return err
+	}
+	s.add("size-mb", float64(len(document))/megabyte)
+	arms := []struct {
+		name string
+		f    func() error
+	}{{"bare-ms", func() error { return validate(document) }}, {"pass-ms", pass}, {"probe-ms", probe}, {"page-ms", page}}
+	for _, arm := range arms { // what is made at first use is made
+		if err := arm.f(); err != nil {
+			return fmt.Errorf("%s: %w", arm.name, err)
+		}
+	}
+	s.peak("peak-mb")
+	for range rounds {
+		for _, arm := range arms {
+			runtime.GC()
+			if err := s.timed(arm.name, arm.f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func validate(document []byte) error {
+	if !gjson.ValidBytes(document) {
+		return fmt.Errorf("the document is no JSON")
+	}
+	return nil
+}
+
+func largeFunction(document []byte) steps.Function {
+	return steps.Function{
+		Spec: steps.Spec{Name: "bench.large", Description: "A large result.", Effect: steps.Read, EffectDeclared: true},
+		Call: func(context.Context, []byte) ([]byte, error) { return document, nil },
+	}
+}
+
+// takeFunction tells how many bytes the value has that it is given.
+func takeFunction() steps.Function {
+	return steps.Function{
+		Spec: steps.Spec{
+			Name: "bench.take", Description: "Takes a value.", Effect: steps.Read, EffectDeclared: true,
+			Input: json.RawMessage(`{"type":"object","properties":{"value":{"type":"array"}}}`),
+		},
+		Call: func(_ context.Context, args []byte) ([]byte, error) {
+			return fmt.Appendf(nil, `{"taken":%d}`, len(args)-len(`{"value":}`)), nil
+		},
+	}
+}

@@ -1,0 +1,218 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/bench/load"
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// things and verbs are what the functions of a large service are called.
+var (
+	things = strings.Fields(`account alert archive balance branch bucket build campaign cluster contract coupon customer dashboard
+		deployment device disk domain endpoint environment export feature filter gateway image instance invoice issue job label layer
+		license machine member message metric milestone module monitor network node offer order partner payment pipeline policy port
+		process product project property quote rack region release report request review role rule schedule secret segment service
+		shipment site snapshot storage subnet subscription table task team template tenant ticket token topic trace transfer unit
+		upload user vendor version view volume warehouse webhook widget workflow zone`)
+	verbs = []string{"list", "get", "create", "update", "delete", "search", "export", "archive", "restore", "cancel"}
+)
+
+// describe is the name, the description and the input schema of the i-th function.
+func describe(i int) (name, description, input string) {
+	verb, thing, owner := verbs[i%10], things[i/10%len(things)], things[i/10/len(things)%len(things)]
+	name = fmt.Sprintf("service%d.%s_%s.%s", i/100, owner, thing, verb)
+	description = fmt.Sprintf("%ss the %s of a %s, for the tenant that owns it. Answers within the limits of the service.", verb, thing, owner)
+	input = fmt.Sprintf(`{"type":"object","properties":{"%sId":{"type":"string","description":"The id of the %s."},`+
+		`"pageSize":{"type":"integer","description":"How many to answer at most."},"cursor":{"type":"string"}}}`, thing, thing)
+	return name, description, input
+}
+
+// functions measures a server with many of them: until they can be called, how they are found and called, what their list costs. The
+// baseline is the SDK's server with the same functions as tools.
+func functions(ctx context.Context, count, rounds int, s Samples) error {
+	all := madeFunctions(count)
+	if err := s.memoryOfFunctions(ctx, all); err != nil {
+		return err
+	}
+	for range rounds {
+		runtime.GC()
+		if err := s.once("ready-ms", func() error { return ready(ctx, all) }); err != nil {
+			return err
+		}
+		runtime.GC()
+		_ = s.once("bare-ready-ms", func() error { bareServer(count); return nil })
+	}
+	if err := s.useFunctions(ctx, all, rounds); err != nil {
+		return err
+	}
+	return s.listBare(ctx, count)
+}
+
+// madeFunctions are functions that answer at once.
+func madeFunctions(count int) []steps.Function {
+	all := make([]steps.Function, count)
+	for i := range all {
+		name, description, input := describe(i)
+		all[i] = steps.Function{
+			Spec:   steps.Spec{Name: name, Description: description, Effect: steps.Read, EffectDeclared: true, Input: json.RawMessage(input)},
+			Prompt: true,
+			Call:   func(context.Context, []byte) ([]byte, error) { return []byte(`{"id":"a-1"}`), nil },
+		}
+	}
+	return all
+}
+
+// ready makes a catalog and waits until its functions can be called.
+func ready(ctx context.Context, all []steps.Function) error {
+	catalog, err := catalogOf(all)
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	if n := steps.Await(ctx, catalog, nil).Len(); n != len(all) {
+		return fmt.Errorf("%d functions are there", n)
+	}
+	return nil
+}
+
+// memoryOfFunctions adds what a ready registry keeps beyond the functions themselves, in MB.
+func (s Samples) memoryOfFunctions(ctx context.Context, all []steps.Function) error {
+	before := liveHeap()
+	catalog, err := catalogOf(all)
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	registry := steps.Await(ctx, catalog, nil)
+	s.add("memory-mb", (liveHeap()-before)/megabyte)
+	runtime.KeepAlive(registry)
+	before = liveHeap()
+	bare := bareServer(len(all))
+	s.add("bare-memory-mb", (liveHeap()-before)/megabyte)
+	runtime.KeepAlive(bare)
+	return nil
+}
+
+// useFunctions reads the list of tools, searches and runs a chain of three steps.
+func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds int) (err error) {
+	catalog, err := catalogOf(all)
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	steps.Await(ctx, catalog, nil)
+	engine, err := newEngine(catalog, 0)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	url, ended, err := listen(ctx, engine, catalog)
+	if err != nil {
+		stop()
+		return err
+	}
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	clients, err := load.Open(ctx, load.Target{URL: url, Version: load.WithoutSessions}, 1)
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	list, err := clients.Request(ctx, "tools/list", "")
+	if err != nil {
+		return err
+	}
+	if err := s.tokens("list-tokens", list); err != nil {
+		return err
+	}
+	search := func() error {
+		result, err := clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`)
+		found := gjson.GetBytes(result, "content.0.text").Str
+		if err == nil && !strings.Contains(found, "account_alert.create") && len(all) > 10 {
+			return fmt.Errorf("found %.300s", result)
+		}
+		return err
+	}
+	if err := s.once("first-search-ms", search); err != nil {
+		return err
+	}
+	three := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":%q},{"fn":%q,"args":{"cursor":"$0.id"}},{"fn":%q,"args":{"cursor":"$1.id"}}]}`,
+		all[0].Spec.Name, all[len(all)/2].Spec.Name, all[len(all)-1].Spec.Name)
+	for range rounds {
+		if err := s.timed("search-ms", search); err != nil {
+			return err
+		}
+		if err := s.timed("chain-ms", func() error { _, err := answer(ctx, engine, three, `{"id":"a-1"}`); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bareServer is the SDK's server with tools.
+func bareServer(count int) *sdk.Server {
+	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
+	for i := range count {
+		name, description, input := describe(i)
+		tool := &sdk.Tool{Name: name, Description: description, InputSchema: json.RawMessage(input)}
+		server.AddTool(tool, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"id":"a-1"}`}}}, nil
+		})
+	}
+	return server
+}
+
+// listBare reads all pages of the list that a client of the bare server reads.
+func (s Samples) listBare(ctx context.Context, count int) error {
+	server := bareServer(count)
+	get := func(*http.Request) *sdk.Server { return server }
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true}))
+	defer web.Close()
+	clients, err := load.Open(ctx, load.Target{URL: web.URL, Version: load.WithoutSessions}, 1)
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	var pages []byte
+	tools := int64(0)
+	for params := ""; ; {
+		page, err := clients.Request(ctx, "tools/list", params)
+		if err != nil {
+			return err
+		}
+		pages = append(pages, page...)
+		tools += gjson.GetBytes(page, "tools.#").Int()
+		next := gjson.GetBytes(page, "nextCursor")
+		if next.Str == "" {
+			break
+		}
+		params = `"cursor":` + next.Raw
+	}
+	if tools != int64(count) {
+		return fmt.Errorf("the bare server lists %d tools", tools)
+	}
+	return s.tokens("bare-list-tokens", pages)
+}
+
+func (s Samples) tokens(name string, text []byte) error {
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		return err
+	}
+	s.add(name, float64(counter.Count(text, -1)))
+	return nil
+}

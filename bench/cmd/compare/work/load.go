@@ -1,0 +1,77 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+// Round is a line of a loading client's input: clients at once, and calls of all of them together.
+type Round struct {
+	Clients int `json:"clients"`
+	Calls   int `json:"calls"` // 0: clients are opened, and each makes one call that is not counted
+}
+
+// Loaded is what it answers, as a line.
+type Loaded struct {
+	Rate   float64 `json:"rate"` // good answers a second
+	P50    float64 `json:"p50"`  // milliseconds, of good answers
+	P99    float64 `json:"p99"`
+	Failed int     `json:"failed"`          // answers that are missing or wrong
+	First  string  `json:"first,omitempty"` // of the errors
+}
+
+// loadClients is clients of the target that its argument describes as JSON, for one round after the other until its input ends.
+func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	var target load.Target
+	if len(args) != 1 {
+		return errors.New("load: no target")
+	}
+	if err := json.Unmarshal([]byte(args[0]), &target); err != nil {
+		return err
+	}
+	clients, err := load.Open(ctx, target, 0)
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	rounds, answers := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var r Round
+		if err := rounds.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := answers.Encode(loadRound(ctx, clients, r)); err != nil {
+			return err
+		}
+	}
+}
+
+func loadRound(ctx context.Context, clients *load.Clients, r Round) Loaded {
+	if err := clients.Grow(ctx, r.Clients); err != nil {
+		return Loaded{Failed: r.Clients - clients.Len(), First: err.Error()}
+	}
+	calls := r.Calls
+	if calls == 0 {
+		calls = r.Clients
+	}
+	began := time.Now()
+	took, failed, first := clients.Run(ctx, r.Clients, calls)
+	l := Loaded{Rate: float64(len(took)) / time.Since(began).Seconds(), Failed: failed}
+	if first != nil {
+		l.First = first.Error()
+	}
+	if slices.Sort(took); len(took) > 0 {
+		l.P50, l.P99 = milliseconds(took[len(took)/2]), milliseconds(took[len(took)*99/100])
+	}
+	return l
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -1,0 +1,106 @@
+// Package work is what the comparison runs in processes of their own: measurements of onecall and of what it is compared with as one
+// size grows, servers, and clients that load them.
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+)
+
+// Samples are what was seen, by name: one number for each round, or one for all.
+type Samples map[string][]float64
+
+// Main runs one command: a measurement's name with a size and a number of rounds, or a server or client with what it is given.
+// Measurements write Samples as JSON. A wrong answer of what is measured is an error.
+func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command")
+	}
+	switch args[0] {
+	case "serve":
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
+		return serve(ctx, args[1:], out)
+	case "upstream":
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
+		return upstream(ctx, out)
+	case "load":
+		return loadClients(ctx, args[1:], in, out)
+	}
+	measure, ok := measurements[args[0]]
+	if !ok || len(args) != 3 {
+		return fmt.Errorf("worker %v: want serve, upstream, load, or a measurement with its size and rounds", args)
+	}
+	size, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	rounds, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	samples := Samples{}
+	if err := measure(ctx, size, rounds, samples); err != nil {
+		return fmt.Errorf("%s of %d: %w", args[0], size, err)
+	}
+	return json.NewEncoder(out).Encode(samples)
+}
+
+// measurements are made of a size, in rounds in which the arms take turns.
+var measurements = map[string]func(ctx context.Context, size, rounds int, s Samples) error{
+	"functions": functions, "steps": chainOfSteps, "elements": elements, "bytes": resultOfBytes,
+}
+
+func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
+
+// timed adds how long f takes, in milliseconds. If it is over soon it is done again until leastTime has passed, and the mean is added.
+func (s Samples) timed(name string, f func() error) error {
+	began := time.Now()
+	for n := 1; ; n++ {
+		if err := f(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if took := time.Since(began); took >= leastTime {
+			s.add(name, took.Seconds()*1000/float64(n))
+			return nil
+		}
+	}
+}
+
+// leastTime is long against a clock's steps and short against a round.
+const leastTime = 5 * time.Millisecond
+
+// once adds how long f takes, once.
+func (s Samples) once(name string, f func() error) error {
+	began := time.Now()
+	err := f()
+	s.add(name, time.Since(began).Seconds()*1000)
+	return err
+}
+
+// liveHeap is what is reachable, in bytes.
+func liveHeap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+const megabyte = 1 << 20
+
+// peak adds the most memory that this process has had so far, in MB, if the system tells.
+func (s Samples) peak(name string) {
+	if u, err := proc.Self(); err == nil {
+		s.add(name, float64(u.Peak)/megabyte)
+	}
+}

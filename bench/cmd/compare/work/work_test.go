@@ -1,0 +1,120 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+// TestMeasurements runs each measurement at a small size: every answer in it is checked.
+func TestMeasurements(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size string
+		want []string // samples
+	}{
+		"functions": {"250", []string{"ready-ms", "bare-ready-ms", "search-ms", "chain-ms", "list-tokens", "bare-list-tokens", "memory-mb"}},
+		"steps":     {"12", []string{"chain-ms", "bare-ms", "lite-tokens", "told-tokens"}},
+		"elements":  {"120", []string{"chain-ms", "bare-ms"}},
+		"bytes":     {"100000", []string{"pass-ms", "probe-ms", "page-ms", "bare-ms", "size-mb"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if err := Main(t.Context(), []string{name, c.size, "2"}, nil, &out); err != nil {
+				t.Fatal(err)
+			}
+			var samples Samples
+			if err := json.Unmarshal(out.Bytes(), &samples); err != nil {
+				t.Fatal(err)
+			}
+			for _, sample := range c.want {
+				if n := len(samples[sample]); n == 0 || strings.HasSuffix(sample, "e-ms") && n != 2 {
+					t.Errorf("%d of %s", n, sample)
+				}
+			}
+		})
+	}
+	for _, bad := range [][]string{nil, {"dance"}, {"steps", "10"}, {"steps", "ten", "1"}, {"load"}, {"load", "{"}, {"serve", "-dance"}} {
+		if err := Main(t.Context(), bad, strings.NewReader(""), io.Discard); err == nil {
+			t.Errorf("no error for %v", bad)
+		}
+	}
+}
+
+// serving runs a server until the test ends.
+func serving(t *testing.T, args ...string) *Server {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	from, to := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Main(ctx, args, nil, to)
+		to.CloseWithError(io.ErrUnexpectedEOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	s := &Server{}
+	if err := json.NewDecoder(from).Decode(&s.Addresses); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestServers has clients call both servers in both eras: the SDK's, and onecall with a chain over the SDK's tools.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	bare := serving(t, "upstream")
+	dependent := `{"lite":true,"steps":[{"fn":"up.next","args":{"n":0}},{"fn":"up.next","args":{"n":"$0.n"}}]}`
+	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
+		own := serving(t, "serve", "-upstream", bare.URL(version), "-version", version)
+		for _, target := range []load.Target{
+			{URL: own.URL(version), Tool: "chain", Args: dependent, Want: `{"n":2}`},
+			{URL: bare.URL(version), Tool: "next", Args: `{"n":1}`, Want: `{"n":2}`},
+		} {
+			target.Version = version
+			text, err := json.Marshal(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			rounds := strings.NewReader(`{"clients":3,"calls":0}` + "\n" + `{"clients":3,"calls":20}` + "\n")
+			if err := Main(t.Context(), []string{"load", string(text)}, rounds, &out); err != nil {
+				t.Fatal(err)
+			}
+			answers := json.NewDecoder(&out)
+			for range 2 {
+				var l Loaded
+				if err := answers.Decode(&l); err != nil || l.Failed > 0 || l.Rate <= 0 || l.P50 <= 0 || l.P99 < l.P50 {
+					t.Errorf("%s: %+v, %v", target.Tool, l, err)
+				}
+			}
+		}
+	}
+}
+
+// TestWrongAnswers are counted, and told.
+func TestWrongAnswers(t *testing.T) {
+	t.Parallel()
+	bare := serving(t, "upstream")
+	target := load.Target{URL: bare.Stateless, Version: load.WithoutSessions, Tool: "next", Args: `{"n":1}`, Want: `{"n":3}`}
+	clients, err := load.Open(t.Context(), target, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clients.Close()
+	l := loadRound(t.Context(), clients, Round{Clients: 2, Calls: 5})
+	if l.Failed != 5 || !strings.Contains(l.First, `{\"n\":2}`) || l.P50 != 0 {
+		t.Errorf("%+v", l)
+	}
+}

@@ -1,0 +1,118 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/load"
+)
+
+// Worker is the program whose Main is that of this package.
+type Worker struct{ path string }
+
+// Build compiles it from the repository at root, into the folder tools.
+func Build(ctx context.Context, root, tools string) (*Worker, error) {
+	if err := os.MkdirAll(tools, 0o755); err != nil {
+		return nil, err
+	}
+	w := &Worker{path: filepath.Join(tools, "worker")}
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", w.path, "./worker")
+	cmd.Dir = filepath.Join(root, "bench/cmd/compare")
+	_, err := proc.Run(ctx, cmd, nil)
+	return w, err
+}
+
+// measureLimit is how long one measurement may take, on a slow machine too.
+const measureLimit = 4 * time.Minute
+
+// Measure makes one measurement in a process of its own.
+func (w *Worker) Measure(ctx context.Context, name string, size, rounds int) (Samples, error) {
+	cmd := exec.Command(w.path, name, fmt.Sprint(size), fmt.Sprint(rounds))
+	out, err := proc.Run(ctx, cmd, &proc.Options{Limit: measureLimit})
+	if err != nil {
+		return nil, err
+	}
+	var s Samples
+	return s, json.Unmarshal([]byte(out), &s)
+}
+
+// Server is a worker that serves.
+type Server struct {
+	*proc.Process
+	Addresses
+}
+
+// Serve starts a server: "serve" with its flags is onecall, "upstream" the SDK's. It may run for limit.
+func (w *Worker) Serve(ctx context.Context, limit time.Duration, args ...string) (*Server, error) {
+	p, err := proc.Start(ctx, exec.Command(w.path, args...), &proc.Options{Limit: limit, Grace: 10 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	line, err := p.Await(regexp.MustCompile(`(?m)^\{.*\}$`), time.Minute)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	s := &Server{Process: p}
+	if err := json.Unmarshal([]byte(line), &s.Addresses); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return s, nil
+}
+
+// URL is where a server is called with a version of MCP.
+func (s *Server) URL(version string) string {
+	if version >= load.WithoutSessions {
+		return s.Stateless
+	}
+	return s.Sessions
+}
+
+// Loader is a worker with clients.
+type Loader struct {
+	*proc.Process
+	rounds  io.WriteCloser
+	answers *json.Decoder
+}
+
+// Load starts a process for clients of a target.
+func (w *Worker) Load(ctx context.Context, target load.Target, limit time.Duration) (*Loader, error) {
+	text, err := json.Marshal(target)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(w.path, "load", string(text))
+	rounds, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	answers, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p, err := proc.Start(ctx, cmd, &proc.Options{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return &Loader{Process: p, rounds: rounds, answers: json.NewDecoder(answers)}, nil
+}
+
+// Round has the clients make calls. The error is one of the process, not of calls.
+func (l *Loader) Round(r Round) (Loaded, error) {
+	var answer Loaded
+	if err := json.NewEncoder(l.rounds).Encode(r); err != nil {
+		return answer, errors.Join(err, l.Close())
+	}
+	if err := l.answers.Decode(&answer); err != nil {
+		return answer, errors.Join(fmt.Errorf("clients: %w", err), l.Close())
+	}
+	return answer, nil
+}

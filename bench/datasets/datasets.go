@@ -1,0 +1,157 @@
+// Package datasets reads chains that nobody here wrote, with what each of their calls must be given and what it answered. The data
+// sets are not part of the repository.
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/tally"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
+)
+
+// Names are the files of the data sets, without .jsonl.
+func Names() []string { return []string{"nestful_math", "taubench", "bfcl_base", "bfcl_long_context"} }
+
+// Files are the files of the data sets.
+func Files() (files []string) {
+	for _, name := range Names() {
+		files = append(files, name+".jsonl")
+	}
+	return files
+}
+
+// Chain is a chain of a data set.
+type Chain struct {
+	ID           string            `json:"id"`
+	Steps        json.RawMessage   `json:"steps"`
+	LiteralArgs  []json.RawMessage `json:"literal_args"` // of the calls; NESTFUL has none
+	Results      []json.RawMessage `json:"results"`
+	Intermediate []json.RawMessage `json:"intermediate"` // NESTFUL: the values; the results are {"result":value}
+	Turn         []int             `json:"turn"`         // BFCL: the turn of the user that each step belongs to
+	Return       []int             `json:"-"`            // the steps whose results it returns; empty: that of the last step
+}
+
+// Step is a step as it is written, with references in its arguments.
+type Step struct {
+	Fn   string
+	Args map[string]any // with numbers as they are written
+}
+
+// Read reads a data set. A file that is not there is an fs.ErrNotExist.
+func Read(path string) ([]*Chain, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20)
+	var chains []*Chain
+	for lines.Scan() {
+		c := &Chain{}
+		if err := json.Unmarshal(lines.Bytes(), c); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		chains = append(chains, c)
+	}
+	return chains, lines.Err()
+}
+
+// Written are the chain's steps.
+func (c *Chain) Written() (list []Step, err error) {
+	d := json.NewDecoder(bytes.NewReader(c.Steps))
+	d.UseNumber()
+	return list, d.Decode(&list)
+}
+
+// Calls are the calls that the chain must make, with what they answered.
+func (c *Chain) Calls() ([]tally.Call, error) {
+	written, err := c.Written()
+	if err != nil {
+		return nil, err
+	}
+	results := max(len(c.Results), len(c.Intermediate))
+	if n := len(written); n == 0 || n != results || c.LiteralArgs != nil && n != len(c.LiteralArgs) {
+		return nil, fmt.Errorf("%s: %d steps with %d literal_args and %d results", c.ID, n, len(c.LiteralArgs), results)
+	}
+	calls := make([]tally.Call, len(written))
+	for i, s := range written {
+		args, err := c.args(i, s.Args)
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = tally.Call{Function: s.Fn, Args: args, Result: c.result(i)}
+	}
+	return calls, nil
+}
+
+// args are the arguments that call i must arrive with. NESTFUL does not record them: there each reference is a whole
+// `$N.result`.
+func (c *Chain) args(i int, written map[string]any) (json.RawMessage, error) {
+	if c.LiteralArgs != nil {
+		return c.LiteralArgs[i], nil
+	}
+	for key, value := range written {
+		text, _ := value.(string)
+		if n, ok := strings.CutSuffix(strings.TrimPrefix(text, "$"), ".result"); ok && n != text {
+			step, err := strconv.Atoi(n)
+			if err != nil || step < 0 || step >= i {
+				return nil, fmt.Errorf("%s: %s in step %d is of no step before it", c.ID, text, i)
+			}
+			written[key] = c.Intermediate[step]
+		}
+	}
+	return json.Marshal(written)
+}
+
+func (c *Chain) result(i int) json.RawMessage {
+	if c.Results != nil {
+		return c.Results[i]
+	}
+	return fmt.Appendf(nil, `{"result":%s}`, c.Intermediate[i])
+}
+
+// Recording is calls as a recording, which can be replayed.
+func Recording(calls []tally.Call) []byte {
+	var b bytes.Buffer
+	for i := range calls {
+		fmt.Fprintf(&b, "{\"fn\":%q,\"args\":%s,\"result\":%s}\n", calls[i].Function, calls[i].Args, calls[i].Result)
+	}
+	return b.Bytes()
+}
+
+// Player answers calls from a recording. Each run needs a context of its own, by Cassette.Cursor.
+type Player struct {
+	Engine    *chain.Engine
+	Functions *steps.Registry // those that the engine calls
+	Cassette  *replay.Cassette
+}
+
+// Replay makes a player of a recording, whose calls go through wrap; nil: as they are.
+func Replay(recording []byte, wrap func(*steps.Spec, steps.Call) steps.Call) (*Player, error) {
+	p := &Player{}
+	var err error
+	if p.Cassette, err = replay.Read(bytes.NewReader(recording), "recording"); err != nil {
+		return nil, err
+	}
+	none, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if p.Functions, err = p.Cassette.Registry(none); err != nil {
+		return nil, err
+	}
+	if wrap != nil {
+		p.Functions = p.Functions.Wrap(wrap)
+	}
+	p.Engine, err = chain.New(&chain.Options{Functions: p.Functions})
+	return p, err
+}

@@ -1,0 +1,274 @@
+// Package load calls a tool of an MCP server over HTTP from many clients at once, each with a connection of its own, and checks every
+// answer. Its clients do no more than the protocol asks, so that what is measured is the server.
+package load
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// The versions of MCP that are measured: the last one with sessions, and the first one without.
+const (
+	WithSessions    = "2025-11-25"
+	WithoutSessions = "2026-07-28"
+)
+
+// Target is a tool of a server, and how it is called.
+type Target struct {
+	URL     string
+	Token   string // of the caller; "": none is sent
+	Version string // WithSessions or WithoutSessions
+	Tool    string
+	Args    string        // the arguments of each call, a JSON object
+	Want    string        // the text of each answer
+	Timeout time.Duration // of one request; 0: 10 minutes, longer than a busy machine takes
+}
+
+// Clients are clients of a target. They must be closed.
+type Clients struct {
+	target Target
+	all    []client
+}
+
+type client struct {
+	http    http.Client
+	session string // "": it has none
+}
+
+// Open makes n clients, each with a connection, and a session where the version has them. Clients that were opened before an error
+// are closed.
+func Open(ctx context.Context, t Target, n int) (*Clients, error) {
+	if t.Timeout == 0 {
+		t.Timeout = 10 * time.Minute
+	}
+	c := &Clients{target: t}
+	if err := c.Grow(ctx, n); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// opening is how many clients are opened at once: a server's queue of new connections is bounded.
+const opening = 32
+
+// Grow opens more clients until there are n. Of those that could not be opened it returns the first error; the others stay.
+func (c *Clients) Grow(ctx context.Context, n int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	first := len(c.all)
+	fresh := make([]client, max(0, n-first))
+	var next atomic.Int64
+	var opened sync.WaitGroup
+	for range min(opening, len(fresh)) {
+		opened.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(fresh)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				fresh[i].http = http.Client{Transport: &http.Transport{}, Timeout: c.target.Timeout}
+				if err := c.greet(ctx, &fresh[i]); err != nil {
+					cancel(fmt.Errorf("client %d: %w", first+int(i), err))
+				}
+			}
+		})
+	}
+	opened.Wait()
+	for _, one := range fresh {
+		if one.http.Transport != nil {
+			c.all = append(c.all, one)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Len is how many clients there are.
+func (c *Clients) Len() int { return len(c.all) }
+
+// End ends the sessions and closes the connections, like clients that leave. It returns the first error.
+func (c *Clients) End(ctx context.Context) (first error) {
+	for i := range c.all {
+		if err := c.leave(ctx, &c.all[i]); err != nil && first == nil {
+			first = err
+		}
+	}
+	c.Close()
+	return first
+}
+
+// leave ends a client's session, if it has one.
+func (c *Clients) leave(ctx context.Context, one *client) error {
+	if one.session == "" {
+		return nil
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, c.target.URL, http.NoBody)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Mcp-Protocol-Version", c.target.Version)
+	r.Header.Set("Mcp-Session-Id", one.session)
+	if c.target.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.target.Token)
+	}
+	response, err := one.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the end of a session is answered %s", response.Status)
+	}
+	return nil
+}
+
+// Close closes the connections. Sessions are left to the server, like those of clients that vanish.
+func (c *Clients) Close() {
+	for i := range c.all {
+		c.all[i].http.CloseIdleConnections()
+	}
+	c.all = nil
+}
+
+// greet sends what a client sends before its calls.
+func (c *Clients) greet(ctx context.Context, one *client) error {
+	if c.target.Version >= WithoutSessions {
+		_, err := c.request(ctx, one, 0, "tools/list", "", "")
+		return err
+	}
+	header, _, err := c.post(ctx, one, "initialize", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+c.target.Version+
+		`","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
+	if err != nil {
+		return err
+	}
+	if one.session = header.Get("Mcp-Session-Id"); one.session == "" {
+		return fmt.Errorf("initialize is answered without a session")
+	}
+	_, _, err = c.post(ctx, one, "notifications/initialized", "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return err
+}
+
+// meta is what a request says of its client, where the version has no sessions.
+func (t *Target) meta() string {
+	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + t.Version +
+		`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"load","version":"1"}}`
+}
+
+// post sends one message, and returns the message of the answer. name is that of the tool that is called, if one is.
+func (c *Clients) post(ctx context.Context, one *client, method, name, body string) (http.Header, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.URL, strings.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if c.target.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.target.Token)
+	}
+	if method != "initialize" {
+		r.Header.Set("Mcp-Protocol-Version", c.target.Version)
+	}
+	if c.target.Version >= WithoutSessions {
+		r.Header.Set("Mcp-Method", method)
+		if name != "" {
+			r.Header.Set("Mcp-Name", name)
+		}
+	} else if one.session != "" {
+		r.Header.Set("Mcp-Session-Id", one.session)
+	}
+	response, err := one.http.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if response.StatusCode/100 != 2 {
+		return nil, nil, fmt.Errorf("%s is answered %s: %.500s", method, response.Status, text)
+	}
+	if _, data, ok := bytes.Cut(text, []byte("data: ")); ok {
+		text = bytes.TrimSpace(data)
+	}
+	return response.Header, text, nil
+}
+
+// request sends one request, and returns the result's JSON as it came. number is its id: an answer to another one is none.
+func (c *Clients) request(ctx context.Context, one *client, number int, method, name, params string) ([]byte, error) {
+	if c.target.Version >= WithoutSessions {
+		if params != "" {
+			params += ","
+		}
+		params += c.target.meta()
+	}
+	_, text, err := c.post(ctx, one, method, name, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, number, method, params))
+	if err != nil {
+		return nil, err
+	}
+	answer := gjson.GetManyBytes(text, "id", "result")
+	if !gjson.ValidBytes(text) || answer[0].Int() != int64(number) || !answer[1].IsObject() {
+		return nil, fmt.Errorf("request %d is answered %.500s", number, text)
+	}
+	return []byte(answer[1].Raw), nil
+}
+
+// Request has the first client send a request of any kind, and returns the JSON of the result. params are the members of the
+// parameters, without braces.
+func (c *Clients) Request(ctx context.Context, method, params string) (result []byte, err error) {
+	name := ""
+	if method == "tools/call" {
+		name = gjson.Get("{"+params+"}", "name").Str
+	}
+	return c.request(ctx, &c.all[0], 1, method, name, params)
+}
+
+// call makes one call and checks the whole of its answer.
+func (c *Clients) call(ctx context.Context, one *client, number int) error {
+	params := fmt.Sprintf(`"name":%q,"arguments":%s`, c.target.Tool, c.target.Args)
+	result, err := c.request(ctx, one, number, "tools/call", c.target.Tool, params)
+	if err != nil {
+		return err
+	}
+	if answer := gjson.GetManyBytes(result, "content.0.text", "isError"); answer[0].Str != c.target.Want || answer[1].Bool() {
+		return fmt.Errorf("call %d is answered %.500s", number, result)
+	}
+	return nil
+}
+
+// Run has the first n clients make calls together, each its next one as soon as it has the answer to the one before. It returns how
+// long each took that was answered well, how many were not, and the first error of those.
+func (c *Clients) Run(ctx context.Context, n, calls int) (took []time.Duration, failed int, first error) {
+	times := make([]time.Duration, calls) // 0: failed, or never begun
+	var next, faults atomic.Int64
+	var once sync.Once
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for number := next.Add(1) - 1; number < int64(calls) && ctx.Err() == nil; number = next.Add(1) - 1 {
+				began := time.Now()
+				if err := c.call(ctx, &c.all[i], int(number)); err != nil {
+					faults.Add(1)
+					once.Do(func() { first = err })
+					continue
+				}
+				times[number] = max(1, time.Since(began))
+			}
+		})
+	}
+	all.Wait()
+	for _, t := range times {
+		if t > 0 {
+			took = append(took, t)
+		}
+	}
+	if err := ctx.Err(); err != nil && first == nil {
+		first = err
+	}
+	return took, int(faults.Load()), first
+}

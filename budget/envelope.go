@@ -1,0 +1,39 @@
+package budget
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Envelope is the budget of an answer and the text around its result. A nil Envelope fits every result.
+type Envelope struct {
+	Meter         *Meter
+	Before, After []byte
+	Number        int // index in After of the answer's own number of tokens; 0: none
+	MaxRunes      int // maximum characters of the answer without that number; 0: unlimited
+}
+
+// Fits reports whether an answer with this result is within the budget.
+func (e *Envelope) Fits(result []byte) bool {
+	if e == nil {
+		return true
+	}
+	if e.MaxRunes > 0 && utf8.RuneCount(e.Before)+utf8.RuneCount(result)+utf8.RuneCount(e.After) > e.MaxRunes {
+		return false
+	}
+	if e.Meter.limit == 0 || e.Number == 0 {
+		return e.Meter.Fits(e.Before, result, e.After)
+	}
+	if !e.Meter.Fits(e.Before, result, e.After) {
+		return false
+	}
+	return e.Meter.SelfCount(slices.Concat(e.Before, result, e.After[:e.Number]), e.After[e.Number:]) <= e.Meter.limit
+}
+
+// limit returns the budget in tokens for messages; 0 if there is none.
+func (e *Envelope) limit() int {
+	if e == nil {
+		return 0
+	}
+	return e.Meter.limit
+}

@@ -1,0 +1,48 @@
+package budget_test
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// TestRoom: what fits is what the answer costs that is made of it, with its own number of tokens in it.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	c := counter(t, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := `{"ok":true,"result":`, `,"usage":{"tokens":,"ms":1}}`
+		limit, number := rapid.IntRange(0, 60).Draw(t, "limit"), 0
+		envelope := &budget.Envelope{Meter: budget.NewMeter(c, limit), Before: []byte(before), After: []byte(after)}
+		if rapid.Bool().Draw(t, "numbered") {
+			number = strings.Index(after, ":,") + 1
+			envelope.Number = number
+		}
+		result := jsonText(1).Draw(t, "result")
+		whole := before + result + after
+		if number > 0 {
+			n := envelope.Meter.SelfCount([]byte(before+result+after[:number]), []byte(after[number:]))
+			whole = before + result + after[:number] + strconv.Itoa(n) + after[number:]
+		}
+		if cost := c.Count([]byte(whole), -1); envelope.Fits([]byte(result)) != (limit == 0 || cost <= limit) {
+			t.Fatalf("%d tokens of %d: fits is %v: %s", cost, limit, envelope.Fits([]byte(result)), whole)
+		}
+	})
+}
+
+func TestRoomOfCharacters(t *testing.T) {
+	t.Parallel()
+	envelope := &budget.Envelope{Meter: budget.NewMeter(counter(t, 0), 0), Before: []byte("é"), After: []byte("é"), MaxRunes: 10}
+	if !envelope.Fits(bytes.Repeat([]byte("é"), 8)) || envelope.Fits(bytes.Repeat([]byte("é"), 9)) {
+		t.Error("10 characters with 2 around the result are not 8")
+	}
+	var none *budget.Envelope
+	if !none.Fits(numbered(10_000)) {
+		t.Error("there is no room where nothing bounds it")
+	}
+}

@@ -1,0 +1,40 @@
+package shares_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget/internal/shares"
+)
+
+// TestShares compares shares with a table of what each owner has.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var s shares.Shares
+		model := map[string]int64{}
+		for range rapid.IntRange(0, 50).Draw(t, "steps") {
+			owner := rapid.SampledFrom([]string{"", "a", "b", "c", "d"}).Draw(t, "owner")
+			bytes := rapid.Int64Range(-model[owner], 100).Draw(t, "bytes")
+			s.Add(owner, bytes)
+			if model[owner] += bytes; model[owner] == 0 {
+				delete(model, owner)
+			}
+			var total, most int64
+			for _, has := range model {
+				total, most = total+has, max(most, has)
+			}
+			largest, ok := s.Largest()
+			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != most {
+				t.Fatalf("%v: the total is %d, the largest %q (%t)", model, s.Total(), largest, ok)
+			}
+			for _, owner := range []string{"", "a", "b", "x"} {
+				want := len(model) == 0 || len(model) == 1 && model[owner] > 0
+				if s.Alone(owner) != want {
+					t.Fatalf("%v: %q is alone: %t", model, owner, !want)
+				}
+			}
+		}
+	})
+}

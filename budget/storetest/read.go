@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// admitted checks that a driver asks admit before it returns a value, with everything except the value.
+func admitted(t *testing.T, d budget.Driver) {
+	random := make([]byte, 8<<20) // cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{3}).Read(random)
+	for key, value := range map[string]string{"empty": "", "small": "1", "larger": string(random[:100_000]), "large": string(random),
+		"zeros": string(make([]byte, 5<<20))} {
+		want := entry("o:2:"+key, value)
+		put(t, d, key, want)
+		refused := errors.New("refused")
+		for _, answer := range []error{refused, budget.ErrNotFound, nil} {
+			asked := 0
+			got, err := d.Get(t.Context(), key, func(e budget.Entry, size int64) error {
+				asked++
+				if e.Value != nil || e.Owner != want.Owner || size != int64(len(value)) || e.Created.Sub(want.Created).Abs() > 1e6 ||
+					e.Expires.Sub(want.Expires).Abs() > 1e6 {
+					t.Errorf("%s: asked for %d bytes of %q, %v to %v, with %d bytes of value", key, size, e.Owner, e.Created, e.Expires, len(e.Value))
+				}
+				return answer
+			})
+			if asked != 1 || !errors.Is(err, answer) || answer == nil && string(got.Value) != value || answer != nil && got.Value != nil {
+				t.Errorf("%s: asked %d times, answered %v: %d bytes, %v", key, asked, answer, len(got.Value), err)
+			}
+		}
+	}
+	if _, err := d.Get(t.Context(), "absent",
+		func(budget.Entry, int64) error { t.Error("asked for what is absent"); return nil }); !errors.Is(err, budget.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// readByMany checks that concurrent readers get a large value even if others leave.
+func readByMany(t *testing.T, d budget.Driver) {
+	random := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{4}).Read(random)
+	put(t, d, "k", entry("o", string(random)))
+	for round := range 3 {
+		var readers sync.WaitGroup
+		for i := range 20 {
+			readers.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				leaves := i%2 == 0
+				e, err := d.Get(ctx, "k", func(budget.Entry, int64) error {
+					if leaves {
+						cancel()
+					}
+					return nil
+				})
+				if !(leaves && errors.Is(err, context.Canceled)) && (err != nil || !bytes.Equal(e.Value, random)) {
+					t.Errorf("%d bytes, %v", len(e.Value), err)
+				}
+			})
+		}
+		readers.Wait()
+		random[0]++
+		put(t, d, "k", entry(fmt.Sprint(round), string(random)))
+	}
+}

@@ -1,0 +1,77 @@
+package chain
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// storeForCaller stores a value for the caller (Keep of steps.Callbacks).
+func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
+	token, _, err = r.results.Keep(ctx, r.caller, value)
+	return token, err
+}
+
+// withStepCallbacks adds the callbacks of one step to those of the run: warnings with the step's pointer, progress and logs for steps of
+// the outermost chain, and the HTTP status of a write that may be answered in its lean form.
+func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Context {
+	r, p := l.run, l.plan.steps[number]
+	warns := p.rungs.any && p.inline == nil
+	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.answersWrite()
+	if !warns && !lean && !l.reports {
+		return ctx
+	}
+	callbacks := *steps.CallbacksOf(ctx)
+	if warns {
+		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.at + "/args")) }
+	}
+	if lean {
+		callbacks.Status = func(code int) { r.httpStatus.Store(int32(code)) }
+	}
+	if l.reports {
+		callbacks.Progress = func(_ context.Context, done, total float64, message string) {
+			l.reportProgress(Progress{Step: number, Part: done, Whole: total, Message: message})
+		}
+		callbacks.Log = func(_ context.Context, level, logger string, data []byte) {
+			r.notify(func() {
+				if r.log != nil {
+					r.log(LogMessage{Step: number, Function: p.name(), Level: level, Logger: logger, Data: data})
+				}
+			})
+		}
+	}
+	return steps.WithCallbacks(ctx, &callbacks)
+}
+
+// notify calls the front end, one call at a time, unless the chain has ended. After a panic the front end is not called again; the chain
+// goes on.
+func (r *run) notify(call func()) {
+	r.listenerMu.Lock()
+	defer r.listenerMu.Unlock()
+	defer func() {
+		if recover() != nil {
+			r.progress, r.log = nil, nil
+		}
+	}()
+	call()
+}
+
+// stopNotifying ends the calls of the front end: an abandoned function may still run.
+func (r *run) stopNotifying() {
+	r.notify(func() { r.progress, r.log = nil, nil })
+}
+
+// reportProgress reports the start, the progress or the end of a step, with the progress of the chain.
+func (l *loop) reportProgress(p Progress) {
+	step := l.plan.steps[p.Step]
+	p.ID, p.Function, p.Total = step.id, step.name(), len(l.steps)
+	l.notify(func() {
+		if p.Ended {
+			l.endedSteps++
+		}
+		if p.Done = l.endedSteps; l.progress != nil {
+			l.progress(p)
+		}
+	})
+}

@@ -1,0 +1,320 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// late is a source whose one function appears when it is told to.
+type late struct {
+	mu      sync.Mutex
+	name    string
+	call    steps.Call // nil: not there yet
+	state   steps.Status
+	changed func()
+}
+
+func (l *late) Functions() []steps.Function {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.call == nil {
+		return nil
+	}
+	return []steps.Function{{Spec: steps.Spec{Name: l.name + ".get", Effect: steps.Read}, Call: l.call}}
+}
+
+func (l *late) Status() steps.Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+func (l *late) Watch(changed func()) { l.changed = changed }
+func (l *late) Close() error         { return nil }
+
+func (l *late) become(state steps.State, cause *fault.Error, call steps.Call) {
+	l.mu.Lock()
+	l.state, l.call = steps.Status{State: state, Error: cause}, call
+	l.mu.Unlock()
+	l.changed()
+}
+
+func one(_ context.Context, _ []byte) ([]byte, error) { return []byte(`1`), nil }
+
+func catalogOf(t *testing.T, sources ...*late) *steps.Catalog {
+	t.Helper()
+	c, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources {
+		if err := c.Add(s.name, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func TestNamesWaitForSourcesThatStart(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, request string
+		after         time.Duration // how long the request takes
+		code          fault.Code    // of the one fault; "": it runs
+	}{
+		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
+		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
+		{"nor does it in another case", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
+		{"a name that a ready source has not does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
+		{"a suffix has become ambiguous", `{"steps":[{"fn":"get"}]}`, 3 * time.Second, fault.UnknownFunction},
+		{"a source that failed is named", `{"steps":[{"fn":"never.get"}]}`, 3 * time.Second, fault.Unavailable},
+		{"no longer than the chain may take", `{"steps":[{"fn":"never.get"}],"budget":{"maxDurationMs":500}}`, 500 * time.Millisecond, fault.Unavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ready := &late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}}
+				comes := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
+				never := &late{name: "never", state: steps.Status{State: steps.StateStarting}}
+				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, comes, never)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Second, func() { comes.become(steps.StateReady, nil, one) })
+				time.AfterFunc(3*time.Second, func() {
+					never.become(steps.StateFailed, fault.New(fault.Unavailable, "no such program"), nil)
+				})
+				started := time.Now()
+				a := e.Run(t.Context(), []byte(test.request), nil)
+				if took := time.Since(started); took != test.after {
+					t.Errorf("took %v", took)
+				}
+				switch {
+				case test.code == "" && !a.OK:
+					t.Errorf("%s", a.JSON)
+				case test.code != "" && (len(a.Faults) != 1 || a.Faults[0].Code != test.code || a.Faults[0].At != "/steps/0/fn"):
+					t.Errorf("%s", a.JSON)
+				}
+				time.Sleep(4 * time.Second)
+			})
+		})
+	}
+}
+
+// TestSourcesThatComeBack: a chain whose only faults are sources that come by themselves may be sent again, and says when.
+func TestSourcesThatComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cause := fault.New(fault.Unavailable, "connection refused")
+		state := func(name string, s steps.Status) *late { return &late{name: name, state: s} }
+		retrying := steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(3500 * time.Millisecond)}
+		e, err := chain.New(&chain.Options{Functions: catalogOf(t,
+			&late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}},
+			state("away", retrying), state("soon", steps.Status{State: steps.StateStarting}),
+			state("now", steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(-time.Second)}),
+			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
+		)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`, "; send the same chain again then"
+		for steps, want := range map[string]struct {
+			code    fault.Code
+			message string
+		}{
+			`{"fn":"away.get"}`:                                         {fault.Unavailable, "nothing was run: " + away + again},
+			`{"fn":"away.get"},{"fn":"away.put"}`:                       {fault.Unavailable, "nothing was run: " + away + again},
+			`{"fn":"away.get"},{"chain":{"steps":[{"fn":"soon.get"}]}}`: {fault.Unavailable, "nothing was run: " + away + ", " + soon + again},
+			`{"fn":"now.get"}`:                                          {fault.Unavailable, `nothing was run: the source "now" is retrying` + again},
+			`{"fn":"away.get"},{"fn":"ready.gte"}`:                      {fault.Compile, "2 faults"},
+			`{"fn":"away.get"},{"fn":"ready.get","args":{"a":"$7"}}`:    {fault.Compile, "2 faults"},
+			`{"fn":"broken.get"}`:                                       {fault.Compile, "1 fault"},
+			`{"fn":"away.get"},{"fn":"broken.get"}`:                     {fault.Compile, "2 faults"},
+		} {
+			a := e.Run(t.Context(), []byte(`{"budget":{"maxDurationMs":10},"steps":[`+steps+`]}`), nil)
+			told := gjson.GetBytes(a.JSON, "error")
+			if told.Get("code").Str != string(want.code) || told.Get("message").Str != want.message || told.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
+				t.Errorf("%s: %s", steps, a.JSON)
+			}
+		}
+	})
+}
+
+func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
+	t.Parallel()
+	tells := func(ctx context.Context, _ []byte) ([]byte, error) {
+		a := steps.CallbacksOf(ctx)
+		a.Progress(ctx, 1, 4, "a quarter")
+		a.Log(ctx, "warning", "disk", []byte(`{"free":7}`))
+		return []byte(`1`), nil
+	}
+	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: tells}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := chain.New(&chain.Options{Functions: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
+		Progress: func(p chain.Progress) {
+			told = append(told, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.Part, p.Whole, p.Message))
+		},
+		Log: func(m chain.LogMessage) {
+			told = append(told, fmt.Sprintf("%d %q %s %s %s", m.Step, m.Function, m.Level, m.Logger, m.Data))
+		},
+	})
+	want := []string{
+		`0/2 0 "a.get" false 0/0 `, `0/2 0 "a.get" false 1/4 a quarter`, `0 "a.get" warning disk {"free":7}`, `1/2 0 "a.get" true 0/0 `,
+		`1/2 1 "" false 0/0 `, `1/2 1 "" false 1/4 a quarter`, `1 "" warning disk {"free":7}`, `2/2 1 "" true 0/0 `,
+	}
+	if !a.OK || !slices.Equal(told, want) {
+		t.Errorf("%s told\n%s", a.JSON, strings.Join(told, "\n"))
+	}
+	// Without a front end that listens there is nobody to tell.
+	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
+		return fmt.Appendf(nil, "%t", steps.CallbacksOf(ctx).Progress == nil && steps.CallbacksOf(ctx).Log == nil), nil
+	}
+	r, _ = steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.get"}, Call: silent}}, nil)
+	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"}],"lite":true}`), &chain.Caller{Functions: r}); string(a.JSON) != "true" {
+		t.Errorf("%s", a.JSON)
+	}
+}
+
+func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
+	t.Parallel()
+	keeps := func(ctx context.Context, _ []byte) ([]byte, error) {
+		token, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
+		return fmt.Appendf(nil, `{"continuation_token":%q}`, token), err
+	}
+	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	e, err := chain.New(&chain.Options{Functions: r, Results: results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.shot"}],"lite":true}`), &chain.Caller{ID: "me"})
+	var kept struct {
+		Token string `json:"continuation_token"`
+	}
+	if err := json.Unmarshal(a.JSON, &kept); err != nil || kept.Token == "" {
+		t.Fatalf("%s", a.JSON)
+	}
+	fetch := fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, kept.Token)
+	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "me"}); string(a.JSON) != `{"data":"AAAA"}` {
+		t.Errorf("%s", a.JSON)
+	}
+	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "other"}); a.OK || a.Error.Code != fault.TokenExpired {
+		t.Errorf("%s", a.JSON)
+	}
+}
+
+func TestCachedAndOutcomeAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cached := func(ctx context.Context, _ []byte) ([]byte, error) {
+			steps.CallbacksOf(ctx).Cached()
+			return []byte(`1`), nil
+		}
+		breaks := func(context.Context, []byte) ([]byte, error) {
+			f := fault.New(fault.Unavailable, "the connection broke")
+			f.Outcome = fault.SentUnknown
+			return nil, f
+		}
+		r, err := steps.NewRegistry([]steps.Function{
+			{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: cached}, {Spec: steps.Spec{Name: "a.set"}, Call: breaks},
+			{Spec: steps.Spec{Name: "a.slow", Effect: steps.Read, Timeout: time.Millisecond}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}},
+			{Spec: steps.Spec{Name: "a.sent"}, Prompt: true, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				<-ctx.Done()
+				return nil, &fault.Error{Code: fault.Timeout, Message: "no answer", Outcome: fault.SentUnknown}
+			}},
+			{Spec: steps.Spec{Name: "a.stubborn"}, Call: func(context.Context, []byte) ([]byte, error) {
+				time.Sleep(300 * time.Millisecond)
+				return []byte(`1`), nil
+			}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := chain.New(&chain.Options{Functions: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"fn":"a.get"},{"fn":"a.set"}]}`), nil)
+		var answer struct {
+			Error struct{ Code, Outcome string }
+			Usage struct{ Calls, Cached int }
+		}
+		if err := json.Unmarshal(a.JSON, &answer); err != nil || answer.Error.Outcome != "sent_unknown" || answer.Usage.Cached != 2 || answer.Usage.Calls != 3 {
+			t.Errorf("%s", a.JSON)
+		}
+		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != "" {
+			t.Errorf("a function's own time: %s", a.JSON)
+		}
+		for fn, request := range map[string]string{
+			"a source that tells": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
+			"a stubborn write":    `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
+		} {
+			if a := e.Run(t.Context(), []byte(request), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.SentUnknown {
+				t.Errorf("%s: %s", fn, a.JSON)
+			}
+		}
+		time.Sleep(time.Second) // the stubborn call ends, and with it the bubble
+	})
+}
+
+// TestAliasesBesideCommon: a step's own arguments win over common, by whichever name they are given.
+func TestAliasesBesideCommon(t *testing.T) {
+	t.Parallel()
+	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{
+		Name: "a.echo", Effect: steps.Read, Aliases: map[string]string{"msg": "text"},
+		Input: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"}}}`),
+	}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := chain.New(&chain.Options{Functions: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]string{
+		`{"lite":true,"common":{"text":"c"},"steps":[{"fn":"a.echo","args":{"msg":"own"}}]}`:      `{"text":"own"}`,
+		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo","args":{"text":"own"}}]}`:      `{"text":"own"}`,
+		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo"}]}`:                            `{"text":"c"}`,
+		`{"lite":true,"input":{"m":"x"},"steps":[{"fn":"a.echo","args":{"msg":"${$input.m}y"}}]}`: `{"text":"xy"}`,
+	} {
+		if a := e.Run(t.Context(), []byte(request), nil); string(a.JSON) != want {
+			t.Errorf("%s gives %s", request, a.JSON)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package chain
+
+import (
+	"context"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// collectRound appends the array that repeat.collect returns for a round to joined, those of the rounds before. The returned array is
+// held instead of joined.
+func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
+	at := p.at + "/repeat/collect"
+	raw, err := p.collect.Resolve(ctx, scope)
+	if err != nil {
+		return nil, asFault(err, at)
+	}
+	if value := gjson.ParseBytes(raw); !value.IsArray() {
+		return nil, fault.New(fault.BadArguments, "collect needs an array, not %s%s", describeValue(value),
+			arrayInstead(p.collect.String(), value)).Under(at)
+	}
+	switch {
+	case joined == nil:
+	case len(raw) == len("[]"):
+		return joined, nil
+	case len(joined) == len("[]"):
+	default:
+		raw = append(append(joined[:len(joined)-1], ','), raw[1:]...)
+	}
+	if int64(len(raw)) > r.o.MaxResultBytes {
+		return nil, fault.New(fault.LimitExceeded,
+			"the collected arrays have %d bytes, the limit is %d (limits.maxResultBytes): collect less of each round",
+			len(raw), r.o.MaxResultBytes).Under(at)
+	}
+	r.releaseBytes(len(joined))
+	return raw, r.holdResult(p, len(raw))
+}

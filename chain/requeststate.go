@@ -1,0 +1,187 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// requestState is one request of one caller, from its decoding to its answer: the engine's options, the limits that apply to it, and the
+// warnings so far.
+type requestState struct {
+	o         *Options
+	provider  steps.Provider
+	view      *steps.Registry // the functions of the provider, once no name has to wait
+	results   *budget.Results // of the caller; nil: there is no store
+	label     string
+	line      int    // of a file, at which the request begins
+	chainName string // used if the request has no name
+	requestID string // named by a failure; "": none
+	override  Override
+	progress  func(Progress)
+	log       func(LogMessage)
+	started   time.Time
+
+	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
+	meter           *budget.Meter
+	maxSteps        int
+	maxCalls        int
+	maxDuration     time.Duration
+	lite            bool
+	trace           string // none, summary or full
+	verify          bool   // never the lean form of a write
+	single          *Call  // the only call; nil: a chain or a fetch
+	warnings        []*fault.Error
+	callerWarnings  []*fault.Error // of the front end; answered before the warnings
+	writes          writeLog
+	signatureFaults map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
+	request         *request                      // being compiled; nil: none
+	observation     *observation                  // nil: there is no observer
+	record          *journal.Run                  // nil: the run is not recorded
+	privateJournal  *journal.Journal              // of this run alone, if the engine has none but the run needs one
+	leasedRun       *journal.Past                 // the run to resume, until record is set
+	previewedRun    *journal.Past                 // the run that a dry run looks at, without its lease
+	resumeToken     string                        // names the run for a resume; "": it cannot be resumed
+	answerTokens    int                           // of the answer; 0: not counted
+	executed        *run                          // nil: nothing was executed
+	approveToken    string                        // approves the calls that wait for approval; "": none wait
+	question        *Question                     // about these calls; nil: there is none
+	decision        *Decision                     // that came with the request; nil: none
+	resumption      resumption
+	waiting         *approvalCollector // of a rehearsal: collects the calls that need approval
+	askApproval     func(context.Context, []ApprovalCall) (bool, error)
+
+	planGuard planGuard
+	computing admit.Request
+	heldBytes
+}
+
+func (e *Engine) newRequestState(c *Caller) *requestState {
+	if c == nil {
+		c = &Caller{}
+	}
+	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, requestID: c.Run,
+		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
+		started: time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
+	if e.o.Results != nil {
+		s.results = e.o.Results.WithRights(c.Rights)
+	}
+	s.admission, s.caller, s.maxTotal = e.o.Admission, c.ID, e.o.MaxRunningBytes
+	s.computing.Caller, s.computing.Slots, s.computing.Memory = c.ID, e.o.Admission, s
+	if s.provider == nil {
+		s.provider = e.o.Functions
+	}
+	if e.o.Observer != nil {
+		s.observation = &observation{observer: e.o.Observer}
+	}
+	s.maxTokens = e.o.MaxTotalTokens
+	if n := c.MaxTotalTokens; n > 0 {
+		n = max(n, budget.MinTokensFor(e.o.Counter))
+		s.maxTokens = min(n, cmp.Or(s.maxTokens, n))
+	}
+	_ = s.applyBudget(nil, nil, "")
+	return s
+}
+
+// applyBudget sets the limits and the form of the answer. The request can only lower the limits of the server and of the caller; the
+// override wins over both. It returns a fault if the token budget is too low for any answer.
+func (s *requestState) applyBudget(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
+	tokens := s.override.MaxTotalTokens
+	if b != nil {
+		if tokens == 0 && b.MaxTotalTokens != nil {
+			tokens = *b.MaxTotalTokens
+		}
+		lowerLimit(&s.maxSteps, b.MaxSteps)
+		lowerLimit(&s.maxCalls, b.MaxCalls)
+		if ms := b.MaxDurationMs; ms != nil {
+			s.maxDuration = min(s.maxDuration, time.Duration(*ms)*time.Millisecond)
+		}
+	}
+	if minTokens := budget.MinTokensFor(s.o.Counter); tokens != 0 && tokens < minTokens {
+		low = fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", minTokens,
+			tokens).Under("/budget/maxTotalTokens")
+		if tokens = 0; s.override.MaxTotalTokens > 0 {
+			tokens = minTokens
+		}
+	}
+	if tokens == 0 || s.maxTokens > 0 && s.maxTokens < tokens {
+		tokens = s.maxTokens
+	}
+	if s.meter == nil || s.meter.Limit() != tokens {
+		s.meter = budget.NewMeter(s.o.Counter, tokens)
+	}
+	if s.lite = s.o.Lite; s.override.Lite != nil {
+		s.lite = *s.override.Lite
+	} else if lite != nil {
+		s.lite = *lite
+	}
+	switch s.trace = cmp.Or(s.override.Trace, trace); {
+	case s.trace != "":
+	case s.lite:
+		s.trace = "none"
+	default:
+		s.trace = "summary"
+	}
+	return low
+}
+
+func lowerLimit(limit *int, to *int) {
+	if to != nil {
+		*limit = min(*limit, *to)
+	}
+}
+
+// warn adds a warning about something that looks like a mistake.
+func (s *requestState) warn(w *fault.Error) {
+	if len(s.warnings) < maxWarnings {
+		s.warnings = append(s.warnings, s.relocate(w))
+	}
+}
+
+// dropMisleadingWarnings removes warnings that recommend interpolation for a text that, by one of the faults, is an expression.
+func (s *requestState) dropMisleadingWarnings(faults []*fault.Error) {
+	s.warnings = slices.DeleteFunc(s.warnings, func(w *fault.Error) bool {
+		return w.Code == fault.BadReference && slices.ContainsFunc(faults, func(f *fault.Error) bool {
+			return f.Code == fault.BadExpression && s.relocate(f).At == w.At
+		})
+	})
+}
+
+// idOf returns the id of a step of the outermost chain, or "".
+func (s *requestState) idOf(step int) string {
+	if s.request == nil || step < 0 || step >= len(s.request.Steps) {
+		return ""
+	}
+	return s.request.Steps[step].ID
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// appendString appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func appendString(dst []byte, text string) []byte {
+	quoted, _ := jsontext.AppendQuote(dst, text) // the error reports invalid UTF-8, which is replaced
+	return quoted
+}
+
+// pointerTokens splits a JSON Pointer into its unescaped tokens.
+func pointerTokens(at string) []string {
+	if at == "" {
+		return nil
+	}
+	tokens := strings.Split(at[1:], "/")
+	for i, token := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return tokens
+}

@@ -1,0 +1,183 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+)
+
+// cancelCalls checks what a cancelled call ends.
+func cancelCalls(t *testing.T, a *abusedServer) {
+	w := a.stateful
+	ended := make(chan *reply, 1)
+	go func() {
+		r, err := w.try(t, http.MethodPost, w.message(t, `"slow"`, "tools/call", a.slow.chain()), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	await(t, a.slow.arrived, "the call arrives")
+	w.send(t, http.MethodPost, w.message(t, "", "notifications/cancelled", map[string]any{"requestId": "slow"}), nil)
+	await(t, a.slow.ended, "the call is cancelled")
+	select {
+	case <-ended:
+	case <-time.After(clitest.TooLong):
+		t.Error("the cancelled request has no end")
+	}
+}
+
+// dropClients checks that a client's calls end with it. A client without a session cuts its connection. A client with one ends its
+// session: there a cut connection alone is not the end.
+func dropClients(t *testing.T, a *abusedServer) {
+	t.Run("stateless", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := stateless(t, a.url)
+		gone := make(chan error, 1)
+		go func() {
+			_, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", a.slow.chain()), func(r *http.Request) { *r = *r.WithContext(ctx) })
+			gone <- err
+		}()
+		await(t, a.slow.arrived, "the call arrives")
+		cancel()
+		<-gone
+		await(t, a.slow.ended, "the call is cancelled")
+	})
+	t.Run("stateful", func(t *testing.T) {
+		w := &rawClient{url: a.url, client: httpClient(t)}
+		w.begin(t)
+		gone := make(chan error, 1)
+		go func() {
+			_, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", a.slow.chain()), nil)
+			gone <- err
+		}()
+		await(t, a.slow.arrived, "the call arrives")
+		w.delete(t)
+		await(t, a.slow.ended, "the call is cancelled")
+		<-gone
+	})
+}
+
+// dial opens a bare connection to a server.
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// postRaw writes a request byte by byte.
+func (w *rawClient) postRaw(t *testing.T, body []byte, length int) []byte {
+	t.Helper()
+	req := w.request(t, http.MethodPost, nil)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n", req.URL.Path, req.URL.Host, length)
+	if w.version >= statelessVersion {
+		req.Header.Set("Mcp-Method", gjson.GetBytes(body, "method").String())
+		req.Header.Set("Mcp-Name", gjson.GetBytes(body, "params.name").String())
+	}
+	if err := req.Header.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// slowWriters start requests and never finish them. Other clients are served meanwhile.
+func slowWriters(t *testing.T, a *abusedServer) {
+	for i := range 200 {
+		c := dial(t, a.url)
+		text := a.stateless.postRaw(t, a.stateless.message(t, "1", "tools/list", nil), 1<<20)
+		if _, err := c.Write(text[:i*len(text)/200]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkServes(t, a.stateful, a.stateless)
+}
+
+// slowReaders ask for large answers and do not read them. Other clients are served meanwhile.
+func slowReaders(t *testing.T, a *abusedServer) {
+	chain := map[string]any{"name": "chain", "arguments": map[string]any{"budget": map[string]any{"maxTotalTokens": 10000}, "lite": true,
+		"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": `map(1..4000, "ab")`}}}}}
+	for range 50 {
+		c := dial(t, a.url)
+		for i := range 40 {
+			text := a.stateless.message(t, fmt.Sprint(i), "tools/call", chain)
+			_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // when its buffers are full, the server may stop reading
+			if _, err := c.Write(a.stateless.postRaw(t, text, len(text))); err != nil {
+				break
+			}
+		}
+	}
+	checkServes(t, a.stateful, a.stateless)
+}
+
+// quickSessions opens and closes enough sessions to notice if each leaves something.
+func quickSessions(t *testing.T, a *abusedServer) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	const maxSessions = 1000
+	for range 8 {
+		all.Go(func() {
+			w := &rawClient{url: a.url, client: httpClient(t)}
+			for next.Add(1) <= maxSessions {
+				if err := errors.Join(w.open(t), w.end()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestSessionsAreBounded opens as many sessions as a server allows. The next client is told to come back later, the open sessions are
+// served, and closing one makes room for another.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, newSlowService(t).config(t))
+	url := s.url
+	client := httpClient(t)
+	var defaults transport.Options
+	if err := defaults.ApplyDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	sessions := make([]*rawClient, defaults.MaxSessions)
+	for i := range sessions {
+		sessions[i] = &rawClient{url: url, client: client}
+		sessions[i].begin(t)
+	}
+	late := &rawClient{url: url, client: client}
+	r := late.send(t, http.MethodPost, []byte(initialize), nil)
+	if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+		t.Errorf("one session more: %d %v %.300s", r.status, r.header, r.body)
+	}
+	checkServes(t, sessions[0], sessions[len(sessions)-1], stateless(t, url))
+	sessions[0].delete(t)
+	// The session's resources are released after the answer.
+	eventually(t, "a session that ended makes place", s.stderr, func() bool { return late.open(t) == nil })
+	checkServes(t, late)
+}

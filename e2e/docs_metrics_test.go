@@ -1,0 +1,104 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+var (
+	metricRow    = regexp.MustCompile("(?m)^\\| `(onecall_\\w+)` \\|([^|]*)\\|")
+	metricType   = regexp.MustCompile(`(?m)^# TYPE (onecall_\w+) (\w+)$`)
+	metricSeries = regexp.MustCompile(`(?m)^(onecall_\w+?)(_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
+	labelName    = regexp.MustCompile(`(\w+)="`)
+)
+
+// TestMetricsTable checks that docs/metrics.md has exactly the metrics of a server, with their labels.
+func TestMetricsTable(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range metricRow.FindAllStringSubmatch(string(document), -1) {
+		if _, twice := documented[row[1]]; twice {
+			t.Errorf("%s is told of twice", row[1])
+		}
+		documented[row[1]] = sorted(regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[2], -1))
+	}
+	served := metricsOf(t, busyServer(t))
+	if len(served) < 20 {
+		t.Fatalf("the server answers %d metrics: %v", len(served), served)
+	}
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		if labels, there := documented[name]; !there || labels != served[name] {
+			t.Errorf("the table shows %s {%s} %v; the server answers {%s}", name, labels, there, served[name])
+		}
+		delete(documented, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(documented)) {
+		t.Errorf("the table shows %s, which the server does not answer", name)
+	}
+}
+
+// busyServer returns the metrics page of a server that did some of everything. Counters with labels appear only after they counted.
+func busyServer(t *testing.T) string {
+	t.Helper()
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", ""), "--metrics", ":0")
+	w := stateful(t, s.url)
+	large := map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}
+	if text, failed := w.tool(t, "chain", map[string]any{"steps": []any{large}}); failed || !strings.Contains(text, "continuation_token") {
+		t.Fatalf("no probe: %s", text)
+	}
+	if r := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
+		func(r *http.Request) { r.Host = "evil.example" }); r.status != http.StatusForbidden {
+		t.Fatalf("another host: %d", r.status)
+	}
+	code, page := s.statusOf(t, "/metrics", "")
+	if code != http.StatusOK {
+		t.Fatal(code, page)
+	}
+	return page
+}
+
+// metricsOf returns the labels of each metric of a page, sorted, without those that Prometheus adds to histograms.
+func metricsOf(t *testing.T, page string) map[string]string {
+	t.Helper()
+	histogram, labels := map[string]bool{}, map[string]string{}
+	for _, matches := range metricType.FindAllStringSubmatch(page, -1) {
+		histogram[matches[1]] = matches[2] == "histogram"
+	}
+	for _, found := range metricSeries.FindAllStringSubmatch(page, -1) {
+		name := found[1]
+		if !histogram[name] {
+			name += found[2]
+		}
+		own := strings.Split(sorted(labelName.FindAllStringSubmatch(found[3], -1)), " ")
+		own = slices.DeleteFunc(own, func(label string) bool { return histogram[name] && label == "le" })
+		if before, there := labels[name]; there && before != strings.Join(own, " ") {
+			t.Error(fmt.Errorf("%s has the labels %v and %v", name, before, own))
+		}
+		labels[name] = strings.Join(own, " ")
+	}
+	return labels
+}
+
+// sorted joins the first groups of all matches, sorted.
+func sorted(matches [][]string) string {
+	var words []string
+	for _, match := range matches {
+		words = append(words, match[1])
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}

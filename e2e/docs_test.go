@@ -1,0 +1,244 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocuments runs what the README and the documents show. In each document a block under a line that is a name in backticks,
+//
+//	`NAME`
+//
+//	```json       or yaml, jsonl, go, text
+//
+// is a file of that name, where ~ is the home folder, and in a block
+//
+//	```console
+//
+// each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
+// lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
+// its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
+// each other word a program; the rest of its document is skipped where one is missing. The service that documents call is
+// inventory, at $INVENTORY_URL; those of the cookbook are played by servicesOf. The first block ```sh of the README holds commands of the
+// repository itself, which .ci/run runs; others show commands that a reader's own machine is needed for.
+//
+// A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
+// a document that does, the ports 8080, 8081, 9090, 9091 and 6379 stand for others, which are free.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	documents := []string{"../README.md"}
+	for _, folder := range []string{"docs", "docs/clients", "docs/cookbook"} {
+		pages, err := filepath.Glob("../" + folder + "/*.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, pages...)
+	}
+	commands := 0
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := blockPattern.FindAllStringSubmatch(string(text), -1)
+		commands += strings.Count(string(text), "\n$ onecall ")
+		t.Run(strings.TrimPrefix(filepath.ToSlash(document), "../docs/"), func(t *testing.T) {
+			t.Parallel()
+			runDocument(t, newDocumentRun(t, string(text)), blocks)
+		})
+	}
+	if commands < 20 {
+		t.Errorf("the documents show %d commands: were they found?", commands)
+	}
+}
+
+// TestShellBlocks holds the README's shell block to the commands that .ci/readme-commands runs.
+func TestShellBlocks(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(string(text))
+	if block == nil {
+		t.Fatal("the README has no sh block")
+	}
+	for _, want := range []string{"go run ./cmd/onecall run testdata/chains/", "go test ./..."} {
+		if !strings.Contains(block[1], want) {
+			t.Errorf("the first sh block lacks %q", want)
+		}
+	}
+}
+
+// blockPattern finds a file's name, the kind of a block, what a console needs, and the text. A name behind the kind, which GitHub does
+// not show, is taken too.
+var blockPattern = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
+
+func runDocument(t *testing.T, d *documentRun, blocks [][]string) {
+	for _, block := range blocks {
+		name, kind, word, body := block[1], block[2], block[3], block[4]
+		switch name = cmp.Or(name, word); {
+		case kind == "console":
+			d.skipUnless(t, word)
+			runConsole(t, d, body)
+		case name != "":
+			file := filepath.Join(d.folder, strings.Replace(name, "~", ".home", 1))
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(d.withPorts(body)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// linkPackages lets npx find the packages from npm in the folder.
+func linkPackages(t *testing.T, folder string) {
+	t.Helper()
+	link := filepath.Join(folder, "node_modules")
+	if err := os.Symlink(npmPackages(t), link); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+}
+
+// inventory is the service that documents call: items, of which sofa is not there, and orders.
+func inventory(t *testing.T) string {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, status int, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprint(w, text)
+	}
+	mux.HandleFunc("GET /api/v2/items/{sku}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("sku") == "sofa" {
+			answer(w, http.StatusNotFound, `{"message":"no such item"}`)
+			return
+		}
+		answer(w, http.StatusOK, fmt.Sprintf(`{"sku":%q,"left":3}`, r.PathValue("sku")))
+	})
+	authorized := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") != "Bearer "+inventoryToken {
+			answer(w, http.StatusUnauthorized, `{"message":"who are you?"}`)
+			return false
+		}
+		return true
+	}
+	mux.HandleFunc("DELETE /api/v2/items/{sku}", func(w http.ResponseWriter, r *http.Request) {
+		if authorized(w, r) {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	orders := 0
+	mux.HandleFunc("POST /api/v2/orders", func(w http.ResponseWriter, r *http.Request) {
+		var order struct {
+			Item  string
+			Count int
+			Note  string
+		}
+		if !authorized(w, r) {
+			return
+		}
+		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+			answer(w, http.StatusBadRequest, `{"message":"no order"}`)
+			return
+		}
+		orders++
+		answer(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, orders, order.Item, order.Count, order.Note))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+const inventoryToken = "3e1f-inventory"
+
+func runConsole(t *testing.T, d *documentRun, body string) {
+	t.Helper()
+	var command string
+	var want []string
+	flush := func() {
+		if command != "" {
+			runCommand(t, d, command, strings.Join(want, "\n"))
+		}
+		want = nil
+	}
+	for line := range strings.Lines(body) {
+		line = strings.TrimSuffix(line, "\n")
+		if next, is := strings.CutPrefix(line, "$ "); is {
+			flush()
+			command = next
+			continue
+		}
+		want = append(want, line)
+	}
+	flush()
+}
+
+// tokenInOutput finds the continuation token that a command of the document printed. TOKEN in a later command stands for it.
+var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
+
+// A run likewise: RUN in a command stands for the last that was printed.
+var runInOutput, runInCommand = regexp.MustCompile(`run_[a-z2-7]{26}`), regexp.MustCompile(`\bRUN\b`)
+
+// recorded has a command record the calls of its chain, in the folder that ONECALL_TEST_RECORD names. So the recordings are made that the
+// comparison in bench replays.
+func recorded(command string) string {
+	folder := os.Getenv("ONECALL_TEST_RECORD")
+	if folder == "" || strings.Contains(command, "--replay") || strings.Contains(command, "--record") {
+		return command
+	}
+	return chainInCommand.ReplaceAllString(command, "onecall run --record "+filepath.Join(folder, "$2.jsonl")+"$1$2.chain.yaml")
+}
+
+var chainInCommand = regexp.MustCompile(`^onecall run( .*?)(\w+)\.chain\.yaml`)
+
+func runCommand(t *testing.T, d *documentRun, command, want string) {
+	t.Helper()
+	tokenFile := filepath.Join(d.folder, ".token")
+	if token, err := os.ReadFile(tokenFile); err == nil {
+		command = strings.ReplaceAll(command, "TOKEN", string(token))
+	}
+	runFile := filepath.Join(d.folder, ".run")
+	if run, err := os.ReadFile(runFile); err == nil {
+		command = runInCommand.ReplaceAllString(command, string(run))
+	}
+	got := d.run(t, recorded(command))
+	if run := runInOutput.FindString(got); run != "" {
+		if err := os.WriteFile(runFile, []byte(run), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if token := tokenInOutput.FindString(got); token != "" {
+		if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, "\n")), "…", "(?s:.*?)")
+	if !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
+		t.Errorf("$ %s\nprinted\n%s\nthe document shows\n%s", command, got, want)
+	}
+}
+
+// TestTokensAreNoPorts: the ports of a document that runs servers are replaced, and digits of a token that read like ports are not.
+func TestTokensAreNoPorts(t *testing.T) {
+	t.Parallel()
+	d := newDocumentRun(t, "$ onecall serve --http :8080 --metrics :9090 & echo $! > a.pid")
+	token := "oc1_5808080819090" + d.ports["8080"] + "90916379" + d.ports["9090"]
+	runCommand(t, d, "echo "+token, token)
+	runCommand(t, d, "printf %s TOKEN | sed 's/./&-/g'", strings.Join(strings.Split(token, ""), "-")+"-")
+	runCommand(t, d, "echo at :8080/ 8080 a9090b | tr -d :", "at "+d.ports["8080"]+"/ "+d.ports["8080"]+" a9090b")
+	runCommand(t, d, "echo http://localhost:8080/ 127.0.0.1:9090", "http://localhost:8080/ 127.0.0.1:9090")
+}

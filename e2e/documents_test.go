@@ -1,0 +1,149 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// documentService is a service that publishes its own OpenAPI document. The document may change or be missing.
+type documentService struct {
+	address string
+	noun    atomic.Value // of the document's one operation; "": there is no document
+}
+
+func (d *documentService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	noun, _ := d.noun.Load().(string)
+	switch {
+	case r.URL.Path == "/openapi.yaml" && noun != "":
+		fmt.Fprintf(w, "openapi: 3.0.0\ninfo: {title: Stock, version: %q}\nservers: [{url: /}]\n"+
+			"paths: {/%ss: {get: {responses: {'200': {description: ok, content: {application/json: {schema: {type: object}}}}}}}}\n", noun, noun)
+	case r.URL.Path == "/openapi.yaml":
+		http.NotFound(w, r)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
+	}
+}
+
+// listen starts the service.
+func (d *documentService) listen(t *testing.T) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.address = listener.Addr().String()
+	server := &http.Server{Handler: d}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+func (d *documentService) config(t *testing.T, folder string) string {
+	t.Helper()
+	return clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("openapi: {stock: {spec: 'http://%s/openapi.yaml'}}\n", d.address))
+}
+
+// awayService returns a service that does not listen yet.
+func awayService(t *testing.T) *documentService {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	d := &documentService{address: listener.Addr().String()}
+	d.noun.Store("item")
+	return d
+}
+
+// TestDocumentByURL checks that commands offer the functions of a document at a URL, and report why there are none.
+func TestDocumentByURL(t *testing.T) {
+	t.Parallel()
+	d, folder := awayService(t), t.TempDir()
+	d.config(t, folder)
+	chain := clitest.Write(t, folder, "items.chain.json", `{"steps":[{"fn":"stock.item.list"}],"lite":true}`)
+	tools := func(status string) gjson.Result {
+		t.Helper()
+		text, err := clitest.Command(t, folder, "tools", "--json").Output()
+		if got := clitest.ExitCode(err); got != status {
+			t.Fatalf("status %s, want %s: %v", got, status, err)
+		}
+		return gjson.ParseBytes(text)
+	}
+	source := tools("5").Get(`sources.#(name=="stock")`)
+	if source.Get("state").Str != "retrying" || source.Get("functions").Int() != 0 || source.Get("error").Str == "" {
+		t.Errorf("while it is away: %s", source.Raw)
+	}
+	if answer, err := clitest.Command(t, folder, "run", chain).Output(); clitest.ExitCode(err) != "5" ||
+		!strings.Contains(string(answer), `"unavailable"`) {
+		t.Errorf("while it is away: %s, %v", answer, err)
+	}
+	d.listen(t)
+	list := tools("0")
+	if source = list.Get(`sources.#(name=="stock")`); source.Get("state").Str != "ready" || source.Get("functions").Int() != 1 ||
+		source.Get("error").Exists() {
+		t.Errorf("%s", source.Raw)
+	}
+	if !list.Get(`functions.#(name=="stock.item.list")`).Exists() {
+		t.Errorf("%s", list.Get("functions.#.name"))
+	}
+	for _, args := range [][]string{{"call", "--lite", "stock.item.list"}, {"run", chain}} {
+		if answer, err := clitest.Command(t, folder, args...).Output(); err != nil || strings.TrimSpace(string(answer)) != `{"path":"/items"}` {
+			t.Errorf("%q: %s, %v", args, answer, err)
+		}
+	}
+	d.noun.Store("")
+	source = tools("5").Get(`sources.#(name=="stock")`)
+	if source.Get("state").Str != "retrying" || !strings.Contains(source.Get("error").Str, "404") {
+		t.Errorf("without its document: %s", source.Raw)
+	}
+}
+
+// TestServeDocumentByURL checks that a server offers the functions of a document that appears late or changes, also after a reload of
+// the configuration. The functions stay if the document disappears.
+func TestServeDocumentByURL(t *testing.T) {
+	t.Parallel()
+	d := awayService(t)
+	config := d.config(t, t.TempDir())
+	s := serveHTTP(t, config)
+	w := stateless(t, s.url)
+	calls := func(noun string) bool {
+		text, failed := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "stock." + noun + ".list"}}, "lite": true})
+		return !failed && text == fmt.Sprintf(`{"path":"/%ss"}`, noun)
+	}
+	if calls("item") {
+		t.Fatal("a service that is away is called")
+	}
+	d.listen(t)
+	eventually(t, "the functions come", s.stderr, func() bool { return calls("item") })
+	d.noun.Store("order")
+	hangUp(t, s.cmd)
+	eventually(t, "the functions of the changed document come", s.stderr, func() bool { return calls("order") && !calls("item") })
+	clitest.Write(t, strings.TrimSuffix(config, "onecall.yaml"), "onecall.yaml", "surface: nowhere\n") // one that is refused
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, wasRefused, 1)
+	d.config(t, strings.TrimSuffix(config, "onecall.yaml"))
+	hangUp(t, s.cmd)
+	d.noun.Store("part")
+	hangUp(t, s.cmd)
+	eventually(t, "the functions of the next document come", s.stderr, func() bool {
+		hangUp(t, s.cmd)
+		return calls("part")
+	})
+	d.noun.Store("")
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, "cannot be loaded again", 1)
+	if !calls("part") {
+		t.Error("the functions of a document that is gone are gone")
+	}
+}

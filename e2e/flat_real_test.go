@@ -1,0 +1,75 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestFlatByCapabilities puts server-everything behind a flat surface, whose tools depend on what its client can do: each client sees
+// those that its own session with the server has, and can call what it sees.
+//
+//nolint:staticcheck // servers still sample
+func TestFlatByCapabilities(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "onecall.json")
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]server{"everything": npmServers(npmPackages(t),
+		"")["everything"]}, "access": map[string]string{"http": "read_write"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveHTTP(t, config, "--surface", "flat")
+	tools := func(o *sdk.ClientOptions) (*sdk.ClientSession, []string) {
+		c, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, o).Connect(t.Context(),
+			&sdk.StreamableClientTransport{Endpoint: s.url}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		var names []string
+		eventually(t, "the tools of the client's own session, in which no client supports elicitation", s.stderr, func() bool {
+			list, err := c.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = nil
+			for _, tool := range list.Tools {
+				names = append(names, tool.Name)
+			}
+			return slices.Contains(names, "echo") && !slices.Contains(names, "trigger-elicitation-request")
+		})
+		return c, names
+	}
+	const needsSampling, needsElicitation = "trigger-sampling-request", "trigger-elicitation-request"
+	bare, plain := tools(&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+	if slices.Contains(plain, needsSampling) || slices.Contains(plain, needsElicitation) || !slices.Contains(plain, "echo") {
+		t.Errorf("a client that can do nothing sees %v", plain)
+	}
+	if _, err := bare.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling}); err == nil ||
+		!strings.Contains(err.Error(), "unknown tool") {
+		t.Errorf("it calls what it does not see: %v", err)
+	}
+	able, some := tools(&sdk.ClientOptions{CreateMessageHandler: func(context.Context,
+		*sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+		return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "sampled it"}}, nil
+	}})
+	if !slices.Contains(some, needsSampling) || slices.Contains(some, needsElicitation) {
+		t.Errorf("a client that samples sees %v", some)
+	}
+	answer, err := able.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling,
+		Arguments: map[string]any{"prompt": "say it", "maxTokens": 10}})
+	if err != nil || answer.IsError || !strings.Contains(answer.Content[0].(*sdk.TextContent).Text, "sampled it") {
+		t.Errorf("sampling: %+v, %v", answer, err)
+	}
+}

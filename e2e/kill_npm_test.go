@@ -1,0 +1,94 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// TestKilledRunsOverServers kills `onecall run` at random points of a chain over the memory and filesystem servers from npm and an
+// OpenAPI service, and resumes it until it is done. Each write happens once, and what answers say about writes is true.
+func TestKilledRunsOverServers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, nil)
+	resumed := 0
+	left := killCount(t, 1, 6)
+	for run := 0; left > 0; run++ {
+		p := s.provision(t, 0, fmt.Sprint("run", run))
+		clitest.Write(t, s.folder, "chain.json", p.chain())
+		args := []string{"run", "--config", s.config, filepath.Join(s.folder, "chain.json")}
+		for try := 0; ; try++ {
+			answer, killed := p.attempt(t, args, left > 0)
+			if killed {
+				left--
+				resumed++
+			}
+			p.check(t, answer)
+			if answer.Get("ok").Bool() {
+				break
+			}
+			if try > 100 {
+				t.Fatalf("it does not end: %s", answer.Raw)
+			}
+			args = []string{"run", "--config", s.config, filepath.Join(s.folder, "chain.json")}
+			if answer.Get("error.code").Str == "resume_conflict" {
+				args = []string{"resume", "--config", s.config, answer.Get("resume").Str}
+				for place, what := range p.assume(t, answer) {
+					args = append(args, "--assume", place+"="+what)
+				}
+			}
+		}
+		p.checkFinished(t)
+	}
+	t.Logf("%d kills", resumed)
+}
+
+// attempt runs a process, and may kill it while it works.
+func (p *provisionRun) attempt(t *testing.T, args []string, kill bool) (answer gjson.Result, killed bool) {
+	t.Helper()
+	cmd := clitest.Self(t, p.folder, args...)
+	var out strings.Builder
+	cmd.Stdout = &out
+	started, waitEnded := trackProcessTree(t, cmd)
+	before := p.effects(t, 1)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	if kill && p.working(t, 1, before, ended) {
+		time.Sleep(time.Duration(rand.IntN(100+20*p.answers)) * time.Millisecond) // increasingly late, so that the run ends
+		killed = cmd.Process.Kill() == nil
+	}
+	<-ended
+	waitEnded()
+	return gjson.Parse(out.String()), killed && out.Len() == 0
+}
+
+// working waits until calls arrive at the servers. It returns false if their sender has ended or makes no calls.
+func (s *provisionSite) working(t *testing.T, clients int, before int64, ended <-chan struct{}) bool {
+	for patience := time.After(clitest.TooLong); s.effects(t, clients) == before; {
+		select {
+		case <-patience:
+			t.Error("nothing goes on")
+			return false
+		case <-ended:
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}

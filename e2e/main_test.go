@@ -1,0 +1,27 @@
+//go:build e2e && unix
+
+// Package e2e tests onecall as its users meet it: processes of the program, real servers and services, the documents' commands, load,
+// faults and long runs. CONTRIBUTING.md says what it needs.
+package e2e
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/cli"
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clitest.AsCommand) != "" {
+		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	// These tests mostly wait for other processes, so more of them run in parallel than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // unless -parallel is set
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,262 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// killCount returns how many times a test kills something: least, or most in CI, or the value of ONECALL_TEST_KILLS.
+func killCount(t *testing.T, minimum, inCI int) int {
+	t.Helper()
+	if setting := os.Getenv("ONECALL_TEST_KILLS"); setting != "" {
+		n, err := strconv.Atoi(setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if os.Getenv("ONECALL_TEST_CI") != "" {
+		return inCI
+	}
+	return minimum
+}
+
+// provisionSite is what runs write to: the memory and filesystem servers from npm, and a service with an OpenAPI document. Each
+// client has its own memory server, because that server loses writes that arrive together.
+type provisionSite struct {
+	folder, config string
+	shop           *orderService
+}
+
+const ordersDocument = `{"openapi":"3.0.3","info":{"title":"Shop","version":"1"},"paths":{"/orders":{"post":{"operationId":"createOrder",
+"requestBody":{"required":true,"content":{"application/json":{"schema":{"type":"object","required":["sku"],"properties":{"sku":{"type":"string"}}}}}},
+"responses":{"200":{"description":"taken","content":{"application/json":{"schema":{"type":"object"}}}}}}}}}`
+
+func newSite(t *testing.T, clients int, journal map[string]string) *provisionSite {
+	t.Helper()
+	packages, folder := npmPackages(t), t.TempDir()
+	s := &provisionSite{folder: folder, shop: &orderService{random: rand.New(rand.NewPCG(1, 8)), taken: map[string]int{}}}
+	service := httptest.NewServer(s.shop)
+	t.Cleanup(service.Close)
+	clitest.Write(t, folder, "shop.json", ordersDocument)
+	files := npmServers(packages, folder)["files"]
+	servers := map[string]server{"files": files}
+	for c := range clients {
+		// The script logs what reaches the server.
+		script := filepath.Join(packages, "@modelcontextprotocol", "server-memory", "dist", "index.js")
+		line := fmt.Sprintf("tee -a %s | exec node %s", s.memory(c, "log"), script)
+		servers[fmt.Sprint("memory", c)] = server{"sh", []string{"-c", line}, map[string]string{"MEMORY_FILE_PATH": s.memory(c, "jsonl")}}
+	}
+	settings := map[string]any{"access": map[string]string{"http": "read_write"}, "mcpServers": servers,
+		"openapi": map[string]any{"shop": map[string]string{"spec": "shop.json", "baseUrl": service.URL}}}
+	if journal != nil {
+		settings["journal"] = journal
+	}
+	s.config = writeJSON(t, folder, "onecall.json", settings)
+	return s
+}
+
+func (s *provisionSite) memory(client int, ending string) string {
+	return filepath.Join(s.folder, fmt.Sprintf("memory%d.%s", client, ending))
+}
+
+// effects grows with each call that reaches a memory server or the shop.
+func (s *provisionSite) effects(t *testing.T, clients int) (n int64) {
+	s.shop.mu.Lock()
+	defer s.shop.mu.Unlock()
+	for _, count := range s.shop.taken {
+		n += int64(count)
+	}
+	for c := range clients {
+		n += int64(strings.Count(read(t, s.memory(c, "log")), `"tools/call"`))
+	}
+	return n
+}
+
+// provisionRun is one run of a client: what it sends, and what it said about calls with an unknown outcome.
+type provisionRun struct {
+	*provisionSite
+	client  int
+	name    string // of everything that it creates
+	denied  map[string]int
+	answers int
+}
+
+const each = 4 // elements of a step
+
+func (s *provisionSite) provision(t *testing.T, client int, name string) *provisionRun {
+	t.Helper()
+	clitest.Write(t, s.folder, name+".txt", "END\n")
+	return &provisionRun{provisionSite: s, client: client, name: name, denied: map[string]int{}}
+}
+
+func (p *provisionRun) chain() string {
+	memory := fmt.Sprint("memory", p.client)
+	return fmt.Sprintf(`{"key":%[1]q,"steps":[
+{"fn":"%[2]s.create_entities","forEach":"1..%[3]d","args":{"entities":[{"name":"%[1]s-e${$item}","entityType":"host","observations":[]}]}},
+{"fn":"files.edit_file","forEach":"1..%[3]d","args":{"path":%[4]q,"edits":[{"oldText":"END","newText":"line ${$item}\nEND"}]}},
+{"fn":"shop.order.create","forEach":"1..%[3]d","concurrency":2,"args":{"sku":"%[1]s-s${$item}"}},
+{"chain":{"steps":[{"fn":"%[2]s.add_observations","args":{"observations":[{"entityName":"%[1]s-e1","contents":["%[1]s-seen"]}]}},
+ {"fn":"shop.order.create","args":{"sku":"%[1]s-inner"}}]}}],"return":"done"}`, p.name, memory, each, filepath.Join(p.folder, p.name+".txt"))
+}
+
+// callPlaces returns the places of all calls.
+func (p *provisionRun) callPlaces() (list []string) {
+	for step := range 3 {
+		for i := range each {
+			list = append(list, fmt.Sprintf("%d[%d]", step, i))
+		}
+	}
+	return append(list, "3.0", "3.1")
+}
+
+// applied returns how often the call at a place was applied, and how often it arrived, according to the servers.
+func (p *provisionRun) applied(t *testing.T, place string) (applied, arrived int) {
+	t.Helper()
+	var step, i int
+	switch _, err := fmt.Sscanf(place, "%d[%d]", &step, &i); {
+	case place == "3.0":
+		return p.remembered(t, "add_observations", p.name+"-seen")
+	case place == "3.1":
+		n := p.shop.has(p.name + "-inner")
+		return n, n
+	case err != nil:
+		t.Fatalf("a place %q", place)
+	case step == 0:
+		return p.remembered(t, "create_entities", fmt.Sprintf("%s-e%d", p.name, i+1))
+	case step == 1:
+		n := strings.Count(read(t, filepath.Join(p.folder, p.name+".txt")), fmt.Sprintf("line %d\n", i+1))
+		return n, n
+	}
+	n := p.shop.has(fmt.Sprintf("%s-s%d", p.name, i+1))
+	return n, n
+}
+
+func (p *provisionRun) remembered(t *testing.T, tool, text string) (applied, arrived int) {
+	text = `"` + text + `"`
+	for line := range strings.Lines(read(t, p.memory(p.client, "log"))) {
+		if strings.Contains(line, `"`+tool+`"`) && strings.Contains(line, text) {
+			arrived++
+		}
+	}
+	return min(1, strings.Count(read(t, p.memory(p.client, "jsonl")), text)), arrived
+}
+
+// read returns the text of a file, "" if it does not exist.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// check checks that what an answer says about writes is true.
+func (p *provisionRun) check(t *testing.T, answer gjson.Result) {
+	t.Helper()
+	p.answers++
+	for _, e := range answer.Get("writes").Array() {
+		for _, place := range placesOf(e) {
+			if place == "3" { // it has not started
+				continue
+			}
+			applied, _ := p.applied(t, place)
+			switch outcome := e.Get("outcome").Str; {
+			case outcome == "applied" && applied == 0, (outcome == "not_sent" || outcome == "failed") && applied > 0:
+				t.Errorf("%s: %s is told to be %s, and was applied %d times: %s", p.name, place, outcome, applied, answer.Raw)
+			}
+		}
+	}
+}
+
+// placesOf returns the places that an entry of writes names.
+func placesOf(e gjson.Result) (list []string) {
+	if in := e.Get("in").Str; in != "" {
+		return []string{in}
+	}
+	step := e.Get("step").Raw
+	if !e.Get("elements").Exists() {
+		return []string{step}
+	}
+	for part := range strings.SplitSeq(e.Get("elements").Str, ",") {
+		from, to, ok := strings.Cut(part, "-")
+		if !ok {
+			to = from
+		}
+		first, _ := strconv.Atoi(from)
+		last, _ := strconv.Atoi(to)
+		for i := first; i <= last; i++ {
+			list = append(list, fmt.Sprintf("%s[%d]", step, i))
+		}
+	}
+	return list
+}
+
+// assume returns the field assume for the calls that an answer doubts, according to the servers.
+func (p *provisionRun) assume(t *testing.T, answer gjson.Result) map[string]string {
+	t.Helper()
+	said := map[string]string{}
+	for _, place := range answer.Get("error.available").Array() {
+		said[place.Str] = "applied"
+		if applied, _ := p.applied(t, place.Str); applied == 0 {
+			said[place.Str] = "not_sent"
+			p.denied[place.Str]++
+		}
+	}
+	return said
+}
+
+// checkFinished checks that everything was done once.
+func (p *provisionRun) checkFinished(t *testing.T) {
+	t.Helper()
+	for _, place := range p.callPlaces() {
+		if applied, arrived := p.applied(t, place); applied != 1 || arrived > 1+p.denied[place] {
+			t.Errorf("%s: %s was applied %d times, arrived %d times, and was said %d times not to have been sent",
+				p.name, place, applied, arrived, p.denied[place])
+		}
+	}
+}
+
+// trackProcessTree makes a command report when it and all processes that it started have ended: through a pipe that they inherit.
+func trackProcessTree(t *testing.T, cmd *exec.Cmd) (start func(), waitEnded func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+	waitEnded = func() {
+		_ = r.SetReadDeadline(time.Now().Add(clitest.TooLong))
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			t.Errorf("processes of one that was killed do not end: %v", err)
+		}
+	}
+	return func() { w.Close() }, waitEnded
+}
+
+func assumption(t *testing.T, said map[string]string) string {
+	t.Helper()
+	text, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

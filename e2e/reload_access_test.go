@@ -1,0 +1,208 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// TestReloadTokens checks that a removed token is refused at once and a new one accepted. Clients with other tokens continue.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	line := func(name, token string) string {
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: read}", name, tokenHash(token))
+	}
+	access := func(lines ...string) string {
+		return clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(lines, ", ")+"]}\n")
+	}
+	const first, second, third = "oc_first-token-of-a-client", "oc_second-token-of-a-client", "oc_third-token-of-a-client"
+	s := serveHTTP(t, access(line("a", first), line("b", second)))
+	status := func(token string) int {
+		w := &rawClient{url: s.url, client: httpClient(t), version: statelessVersion}
+		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
+			func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }).status
+	}
+	want := func(one, two, three int) {
+		t.Helper()
+		if got := [3]int{status(first), status(second), status(third)}; got != [3]int{one, two, three} {
+			t.Errorf("the tokens are answered %v, want %v: %s", got, [3]int{one, two, three}, s.stderr)
+		}
+	}
+	want(200, 200, 401)
+	access(line("b", second), line("c", third))
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, wasLoaded, 1)
+	want(401, 200, 200)
+	if log := s.stderr.String(); !strings.Contains(log, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") ||
+		strings.Contains(log, tokenHash(third)) {
+		t.Errorf("it says %s", log)
+	}
+}
+
+// startingForever is an entry of mcpServers whose server never finishes starting, and ends with its input.
+const startingForever = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
+
+// TestRightsChangeAtOnce checks that a removed token is refused before new sources of the same change have started. Other clients are
+// served by the old sources until then.
+func TestRightsChangeAtOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const first, second = "oc_first-token-of-a-client", "oc_second-token-of-a-client"
+	entry := func(token string) string {
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, tokenHash(token))
+	}
+	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
+	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
+	list := one.message(t, "1", "tools/list", nil)
+	if r := one.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
+		t.Fatalf("with both: %d %s", r.status, r.body)
+	}
+	clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+startingForever)
+	eventually(t, "the token is refused", s.stderr,
+		func() bool { return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized })
+	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
+		t.Errorf("what was loaded is not served: %s", text)
+	}
+}
+
+// TestHiddenAtOnce checks that a newly hidden function is gone at once, whatever else changes with it.
+func TestHiddenAtOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", "lite: true\n"))
+	w := stateless(t, s.url+"?surface=flat")
+	listed := func() bool {
+		return strings.Contains(string(w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).body), "fs_find")
+	}
+	if !listed() {
+		t.Fatalf("it is not there before: %s", s.stderr)
+	}
+	clitest.Write(t, folder, "onecall.yaml", "functions: {fs.*: {tier: admin}}\n"+startingForever)
+	eventually(t, "the function is gone", s.stderr, func() bool { return !listed() })
+}
+
+// TestReloadKeepsTheDoor checks that clients that needed tokens need them until the configuration says otherwise.
+func TestReloadKeepsTheDoor(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const token = "oc_token-of-a-client"
+	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q}]}\n", tokenHash(token))))
+	without := stateless(t, s.url)
+	list := without.message(t, "1", "tools/list", nil)
+	want := func(text string, statuses ...int) {
+		t.Helper()
+		for i, w := range []*rawClient{without, without.with(token)} {
+			if r := w.send(t, http.MethodPost, list, nil); r.status != statuses[i] {
+				t.Errorf("%s\nclient %d is answered %d %s, want %d: %s", text, i, r.status, r.body, statuses[i], s.stderr)
+			}
+		}
+	}
+	for n, c := range []struct{ text, says string }{
+		{"lite: true\n", "clients have needed tokens so far"},
+		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: clients have needed tokens so far"},
+		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave tokens out where no client has one"},
+		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "clients of other machines find the server there"},
+		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: clients of other machines"},
+	} {
+		clitest.Write(t, folder, "onecall.yaml", c.text)
+		hangUp(t, s.cmd)
+		waitForLog(t, s.stderr, wasRefused, n+1)
+		waitForLog(t, s.stderr, c.says, 1)
+		want(c.text, http.StatusUnauthorized, http.StatusOK)
+	}
+	open := "access: {http: read, url: 'http://localhost:8080/mcp', hosts: [127.0.0.1, '[::1]:8080']}\n"
+	clitest.Write(t, folder, "onecall.yaml", open)
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, wasLoaded, 1)
+	waitForLog(t, s.stderr, `level=WARN msg="clients over HTTP need no token any more" tier=read`, 1)
+	want(open, http.StatusOK, http.StatusOK)
+}
+
+// TestReloadHalfRead checks that if a fault may hide the settings of access, no message is derived from missing settings. Other
+// faults are reported together with such messages.
+func TestReloadHalfRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const open = "clients have needed tokens so far"
+	good := fmt.Sprintf("access:\n  tokens:\n    - {name: a, sha256: %q}\n", tokenHash("oc_token-of-a-client"))
+	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", good))
+	for n, c := range []struct {
+		text, says string
+		faults     int
+	}{
+		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
+		{good + "lite: \xff\n", "not UTF-8", 1},
+		{good + strings.Repeat("#", config.MaxBytes), "limit_exceeded: the configuration has more than", 1},
+		{"lite: true\n---\n" + good, "one file is one document", 1},
+		{"- access\n", "onecall.yaml:1:1: bad_request: must be an object", 1},
+		{"access: some\n", "onecall.yaml:1:9: bad_request: must be an object", 1},
+		{"access: {tokens: some}\n", "onecall.yaml:1:18: bad_request: must be a list", 1},
+		{"acces" + good[len("access"):], `unknown key "acces"`, 1},
+		{"budget: {maxSteps: lots}\n", "onecall.yaml:1:20: bad_request: must be a whole number", 2},
+	} {
+		before := strings.Count(s.stderr.String(), open)
+		clitest.Write(t, folder, "onecall.yaml", c.text)
+		hangUp(t, s.cmd)
+		waitForLog(t, s.stderr, wasRefused, n+1)
+		waitForLog(t, s.stderr, c.says, 1)
+		told := strings.Count(s.stderr.String(), open) - before
+		lines := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
+		if last := lines[len(lines)-1]; told != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
+			t.Errorf("%.60q: it says %d times that all may come in: %s", c.text, told, last)
+		}
+	}
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
+	record := filepath.Join(t.TempDir(), "calls.jsonl")
+	out, err := clitest.Command(t, folder, "serve", "--http", "127.0.0.1:0", "--record", record, "--config", config).CombinedOutput()
+	if clitest.ExitCode(err) != "4" || strings.Count(string(out), "onecall.yaml:") != 1 {
+		t.Errorf("at the start: %v %s", err, out)
+	}
+	if _, err := os.Stat(record); err == nil {
+		t.Error("for what could not be read a recording was begun")
+	}
+}
+
+// TestReloadBindsResults checks that a token's stored results remain its own as long as its rights are not reduced.
+func TestReloadBindsResults(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const token = "oc_token-of-a-client"
+	access := func(n int, rights string) string {
+		return clitest.Write(t, folder, "onecall.yaml",
+			fmt.Sprintf("budget: {maxTotalTokens: %d}\naccess: {tokens: [{name: a, sha256: %q, %s}]}\n", 5000+n, tokenHash(token), rights))
+	}
+	s := serveHTTP(t, access(0, "tier: read_write"))
+	w := stateless(t, s.url).with(token)
+	text, _ := w.tool(t, "chain", map[string]any{"lite": true,
+		"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}}})
+	kept := gjson.Get(text, "continuation_token").Str
+	for n, c := range []struct{ rights, want string }{
+		{"tier: admin", ""}, {"tier: read", "token_expired"}, {"tier: read_write, functions: ['expr.*']", "token_expired"},
+		{"tier: read_write", ""},
+	} {
+		access(n+1, c.rights)
+		hangUp(t, s.cmd)
+		eventually(t, c.rights+" is served", s.stderr, func() bool {
+			r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "info", "arguments": map[string]any{}}), nil)
+			if err != nil { // during a change the rights may differ from those at the start of the request, which is an error
+				t.Fatal(err)
+			}
+			return gjson.Get(r.answer().Get("result.content.0.text").Str, "limits.maxTotalTokens").Int() == int64(5000+n+1)
+		})
+		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": kept, "mode": "query",
+			"query": "$result[0]"}); gjson.Get(text, "error.code").Str != c.want {
+			t.Errorf("with %s: %s, want %q: %s", c.rights, text, c.want, s.stderr)
+		}
+	}
+}

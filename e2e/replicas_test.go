@@ -1,0 +1,208 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// roundRobin sends each request to the next server that accepts connections. It reports how many servers it has used.
+type roundRobin struct {
+	url  string
+	next atomic.Int64
+	sent []atomic.Int64
+}
+
+func newRoundRobin(t *testing.T, servers ...string) *roundRobin {
+	t.Helper()
+	r := &roundRobin{sent: make([]atomic.Int64, len(servers))}
+	targets := make([]*url.URL, len(servers))
+	for i, server := range servers {
+		target, err := url.Parse(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets[i] = target
+	}
+	// Other tests' httptest servers close the connections of the default transport when they end.
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			for range targets {
+				i := int(r.next.Add(1)) % len(targets)
+				c, err := net.DialTimeout("tcp", targets[i].Host, time.Second)
+				if err != nil {
+					continue // the server is dead
+				}
+				c.Close()
+				r.sent[i].Add(1)
+				p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", targets[i].Host, targets[i].Host
+				return
+			}
+		},
+		FlushInterval: -1,
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Otherwise the front closes the request's body when the answer begins. If the proxy has not read the body's end by then, it
+		// takes the request as failed and cuts the answer.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	r.url = front.URL + "/mcp"
+	return r
+}
+
+// replicas are two servers behind one address that share results.
+type replicas struct {
+	first, second *httpServer
+	front         *roundRobin
+}
+
+func newReplicas(t *testing.T, at string) *replicas {
+	t.Helper()
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", at))
+	r := &replicas{first: serveHTTP(t, config, "--replica", "first"), second: serveHTTP(t, config, "--replica", "second")}
+	r.front = newRoundRobin(t, r.first.url, r.second.url)
+	return r
+}
+
+// anyClient returns a client of a version of MCP.
+func anyClient(t *testing.T, url, version string) *rawClient {
+	t.Helper()
+	if version == statelessVersion {
+		return stateless(t, url)
+	}
+	w := &rawClient{url: url, client: httpClient(t)}
+	w.begin(t)
+	return w
+}
+
+var largeChain = map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval",
+	"args": map[string]any{"expression": "map(1..20000, ({id: #}))"}}}}
+
+// pageOf returns one page of a stored result.
+func pageOf(t *testing.T, w *rawClient, token string, n int) (text string, failed bool) {
+	t.Helper()
+	return w.tool(t, "chain", map[string]any{"lite": true, "continuation_token": token, "mode": "paginated", "page": n, "page_size": 1})
+}
+
+// makeProbe stores a large result and returns its token.
+func makeProbe(t *testing.T, w *rawClient) string {
+	t.Helper()
+	text, failed := w.tool(t, "chain", largeChain)
+	token := gjson.Get(text, "continuation_token").Str
+	if failed || token == "" {
+		t.Fatalf("no probe: %s", text)
+	}
+	return token
+}
+
+// TestRoundRobin checks that a client without a session does not notice that two servers share its work. Either serves its pages, and
+// if one dies nothing is lost.
+func TestRoundRobin(t *testing.T) {
+	t.Parallel()
+	r := newReplicas(t, startDocumentRedis(t))
+	w := stateless(t, r.front.url)
+	token := makeProbe(t, w)
+	for n := range 10 {
+		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
+			t.Errorf("page %d: %s", n+1, text)
+		}
+	}
+	if a, b := r.front.sent[0].Load(), r.front.sent[1].Load(); a < 5 || b < 5 {
+		t.Errorf("the one has got %d requests, the other %d", a, b)
+	}
+	_ = r.first.cmd.Process.Signal(syscall.SIGKILL)
+	<-r.first.ended
+	for n := range 6 {
+		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
+			t.Errorf("page %d after the death of one: %s", n+1, text)
+		}
+	}
+	checkServes(t, w)
+}
+
+// TestSessionOfAReplica checks that a session id starts with the name of its replica. Another replica answers 404, so the client
+// starts again, and gets pages of results from the first.
+func TestSessionOfAReplica(t *testing.T) {
+	t.Parallel()
+	r := newReplicas(t, startDocumentRedis(t))
+	w := anyClient(t, r.first.url, statefulVersion)
+	if !strings.HasPrefix(w.session, "first-") || len(w.session) < len("first-")+26 {
+		t.Errorf("the session is %q", w.session)
+	}
+	token := makeProbe(t, w)
+	w.url = r.second.url
+	if reply := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil); reply.status != http.StatusNotFound {
+		t.Errorf("another replica: %d %s", reply.status, reply.body)
+	}
+	w = anyClient(t, r.second.url, statefulVersion)
+	if text, failed := pageOf(t, w, token, 7); failed || gjson.Get(text, "items.0.id").Int() != 7 || !strings.HasPrefix(w.session, "second-") {
+		t.Errorf("%s: %s", w.session, text)
+	}
+}
+
+// TestRedisDies checks that while Redis is down results are unavailable and the rest works. When Redis is back, so are the results,
+// without a restart.
+func TestRedisDies(t *testing.T) {
+	t.Parallel()
+	const secret = "quite-secret-word"
+	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--requirepass", secret)
+	r := newReplicas(t, "unix://:"+secret+"@"+redis.Socket())
+	session, w := anyClient(t, r.first.url, statefulVersion), stateless(t, r.front.url)
+	token := makeProbe(t, w)
+	redis.Kill()
+	for range 4 { // two requests for each replica
+		if text, failed := pageOf(t, w, token, 3); !failed || gjson.Get(text, "error.code").Str != "unavailable" ||
+			strings.Contains(text, secret) {
+			t.Errorf("a page without Redis: %s", text)
+		}
+		checkServes(t, session, w)
+	}
+	redis.Restart()
+	redistest.Within(t, "pages come again", func() bool {
+		text, failed := pageOf(t, w, token, 3)
+		return !failed && gjson.Get(text, "items.0.id").Int() == 3
+	})
+	for n := range 4 {
+		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
+			t.Errorf("page %d: %s", n+1, text)
+		}
+	}
+}
+
+// TestSlowRedis checks that with a slow Redis answers are late but correct.
+func TestSlowRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	slow := redistest.Forward(t, redis.Address(), 64<<10, 20*time.Millisecond)
+	r := newReplicas(t, "redis://"+slow.Address())
+	w := stateless(t, r.front.url)
+	token := makeProbe(t, w)
+	for n := range 4 {
+		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
+			t.Errorf("page %d: %s", n+1, text)
+		}
+	}
+	checkServes(t, w)
+}

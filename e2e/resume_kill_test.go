@@ -1,0 +1,136 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// orderService takes orders and counts them. It leaves some without an answer.
+type orderService struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	taken  map[string]int
+}
+
+func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var order struct{ Sku string }
+	if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	o.mu.Lock()
+	o.taken[order.Sku]++
+	wait, lost := time.Duration(o.random.IntN(8))*time.Millisecond, o.random.IntN(20) == 0
+	o.mu.Unlock()
+	time.Sleep(wait)
+	if lost {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"order":%q}`, order.Sku)
+}
+
+func (o *orderService) has(sku string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.taken[sku]
+}
+
+// TestKilledRuns kills runs at random points and resumes them until they end. Each order is placed once. If an order's outcome is
+// unknown, the test asks the service.
+func TestKilledRuns(t *testing.T) {
+	t.Parallel()
+	rounds := 3
+	if os.Getenv("ONECALL_TEST_CI") != "" {
+		rounds = 20
+	}
+	for round := range rounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) { killedRun(t, uint64(round)) })
+	}
+}
+
+func killedRun(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	shop := &orderService{random: rand.New(rand.NewPCG(seed, 8)), taken: map[string]int{}}
+	server := httptest.NewServer(shop)
+	defer server.Close()
+	dir := t.TempDir()
+	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf(`http:
+  allow: [%q]
+  endpoints:
+    order: {method: POST, url: %q, body: {sku: $input.sku}, input: {type: object, required: [sku], properties: {sku: {type: string}}}}
+`, strings.TrimPrefix(server.URL, "http://"), server.URL+"/orders"))
+	const count = 30
+	clitest.Write(t, dir, "chain.json", fmt.Sprintf(`{"key":"all","steps":[
+ {"fn":"http.order","args":{"sku":"first"}},
+ {"fn":"http.order","forEach":"1..%d","concurrency":%d,"args":{"sku":"s${$item}"}},
+ {"chain":{"steps":[{"fn":"http.order","args":{"sku":"inner"}}]}}],"return":"$0"}`, count, 1+seed%3))
+	skuOf := func(place string) string {
+		switch place {
+		case "0":
+			return "first"
+		case "2.0":
+			return "inner"
+		}
+		var n int
+		if _, err := fmt.Sscanf(place, "1[%d]", &n); err != nil {
+			t.Fatalf("a place %q", place)
+		}
+		return fmt.Sprint("s", n+1)
+	}
+	args := []string{"run", "chain.json"}
+	for try := 0; ; try++ {
+		cmd := clitest.Self(t, dir, args...)
+		var out strings.Builder
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if try < 6 {
+			timer := time.AfterFunc(time.Duration(30+random.IntN(500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait()
+			timer.Stop()
+		} else {
+			_ = cmd.Wait()
+		}
+		answer := gjson.Parse(out.String())
+		if answer.Get("ok").Bool() {
+			break
+		}
+		if try > 60 {
+			t.Fatalf("it does not end: %s", out.String())
+		}
+		args = []string{"run", "chain.json"}
+		if answer.Get("error.code").Str == "resume_conflict" {
+			args = []string{"resume", answer.Get("resume").Str}
+			for _, place := range answer.Get("error.available").Array() {
+				what := "not_sent"
+				if shop.has(skuOf(place.Str)) > 0 {
+					what = fmt.Sprintf(`{"order":%q}`, skuOf(place.Str))
+				}
+				args = append(args, "--assume", place.Str+"="+what)
+			}
+		}
+	}
+	for i := range count + 2 {
+		sku := skuOf([]string{"0", "2.0", fmt.Sprintf("1[%d]", i-2)}[min(i, 2)])
+		if n := shop.has(sku); n != 1 {
+			t.Errorf("%s was ordered %d times", sku, n)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// TestRollingRestart restarts two servers that share results, in turn, behind the nginx file of docs/operate.md, while clients make
+// fast and slow calls. No call of a client without a session fails, and clients with a session reconnect after it ended with its
+// server.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	ports := [2]string{redistest.FreePort(t), redistest.FreePort(t)}
+	front := nginx(t, ports)
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/own" {
+			arrived <- struct{}{}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		} else {
+			time.Sleep(300 * time.Millisecond) // in which the servers are told to end
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "42")
+	}))
+	t.Cleanup(slow.Close)
+	at := redistest.Start(t).URL()
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\nhttp: {allow: [%q]}\n", at,
+		strings.TrimPrefix(slow.URL, "http://")))
+	var servers [2]*httpServer
+	begin := func(i int) {
+		servers[i] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--metrics", "127.0.0.1:0", "--replica",
+			[]string{"first", "second"}[i])
+		redistest.Within(t, "it is ready", func() bool {
+			code, _ := servers[i].statusOf(t, "/readyz", "")
+			return code == http.StatusOK
+		})
+	}
+	begin(0)
+	begin(1)
+
+	var all sync.WaitGroup
+	var replies, again atomic.Int64
+	stop := make(chan struct{})
+	always := func(do func() error) {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				if err := do(); err != nil {
+					t.Error(err)
+					return
+				}
+				replies.Add(1)
+			}
+		})
+	}
+	ask := func(w *rawClient, fn string, args map[string]any) error {
+		chain := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": fn, "args": args}}}
+		r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": chain}), nil)
+		if err != nil {
+			return err
+		}
+		text := r.answer().Get("result.content.0.text").Str
+		if body := gjson.Get(text, "body"); body.Exists() {
+			text = body.String()
+		}
+		switch {
+		case w.session != "" && r.status == http.StatusNotFound:
+			again.Add(1)
+			if w.open(t) != nil {
+				w.session = "gone" // the session ended with its server between two requests: try again
+			}
+			return nil
+		case w.session != "" && strings.Contains(text, "the server is shutting down: nothing of this call was run"):
+			return nil
+		case r.status != http.StatusOK || text != "42":
+			return fmt.Errorf("%s of %q: %d %s", fn, w.version, r.status, r.body)
+		}
+		return nil
+	}
+	without := stateless(t, front)
+	always(func() error { return ask(without, "expr.eval", map[string]any{"expression": "6 * 7"}) })
+	always(func() error { return ask(without, "http.get", map[string]any{"url": slow.URL}) })
+	for range 4 {
+		with := anyClient(t, front, statefulVersion)
+		always(func() error { return ask(with, "expr.eval", map[string]any{"expression": "6 * 7"}) })
+	}
+	for round := range 4 {
+		i := round % 2
+		own := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
+		all.Go(func() {
+			if err := ask(own, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
+				t.Error("a call that runs when its server is ended: ", err)
+			}
+		})
+		await(t, arrived, "a call runs")
+		if err := servers[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		redistest.Within(t, "nothing begins any more", func() bool {
+			r := own.send(t, http.MethodPost, own.message(t, `"seven"`, "tools/list", nil), nil)
+			return r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") == "1" && r.answer().Get("id").Str == "seven"
+		})
+		for _, ready := range []string{strings.TrimSuffix(own.url, "/mcp"), metricsAt.FindStringSubmatch(servers[i].stderr.String())[1]} {
+			if r := (&rawClient{url: ready + "/readyz", client: own.client}).send(t, http.MethodGet, nil,
+				nil); r.status != http.StatusServiceUnavailable {
+				t.Errorf("%s while the server ends: %d %s", ready, r.status, r.body)
+			}
+		}
+		before := replies.Load()
+		redistest.Within(t, "others go on", func() bool { return replies.Load() > before+5 })
+		release <- struct{}{}
+		if code := clitest.ExitCode(<-servers[i].ended); code != "0" {
+			t.Errorf("it ended with %s: %s", code, servers[i].stderr)
+		}
+		if log := sessionEndLine.ReplaceAllString(servers[i].stderr.String(), ""); strings.Contains(log, "level=WARN") ||
+			strings.Contains(log, "level=ERROR") {
+			t.Errorf("its log has: %s", log)
+		}
+		begin(i)
+	}
+	close(stop)
+	all.Wait()
+	if replies.Load() < 50 || again.Load() == 0 {
+		t.Errorf("only %d were answered, and %d sessions begun again", replies.Load(), again.Load())
+	}
+	t.Logf("%d were answered, and %d sessions begun again", replies.Load(), again.Load())
+}
+
+// TestKilledInASession kills a server during a call behind that nginx file. The client must not get "session not found" for the call,
+// which would mean that nothing was done. It gets that for its next request.
+func TestKilledInASession(t *testing.T) {
+	t.Parallel()
+	ports := [2]string{redistest.FreePort(t), redistest.FreePort(t)}
+	front := nginx(t, ports)
+	arrived := make(chan struct{}, 1)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("http: {allow: [%q]}\n", strings.TrimPrefix(slow.URL, "http://")))
+	servers := map[string]*httpServer{}
+	for i, name := range []string{"first", "second"} {
+		servers[name] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--replica", name)
+	}
+	w := anyClient(t, front, statefulVersion)
+	name, _, _ := strings.Cut(w.session, "-")
+	status := make(chan int, 1)
+	go func() {
+		chain := map[string]any{"steps": []any{map[string]any{"fn": "http.get", "args": map[string]any{"url": slow.URL}}}}
+		r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": chain}), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		status <- r.status
+	}()
+	await(t, arrived, "a call runs")
+	if err := servers[name].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-servers[name].ended
+	if got := <-status; got != http.StatusBadGateway {
+		t.Errorf("the call that ran: %d", got)
+	}
+	if r := w.send(t, http.MethodPost, w.message(t, "2", "tools/list", nil), nil); r.status != http.StatusNotFound {
+		t.Errorf("the next one: %d %s", r.status, r.body)
+	}
+}
+
+// sessionEndLine matches lines about requests in sessions that the server ends.
+var sessionEndLine = regexp.MustCompile(`(?m)^.*level=WARN msg=request kind=refuse .*code=unavailable.*\n`)
+
+var tlsLines = regexp.MustCompile(`(?m)^ *ssl_certificate .*\n`)
+
+// nginx starts the proxy in front of servers at two ports, with the file of docs/operate.md but without TLS, and returns its URL.
+func nginx(t *testing.T, ports [2]string) (url string) {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx" // only administrators have it on their PATH
+		if _, err := os.Stat(program); err != nil {
+			t.Skip("nginx is not installed")
+		}
+	}
+	text, err := os.ReadFile("../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)`nginx.conf`\n\n```text\n(.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("docs/operate.md shows no file for nginx")
+	}
+	port, folder := redistest.FreePort(t), t.TempDir()
+	file := strings.NewReplacer("listen 443 ssl;", "listen 127.0.0.1:"+port+";", "8080", ports[0], "8081",
+		ports[1]).Replace(tlsLines.ReplaceAllString(string(block[1]), ""))
+	temporary := ""
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temporary += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(folder, kind))
+	}
+	clitest.Write(t, folder, "nginx.conf", fmt.Sprintf("daemon off; worker_processes 2; pid %s; error_log stderr;\nevents {}\n"+
+		"http {\naccess_log off;\n%s%s}\n", filepath.Join(folder, "pid"), temporary, file))
+	cmd := exec.CommandContext(context.Background(), program, "-p", folder, "-c", filepath.Join(folder, "nginx.conf"), "-e", "stderr")
+	log := &logTail{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("nginx: %s", log)
+		}
+	})
+	url = "http://127.0.0.1:" + port + "/mcp"
+	client := httpClient(t)
+	redistest.Within(t, "nginx listens", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := client.Do(req)
+		if err == nil {
+			r.Body.Close()
+		}
+		return err == nil
+	})
+	return url
+}

@@ -1,0 +1,40 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHiddenFunctions checks that a server over HTTP logs how many functions its clients do not see, and which key changes that. It
+// logs nothing if clients see all or have tokens.
+func TestHiddenFunctions(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"functions: {text.replace: {effect: write}}\n": "2 of 9 functions are " +
+			"not shown to clients over HTTP, whose tier is read: access: {http: read_write} shows all",
+		"functions: {text.replace: {tier: admin}, text.match: {effect: write}, 'http.*': {hide: true}}\n": "2 of 7 functions are " +
+			"not shown to clients over HTTP, whose tier is read: access: {http: admin} shows all",
+		"functions: {text.replace: {effect: write}}\naccess: {http: read_write}\n": "",
+	} {
+		t.Run(config, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "onecall.yaml")
+			if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := serveHTTP(t, path)
+			if want != "" {
+				waitForLog(t, s.stderr, want, 1)
+				return
+			}
+			stateless(t, s.url).ready(t, 9)
+			if got := s.stderr.String(); strings.Contains(got, "not shown") {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}

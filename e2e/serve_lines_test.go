@@ -1,0 +1,96 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// TestNobodyReads checks that a server whose log is not read still answers and ends, and counts the dropped lines in its metrics.
+func TestNobodyReads(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	config := t.TempDir() + "/onecall.yaml"
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := clitest.Self(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level", "debug",
+		"--config", config)
+	cmd.Stderr = write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	_ = write.Close()
+	var line []byte
+	addresses := regexp.MustCompile(`http://\S+(/metrics|/mcp)`)
+	for one := make([]byte, 1); len(addresses.FindAll(line, -1)) < 2 || one[0] != '\n'; line = append(line, one...) {
+		if _, err := read.Read(one); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+	}
+	urls := map[string]string{}
+	for _, found := range addresses.FindAllStringSubmatch(string(line), -1) {
+		urls[found[1]] = found[0]
+	}
+	var steps []any
+	for range 900 {
+		steps = append(steps, map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}})
+	}
+	client := stateless(t, urls["/mcp"])
+	for i := range 12 { // about 150 KB of log each
+		if text, failed := client.tool(t, "chain", map[string]any{"lite": true, "steps": steps}); failed || text != "1" {
+			t.Fatalf("request %d: %s", i, text)
+		}
+	}
+	response, err := httpClient(t).Get(urls["/metrics"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response.StatusCode, err)
+	}
+	found := regexp.MustCompile(`(?m)^onecall_log_lines_dropped_total ([0-9.e+]+)$`).FindSubmatch(page)
+	if found == nil {
+		t.Fatal("it is not among the metrics")
+	}
+	if n, err := strconv.ParseFloat(string(found[1]), 64); err != nil || n < 100 {
+		t.Fatalf("%s lines were given up", found[1])
+	}
+	const given = "lines of this log were given up, as nobody read it"
+	log, closed := &logTail{}, make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = io.Copy(log, read)
+	}()
+	waitForLog(t, log, given, 1) // logging continues by itself
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if code := clitest.ExitCode(err); code != "0" && code != "130" {
+			t.Errorf("it ended with %s", code)
+		}
+	case <-time.After(clitest.TooLong):
+		t.Fatal("it does not end")
+	}
+	<-closed
+}

@@ -1,0 +1,80 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// TestMetricsOfAlerts checks that a server with Redis has every metric of the alerting rules, and counts the operations of both
+// stores. When Redis dies it counts and logs that, and callers see no address.
+func TestMetricsOfAlerts(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../internal/telemetry/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := redistest.Start(t)
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf(
+		"results: {store: %q}\nmcpServers: {gone: {command: no-such-program}}\n", redis.TCP())), "--metrics", "127.0.0.1:0")
+	w := anyClient(t, s.url, statefulVersion)
+	token := makeProbe(t, w)
+	if text, failed := pageOf(t, w, token, 1); failed {
+		t.Fatal(text)
+	}
+	forged := &rawClient{url: s.url, client: httpClient(t)}
+	if r := forged.send(t, http.MethodPost, []byte(`{}`),
+		func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); r.status != http.StatusForbidden {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	_, page := s.statusOf(t, "/metrics", "")
+	for _, metric := range regexp.MustCompile(`onecall_\w+`).FindAllString(string(rules), -1) {
+		if !regexp.MustCompile(`(?m)^` + metric + `(_count)?[{ ]`).MatchString(page) {
+			t.Errorf("there is no metric %s", metric)
+		}
+	}
+	for _, operation := range []string{`code="ok",operation="put",store="results"`, `code="ok",operation="get",store="results"`} {
+		if !strings.Contains(page, "onecall_store_operations_total{"+operation+"}") {
+			t.Errorf("not counted: %s", operation)
+		}
+	}
+	redis.Kill()
+	text, failed := pageOf(t, stateless(t, s.url), token, 2)
+	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, redis.Address()) {
+		t.Errorf("without Redis: %s", text)
+	}
+	waitForLog(t, s.stderr, `msg="a store failed" store=results`, 1)
+	_, page = s.statusOf(t, "/metrics", "")
+	if !regexp.MustCompile(`onecall_store_operations_total\{code="unavailable",operation="\w+",store="results"\}`).MatchString(page) {
+		t.Error("the failure is not counted")
+	}
+	if log := s.stderr.String(); !strings.Contains(log, "at "+redis.Address()+" cannot be reached") ||
+		strings.Count(log, `msg="a store failed" store=results`) > 1+int(clitest.TooLong/(10*time.Second)) {
+		t.Errorf("the log does not say why, or too often: %s", log)
+	}
+}
+
+// TestStoreIsLookedAt checks that a server with an unusable store starts, and logs the reason before the first request.
+func TestStoreIsLookedAt(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, "--requirepass", "the-right-word")
+	at := "redis://:quite-wrong@" + redis.Address()
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", at)))
+	eventually(t, "it is told of", s.stderr, func() bool {
+		return regexp.MustCompile(`level=ERROR msg="a store failed" store=results .*refuses the user or the password`).MatchString(s.stderr.String())
+	})
+	if log := s.stderr.String(); strings.Contains(log, "quite-wrong") {
+		t.Errorf("the log has the password: %s", log)
+	}
+}

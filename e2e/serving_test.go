@@ -1,0 +1,183 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// httpServer is `onecall serve --http` in its own process.
+type httpServer struct {
+	url    string
+	cmd    *exec.Cmd
+	stderr *logTail
+	ended  chan error // receives the process's error, then is closed
+}
+
+// logTail keeps the log of a process, and sends the first address in it.
+type logTail struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	address chan string
+}
+
+var listening = regexp.MustCompile(`listening on (http://\S+)`)
+
+func (w *logTail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if w.address != nil {
+		if match := listening.FindSubmatch(w.text.Bytes()); match != nil && bytes.HasSuffix(p, []byte("\n")) {
+			w.address <- string(match[1])
+			w.address = nil
+		}
+	}
+	return len(p), nil
+}
+
+func (w *logTail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// serveHTTP starts a server on a free port. At the end of the test the server is told to end, and must do so.
+func serveHTTP(t testing.TB, config string, args ...string) *httpServer {
+	t.Helper()
+	address := make(chan string, 1)
+	s := &httpServer{stderr: &logTail{address: address}, ended: make(chan error, 1)}
+	s.cmd = clitest.Self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--config", config}, args...)...)
+	s.listen(t, address)
+	return s
+}
+
+// listen starts the server and waits until it logs its address.
+func (s *httpServer) listen(t testing.TB, address <-chan string) {
+	t.Helper()
+	s.cmd.Stderr = s.stderr
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.ended <- s.cmd.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.end(t) })
+	select {
+	case s.url = <-address:
+	case err := <-s.ended:
+		t.Fatalf("the server ended: %v: %s", err, s.stderr)
+	case <-time.After(clitest.TooLong):
+		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
+	}
+}
+
+// end ends the server as an operator does, unless it has ended.
+func (s *httpServer) end(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
+		return
+	}
+	select {
+	case err := <-s.ended:
+		if code := clitest.ExitCode(err); code != "0" && code != "130" {
+			t.Errorf("the server ended with %s: %s", code, s.stderr)
+		}
+	case <-time.After(clitest.TooLong):
+		_ = s.cmd.Process.Kill()
+		t.Errorf("the server does not end: %s", s.stderr)
+	}
+}
+
+var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[`)
+
+// goroutines ends a server with the signal that makes Go's runtime dump its goroutines, and counts them.
+func (s *httpServer) goroutines(t *testing.T) (count int, dump string) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatalf("%v: %s", err, s.stderr)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(clitest.TooLong):
+		_ = s.cmd.Process.Kill()
+		t.Fatal("the server does not end")
+	}
+	dump = s.stderr.String()
+	return len(goroutine.FindAllString(dump, -1)), dump
+}
+
+// everythingServer returns the SDK's server for conformance tests, from ONECALL_TEST_BIN or PATH.
+func everythingServer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(os.Getenv("ONECALL_TEST_BIN"), "everything-server")
+	if os.Getenv("ONECALL_TEST_BIN") == "" {
+		path = "everything-server"
+	}
+	path, err := exec.LookPath(path)
+	if err != nil {
+		t.Skip("everything-server of the Go SDK is neither in ONECALL_TEST_BIN nor in PATH")
+	}
+	return path
+}
+
+// bareServer starts the SDK's server for conformance tests on a free port and returns its URL.
+func bareServer(t *testing.T, args ...string) string {
+	t.Helper()
+	address := "127.0.0.1:" + redistest.FreePort(t)
+	log := &logTail{}
+	cmd := exec.Command(everythingServer(t), append([]string{"-http", address}, args...)...)
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	redistest.Within(t, "the bare server to listen", func() bool {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			connection.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address + "/"
+}
+
+// httpClient returns a client whose connections end with the test.
+func httpClient(t testing.TB) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: clitest.TooLong}
+}
+
+// longRounds returns how often a test repeats itself: ten times with ONECALL_TEST_LONG=1, otherwise once.
+func longRounds() int {
+	if os.Getenv("ONECALL_TEST_LONG") != "" {
+		return 10
+	}
+	return 1
+}
+
+// lastLines returns the last n lines of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

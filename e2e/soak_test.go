@@ -1,0 +1,345 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// mortalServerVariable makes the test binary an MCP server on stdio that dies when its tool is told to.
+const mortalServerVariable = "ONECALL_TEST_MORTAL"
+
+func init() {
+	if os.Getenv(mortalServerVariable) == "" {
+		return
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "mortal", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "live", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+			Die bool `json:"die"`
+		}) (*sdk.CallToolResult, any, error) {
+			if in.Die {
+				os.Exit(3)
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "alive"}}}, nil, nil
+		})
+	if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// soakTime returns the duration of the soak: ten seconds, or the value of ONECALL_TEST_SOAK, such as 30m.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("ONECALL_TEST_SOAK")
+	if text == "" {
+		return 10 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		t.Fatalf("ONECALL_TEST_SOAK is %q: write a time of at least a second, such as 2m", text)
+	}
+	return d
+}
+
+// soakClients is the number of clients at a time.
+const soakClients = 6
+
+// soak is a server under load from clients that come and go.
+type soak struct {
+	*measuredServer
+	slow           *slowService
+	kinds          []soakKind
+	done           [16]atomic.Int64 // by kind
+	last           [16]atomic.Value // the last error of each kind
+	cancelledCalls atomic.Int64     // number of cancelled calls
+}
+
+// soakKind is a thing that clients do.
+type soakKind struct {
+	name string
+	do   func(t *testing.T, s *soak, w *rawClient, n int) error
+}
+
+// TestSoak runs clients that do everything for a while. Memory, sockets and goroutines must not grow, and return to their start when
+// the clients are gone.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	long := soakTime(t)
+	folder := t.TempDir()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]server{
+		"everything": npmServers(npmPackages(t), folder)["everything"],
+		"mortal":     {Command: binary, Env: map[string]string{mortalServerVariable: "1"}},
+		"absent":     {Command: "/no/such/program"},
+	}
+	slow := &slowService{url: silentService(t)}
+	host := strings.TrimPrefix(slow.url, "http://")
+	config := writeJSON(t, folder, "onecall.json", map[string]any{
+		"mcpServers": servers, "access": map[string]any{"http": "read_write"}, "http": map[string]any{"allow": []string{host}},
+		"results": map[string]any{"ttl": "1s", "maxTtl": "2s", "maxBytes": "1MiB"}, "session": map[string]any{"maxTokens": 1_000_000},
+	})
+	s := &soak{measuredServer: serveWatched(t, config), slow: slow, kinds: allSoakKinds()}
+	checkServes(t, stateless(t, s.url))
+	before := s.warmUp(t, long/4) // after one-time allocations
+	samples := map[string][]float64{}
+	s.runClients(t, long, func(now sample) {
+		for name, value := range now {
+			samples[name] = append(samples[name], value)
+		}
+	})
+	for i, kind := range s.kinds {
+		n := s.done[i].Load()
+		t.Logf("%-12s %8d", kind.name, n)
+		if n == 0 {
+			t.Errorf("%s was not done, or always failed: %v", kind.name, s.last[i].Load())
+		}
+	}
+	if long >= time.Minute { // before, caches still fill: only what remains afterwards is judged
+		checkGrowth(t, samples, long)
+	}
+	s.waitUntilSettled(t, before, map[string]float64{goroutinesUsed: 10, socketsUsed: 5}, func() {})
+	checkServes(t, stateful(t, s.url), stateless(t, s.url))
+}
+
+// checkGrowth fails for what grew in the course of a soak by more than it fluctuates.
+func checkGrowth(t *testing.T, samples map[string][]float64, long time.Duration) {
+	t.Helper()
+	for name, values := range samples {
+		l := fitLine(values)
+		growth := l.growth(len(values))
+		t.Logf("%-32s mean %.0f, slope %+.3f%% an hour of the mean, growth %+.0f in %v, noise %.0f, %d samples", name, l.mean,
+			100*growth/l.mean*float64(time.Hour)/float64(long), growth, long, l.noise, len(values))
+		// Fluctuation is not growth. A leak exceeds it, the more the longer the run. A client more or less is not growth either.
+		maxGrowth := 2*l.noise + 0.1*l.mean
+		if name == goroutinesUsed || name == socketsUsed {
+			maxGrowth += soakClients
+		}
+		if growth > maxGrowth && (name != memoryUsed || !raceEnabled) {
+			t.Errorf("%s grows by %.0f, and its ups and downs are %.0f", name, growth, l.noise)
+		}
+	}
+}
+
+// silentService answers a request only after its client is gone.
+func silentService(t *testing.T) (url string) {
+	stop := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+	}))
+	t.Cleanup(func() {
+		close(stop)
+		server.Close()
+	})
+	return server.URL
+}
+
+// warmUp runs clients for a while and returns what the idle server uses.
+func (s *soak) warmUp(t *testing.T, d time.Duration) sample {
+	t.Helper()
+	s.runClients(t, d, func(sample) {})
+	time.Sleep(time.Second) // ended sessions are cleaned up
+	return s.sample(t)
+}
+
+// runClients runs clients for a time, and takes a hundred samples meanwhile.
+func (s *soak) runClients(t *testing.T, d time.Duration, take func(sample)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	for worker := range soakClients {
+		all.Go(func() {
+			dice := rand.New(rand.NewPCG(uint64(worker), uint64(d)))
+			for ctx.Err() == nil && !t.Failed() {
+				s.runClient(ctx, t, dice)
+			}
+		})
+	}
+	ticker := time.NewTicker(d / 100)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ticker.C:
+			take(s.sample(t))
+		case <-ctx.Done():
+		}
+	}
+	all.Wait()
+}
+
+// runClient runs one client, with or without a session, that does some things and leaves.
+func (s *soak) runClient(ctx context.Context, t *testing.T, dice *rand.Rand) {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	w := &rawClient{url: s.url, client: &http.Client{Transport: transport, Timeout: clitest.TooLong}, version: statelessVersion}
+	if dice.IntN(2) == 0 {
+		if err := w.open(t); err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() {
+			if err := w.end(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	for n := range 1 + dice.IntN(20) {
+		if ctx.Err() != nil {
+			return
+		}
+		i := dice.IntN(len(s.kinds))
+		if err := s.kinds[i].do(t, s, w, n); err != nil {
+			if !errors.Is(err, errMeanwhile) {
+				t.Errorf("%s: %v", s.kinds[i].name, err)
+			}
+			s.last[i].Store(err.Error())
+			continue
+		}
+		s.done[i].Add(1)
+	}
+}
+
+// errMeanwhile marks an answer that is acceptable while an upstream restarts, or after a page has expired.
+var errMeanwhile = errors.New("it is not there now")
+
+// text calls the chain tool and returns the text of its answer.
+func (s *soak) text(t *testing.T, w *rawClient, request string) (string, error) {
+	return s.textOf(t, w, "chain", jsonOf(request))
+}
+
+func (s *soak) textOf(t *testing.T, w *rawClient, tool string, arguments any) (string, error) {
+	body := w.message(t, "1", "tools/call", map[string]any{"name": tool, "arguments": arguments})
+	r, err := w.try(t, http.MethodPost, body, nil)
+	if err != nil {
+		return "", err
+	}
+	text := r.answer().Get("result.content.0.text")
+	if r.status != http.StatusOK || !text.Exists() {
+		return "", fmt.Errorf("%d %.300s", r.status, r.body)
+	}
+	return text.Str, nil
+}
+
+func jsonOf(text string) any { return gjson.Parse(text).Value() }
+
+// wantPart returns a kind whose answer must contain a text.
+func wantPart(name, request, part string) soakKind {
+	return soakKind{name, func(t *testing.T, s *soak, w *rawClient, _ int) error {
+		text, err := s.text(t, w, strings.ReplaceAll(request, "SLOW", s.slow.url))
+		return missingPart(text, err, part)
+	}}
+}
+
+// missingPart returns err, or an error if a text lacks a part.
+func missingPart(text string, err error, part string) error {
+	if err == nil && !strings.Contains(text, part) {
+		err = fmt.Errorf("no %s: %.300s", part, text)
+	}
+	return err
+}
+
+// allSoakKinds returns everything that clients do.
+func allSoakKinds() []soakKind {
+	noops := strings.TrimSuffix(strings.Repeat(`{"fn":"expr.eval","args":{"expression":"6 * 7"}},`, 10), ",")
+	return []soakKind{
+		wantPart("chain", `{"lite":true,"steps":[`+noops+`]}`, "42"),
+		wantPart("forEach", `{"lite":true,"steps":[{"fn":"expr.eval","forEach":"1..50","args":{"expression":"n * 2",`+
+			`"vars":{"n":"$item"}}}],"return":"$0[49]"}`, "100"),
+		wantPart("fault", `{"steps":[{"fn":"expr.evil","args":{"x":1}}]}`, `"unknown_function"`),
+		wantPart("failure", `{"steps":[{"fn":"expr.eval","args":{"expression":"{a: 1}"}},{"fn":"expr.eval","args":{"expression":"x",`+
+			`"vars":{"x":"$0.b"}}}]}`, `"reference_missing"`),
+		wantPart("upstream", `{"lite":true,"steps":[{"fn":"everything.echo","args":{"message":"hello"}}]}`, "hello"),
+		wantPart("absent", `{"steps":[{"fn":"absent.anything"}]}`, `"unavailable"`),
+		wantPart("timeout", `{"steps":[{"fn":"http.get","args":{"url":"SLOW"},"timeoutMs":20}]}`, `"timeout"`),
+		wantPart("dry run", `{"dryRun":true,"steps":[`+noops+`]}`, `"plan"`),
+		{"pages", readPages},
+		{"cancel", cancelCall},
+		{"search", func(t *testing.T, s *soak, w *rawClient, _ int) error {
+			text, err := s.textOf(t, w, "search", map[string]any{"query": "evaluate an expression", "again": true})
+			return missingPart(text, err, "expr.eval")
+		}},
+		{"mortal", callMortal},
+	}
+}
+
+// readPages stores a large result and reads pages of it.
+func readPages(t *testing.T, s *soak, w *rawClient, n int) error {
+	text, err := s.text(t, w, `{"lite":true,"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, ({id: #, text: 'some words'}))"}}]}`)
+	if err != nil {
+		return err
+	}
+	token := gjson.Get(text, "continuation_token").Str
+	if token == "" {
+		return fmt.Errorf("no probe: %.300s", text)
+	}
+	text, err = s.text(t, w, fmt.Sprintf(`{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d,"page_size":10}`, token, n+1))
+	switch {
+	case err != nil:
+		return err
+	case gjson.Get(text, "error.code").Str == "token_expired":
+		return errMeanwhile // results live for one second here, and the client was slower
+	case gjson.Get(text, "items.0.id").Int() != int64(10*n+1):
+		return fmt.Errorf("page %d: %.300s", n+1, text)
+	}
+	return nil
+}
+
+// cancelCall leaves while a chain waits for a slow service.
+func cancelCall(t *testing.T, s *soak, w *rawClient, _ int) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	id := fmt.Sprint("cancelled ", s.cancelledCalls.Add(1))
+	r, err := w.try(t, http.MethodPost, w.message(t, strconv.Quote(id), "tools/call", s.slow.chain()),
+		func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if err == nil {
+		return fmt.Errorf("a call that waits has ended: %d %.300s", r.status, r.body)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if w.session != "" { // a client with a session could come back for its answer, so it must cancel
+		_, err = w.try(t, http.MethodPost, w.message(t, "", "notifications/cancelled", map[string]any{"requestId": id}), nil)
+		return err
+	}
+	return nil
+}
+
+// callMortal calls an upstream that dies during some calls and restarts.
+func callMortal(t *testing.T, s *soak, w *rawClient, n int) error {
+	die := n%5 == 4
+	text, err := s.text(t, w, fmt.Sprintf(`{"lite":true,"steps":[{"fn":"mortal.live","args":{"die":%v},"timeoutMs":5000}]}`, die))
+	switch code := gjson.Get(text, "error.code").Str; {
+	case err != nil:
+		return err
+	case code == "unavailable" || code == "timeout" || die && code != "":
+		return errMeanwhile
+	case text != `"alive"`:
+		return fmt.Errorf("%.300s", text)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// measuredServer is a server whose memory, sockets and goroutines are measured.
+type measuredServer struct {
+	*httpServer
+	metrics string
+	client  *http.Client
+}
+
+var metricsAddress = regexp.MustCompile(`metrics on (http://\S+)`)
+
+// serveWatched starts a server with metrics.
+func serveWatched(t testing.TB, config string, args ...string) *measuredServer {
+	t.Helper()
+	address := make(chan string, 1)
+	s := &httpServer{stderr: &logTail{address: address}, ended: make(chan error, 1)}
+	s.cmd = clitest.Self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level",
+		"error", "--config", config}, args...)...)
+	s.listen(t, address)
+	match := metricsAddress.FindStringSubmatch(s.stderr.String())
+	if match == nil {
+		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)
+	}
+	return &measuredServer{s, match[1], httpClient(t)}
+}
+
+// sample is what a server uses at a moment, by metric.
+type sample map[string]float64
+
+// The measured metrics.
+const (
+	goroutinesUsed = "go_goroutines"
+	socketsUsed    = "process_open_fds"
+	heapUsed       = "go_memstats_next_gc_bytes" // twice what the last collection left, without garbage since then
+	memoryUsed     = "process_resident_memory_bytes"
+
+	collections = "go_gc_duration_seconds_count" // so far
+)
+
+// sample returns what the server uses now.
+func (w *measuredServer) sample(t testing.TB) sample {
+	t.Helper()
+	return w.metric(t, goroutinesUsed, socketsUsed, heapUsed, memoryUsed)
+}
+
+// metric returns some of the server's metrics.
+func (w *measuredServer) metric(t testing.TB, names ...string) sample {
+	t.Helper()
+	response, err := w.client.Get(w.metrics)
+	if err != nil {
+		t.Fatalf("%v: %s", err, w.stderr)
+	}
+	defer response.Body.Close()
+	s := sample{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if slices.Contains(names, name) {
+			if s[name], err = strconv.ParseFloat(value, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || lines.Err() != nil || len(s) != len(names) {
+		t.Fatalf("the metrics lack what is looked at: %v, %v, %v", s, err, lines.Err())
+	}
+	return s
+}
+
+// measureAtRest makes the server work until its garbage is collected, which is when two more collections do not shrink the heap. It
+// returns what the server uses then.
+func (w *measuredServer) measureAtRest(t *testing.T, work func()) sample {
+	t.Helper()
+	minimum := w.metric(t, heapUsed, collections)
+	for same, began := 0, time.Now(); same < 2; {
+		work()
+		now := w.metric(t, heapUsed, collections)
+		switch {
+		case now[heapUsed] < minimum[heapUsed]*0.99:
+			minimum, same = now, 0
+		case now[collections] > minimum[collections]:
+			minimum[collections] = now[collections]
+			same++
+		}
+		if time.Since(began) > clitest.TooLong {
+			t.Fatalf("the heap does not come to rest: %v", now)
+		}
+	}
+	now := w.sample(t)
+	now[heapUsed] = minimum[heapUsed]
+	return now
+}
+
+// waitUntilSettled waits until the server uses about as much as before. It gives the server some work meanwhile.
+func (w *measuredServer) waitUntilSettled(t *testing.T, before sample, more map[string]float64, work func()) {
+	t.Helper()
+	var now sample
+	late := func(name string) bool { return now[name] > before[name]+more[name] }
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		work()
+		now = w.sample(t)
+		left := ""
+		for name := range more {
+			if late(name) {
+				left = name
+			}
+		}
+		if left == "" {
+			t.Logf("before %v, after %v", before, now)
+			return
+		}
+		if time.Since(began) > clitest.TooLong {
+			dump := ""
+			if left != heapUsed {
+				_, dump = w.goroutines(t)
+			}
+			t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
+		}
+	}
+}
+
+// line is the least-squares line through values in the order of time.
+type line struct {
+	mean, slope float64 // slope: from one value to the next
+	noise       float64 // standard deviation from the line
+}
+
+func fitLine(values []float64) (l line) {
+	n := float64(len(values))
+	if n < 2 {
+		return line{}
+	}
+	middle := (n - 1) / 2
+	for _, v := range values {
+		l.mean += v / n
+	}
+	up, across := 0.0, 0.0
+	for i, v := range values {
+		x := float64(i) - middle
+		up += x * (v - l.mean)
+		across += x * x
+	}
+	l.slope = up / across
+	sum := 0.0
+	for i, v := range values {
+		d := v - l.mean - l.slope*(float64(i)-middle)
+		sum += d * d
+	}
+	l.noise = math.Sqrt(sum / n)
+	return l
+}
+
+// growth returns how much the line rises from the first value to the last.
+func (l line) growth(values int) float64 { return l.slope * float64(values-1) }
+
+func TestFitLine(t *testing.T) {
+	t.Parallel()
+	rising := fitLine([]float64{1, 2, 3, 4, 5})
+	if rising.mean != 3 || math.Abs(rising.slope-1) > 1e-9 || rising.noise > 1e-9 || math.Abs(rising.growth(5)-4) > 1e-9 {
+		t.Errorf("%+v", rising)
+	}
+	if flat := fitLine([]float64{1, 3, 1, 3, 1}); flat.slope != 0 || flat.noise < 0.9 {
+		t.Errorf("%+v", flat)
+	}
+}

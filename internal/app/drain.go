@@ -1,0 +1,45 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// drainListener reports when clients can connect. Closing it accepts the connections that are still in the system's backlog, so each of
+// them is answered: a proxy that is cut off after it sent a request may not try another server.
+type drainListener struct {
+	net.Listener
+	onAccept func()
+	closing  atomic.Bool
+	backlog  []net.Conn // the backlog at the time of closing
+}
+
+// Accept implements net.Listener.
+func (l *drainListener) Accept() (net.Conn, error) {
+	l.onAccept()
+	if len(l.backlog) == 0 {
+		conn, err := l.Listener.Accept()
+		if !l.closing.Load() || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return conn, err
+		}
+		l.backlog = drain(l.Listener)
+	}
+	if len(l.backlog) == 0 {
+		return nil, net.ErrClosed
+	}
+	conn := l.backlog[0]
+	l.backlog = l.backlog[1:]
+	return conn, nil
+}
+
+// Close makes Accept return the backlog, close the listener, and then fail with net.ErrClosed.
+func (l *drainListener) Close() error {
+	if d, ok := l.Listener.(*net.TCPListener); ok {
+		l.closing.Store(true)
+		return d.SetDeadline(time.Unix(1, 0))
+	}
+	return l.Listener.Close()
+}

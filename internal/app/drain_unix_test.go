@@ -1,0 +1,59 @@
+//go:build unix
+
+package app
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestDrainBacklog: connections made before the listener is closed are accepted, and none afterwards.
+func TestDrainBacklog(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	l := &drainListener{Listener: inner, onAccept: func() { opened++ }}
+	var clients []net.Conn
+	for range 5 {
+		client, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range clients {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "welcome"); err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+	}
+	if conn, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("one more: %v %v", conn, err)
+	}
+	for _, client := range clients {
+		_ = client.SetReadDeadline(time.Now().Add(tooLong))
+		if said, err := io.ReadAll(client); string(said) != "welcome" || err != nil {
+			t.Errorf("%q, %v", said, err)
+		}
+	}
+	if err := inner.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener was open: %v", err)
+	}
+	if opened == 0 {
+		t.Error("it did not tell that the listener is open")
+	}
+}

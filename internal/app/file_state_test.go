@@ -1,0 +1,24 @@
+package app
+
+import (
+	"os"
+	"testing"
+)
+
+// TestTwoConfigurations: two configurations in one folder are refused, and both are watched, so that the removal of one is noticed.
+func TestTwoConfigurations(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	write(t, folder, "onecall.yaml", "{}")
+	beside := write(t, folder, "onecall.json", "{}")
+	a := &App{process: processOf(Options{}, serving{serve: true})}
+	if _, faults := a.load(); len(faults) != 1 || len(a.files) != 2 {
+		t.Fatalf("%v, watched %v", faults, a.files)
+	}
+	if err := os.Remove(beside); err != nil {
+		t.Fatal(err)
+	}
+	if a.files.restat().sameStat(a.files) || a.files.reread().sameContent(a.files) {
+		t.Error("that one has gone is not seen")
+	}
+}

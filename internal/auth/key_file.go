@@ -1,0 +1,74 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// checkFileEvery is the minimum interval between checks of a key file.
+	checkFileEvery = time.Second
+	// settledAfter is how old a file must be before an unchanged modification time proves that it is unchanged: file systems have
+	// coarse clocks, and those of other machines may be behind.
+	settledAfter = 5 * time.Second
+)
+
+// keyFile is a file with an issuer's keys.
+type keyFile struct {
+	name     string
+	accepted []jose.SignatureAlgorithm
+	lastRead fs.FileInfo // of the last read
+	settled  bool        // the file was old enough then (see settledAfter)
+}
+
+// load reads the file if it may have changed. A file that is unusable, such as one being written, is read again each time.
+func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
+	info, err := os.Stat(k.name)
+	if err != nil {
+		return nil, shortened(err)
+	}
+	if !info.Mode().IsRegular() { // opening a FIFO would block
+		return nil, errors.New("it is no regular file")
+	}
+	if have != nil && k.settled && k.unchanged(info) {
+		return have, nil
+	}
+	settled := time.Since(info.ModTime()) > settledAfter // before reading
+	file, err := os.Open(k.name)
+	if err != nil {
+		return nil, shortened(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxKeysBytes+1))
+	if err != nil {
+		return nil, shortened(err)
+	}
+	set, err := readKeys(text, k.accepted, have)
+	if err != nil {
+		return nil, err
+	}
+	k.lastRead, k.settled = info, settled
+	return set, nil
+}
+
+// unchanged reports whether the file looks as it did at the last read.
+func (k *keyFile) unchanged(info fs.FileInfo) bool {
+	was := k.lastRead
+	return was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime()) && was.Size() == info.Size()
+}
+
+// shortened returns an error about a file without the operation.
+func shortened(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return err
+}

@@ -1,0 +1,332 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// keyFileOf is a file with a key set.
+func keyFileOf(t *testing.T, text string) (name string, write func(string)) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "keys.json")
+	write = func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text)
+	return name, write
+}
+
+// filed runs a test in fake time with a table whose keys are in a file.
+func filed(t *testing.T, name string, test func(t *testing.T, known *Table, check func(p *testKey) fault.Code)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		known := table(t, "ours", name)
+		defer known.Close()
+		test(t, known, func(p *testKey) fault.Code {
+			_, err := known.Verify(t.Context(), p.plain("ours"))
+			return fault.CodeOf(err)
+		})
+	})
+}
+
+// TestAKeyIsTakenOutOfItsFile: who comes first after that is refused, however long nobody came before.
+func TestAKeyIsTakenOutOfItsFile(t *testing.T) {
+	t.Parallel()
+	for _, rest := range []time.Duration{checkFileEvery, 6 * time.Second, 12 * time.Second, 2 * tooOld} {
+		name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
+		filed(t, name, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+			if code := check(rsaPair); code != "" {
+				t.Fatal(code)
+			}
+			write(`{"keys": []}`)
+			time.Sleep(rest)
+			if code := check(rsaPair); code != fault.Denied {
+				t.Errorf("after %v: %q", rest, code)
+			}
+		})
+	}
+}
+
+// TestManyLookOnce: those who come at the same time have the file looked at once, and wait for that.
+func TestManyLookOnce(t *testing.T) {
+	t.Parallel()
+	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
+	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		var looks atomic.Int32
+		ring := known.jwt.keys
+		load := ring.load
+		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
+			looks.Add(1)
+			time.Sleep(refreshTimeout / 2)
+			return load(ctx, have)
+		}
+		_ = check(rsaPair) // is remembered
+		write(`{"keys": []}`)
+		time.Sleep(checkFileEvery)
+		looks.Store(0)
+		var accepted atomic.Int32
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if check(rsaPair) == "" {
+					accepted.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		// One look is for all; those who find no key fit have another, which is not due.
+		if looks.Load() != 1 || accepted.Load() != 0 {
+			t.Errorf("%d looks, %d of 50 are accepted", looks.Load(), accepted.Load())
+		}
+	})
+}
+
+// TestAFileThatHangs holds up those who come then, once and not for long; known keys are accepted meanwhile.
+func TestAFileThatHangs(t *testing.T) {
+	t.Parallel()
+	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
+	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		var log logBuffer
+		ring, hung := known.jwt.keys, make(chan struct{})
+		ring.log = slog.New(slog.NewTextHandler(&log, nil))
+		load := ring.load
+		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
+			<-hung
+			return load(ctx, have)
+		}
+		time.Sleep(checkFileEvery)
+		began := time.Now()
+		for range 10 {
+			if code := check(rsaPair); code != "" {
+				t.Error("a known key:", code)
+			}
+		}
+		if waited := time.Since(began); waited != refreshTimeout {
+			t.Errorf("ten have waited %v, want %v", waited, refreshTimeout)
+		}
+		if n := strings.Count(log.String(), "could not be read in time"); n != 1 {
+			t.Errorf("it is told %d times:\n%s", n, log.String())
+		}
+		write(`{"keys": []}`)
+		close(hung)
+		synctest.Wait()
+		if code := check(rsaPair); code != fault.Denied {
+			t.Error("once it is read:", code)
+		}
+	})
+}
+
+// TestRewrittenInPlace: a file that is written twice within one tick of its clock, as one that is seen while it is written, is read
+// again though time and size are what they were.
+func TestRewrittenInPlace(t *testing.T) {
+	t.Parallel()
+	one, other := jwks(rsaPair.jwk(nil)), jwks(ecPair.jwk(nil))
+	longest := max(len(one), len(other))
+	one += strings.Repeat(" ", longest-len(one))
+	other += strings.Repeat(" ", longest-len(other))
+	name, write := keyFileOf(t, one)
+	synctest.Test(t, func(t *testing.T) {
+		tick := time.Now()
+		dated := func() {
+			if err := os.Chtimes(name, tick, tick); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dated()
+		known := table(t, "ours", name)
+		defer known.Close()
+		write(other)
+		dated()
+		time.Sleep(checkFileEvery)
+		for p, want := range map[*testKey]fault.Code{rsaPair: fault.Denied, ecPair: ""} {
+			if _, err := known.Verify(t.Context(), p.plain("ours")); fault.CodeOf(err) != want {
+				t.Errorf("%s: %v, want %q", p.alg, inner(err), want)
+			}
+		}
+		time.Sleep(settledAfter)
+		known.RefreshKeys(true)
+		before := known.KeysVersion()
+		write(one)
+		dated()
+		if known.RefreshKeys(true); known.KeysVersion() != before {
+			t.Error("one that has not changed for a while is read each time")
+		}
+	})
+}
+
+// TestHalfWritten: a file that breaks off changes nothing, is told of once, and is read again each time.
+func TestHalfWritten(t *testing.T) {
+	t.Parallel()
+	whole := jwks(rsaPair.jwk(nil), ecPair.jwk(nil))
+	name, write := keyFileOf(t, whole)
+	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		var log logBuffer
+		known.jwt.keys.log = slog.New(slog.NewTextHandler(&log, nil))
+		for _, part := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1]} {
+			write(part)
+			time.Sleep(checkFileEvery)
+			if code := check(rsaPair); code != "" {
+				t.Errorf("%d of %d bytes: %s", len(part), len(whole), code)
+			}
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings:\n%s", n, log.String())
+		}
+		write(jwks(ecPair.jwk(nil)))
+		time.Sleep(checkFileEvery)
+		if code := check(rsaPair); code != fault.Denied {
+			t.Error("once it is whole:", code)
+		}
+	})
+}
+
+// TestLook: who wants to know of a change learns it without a token, from a file at once and from a URL once it is fetched.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
+	filed(t, name, func(t *testing.T, known *Table, _ func(*testKey) fault.Code) {
+		before := known.KeysVersion()
+		known.RefreshKeys(true)
+		if known.KeysVersion() != before {
+			t.Error("nothing has changed")
+		}
+		write(jwks(ecPair.jwk(nil)))
+		if known.RefreshKeys(false); known.KeysVersion() != before {
+			t.Error("it was looked at within its second")
+		}
+		if known.RefreshKeys(true); known.KeysVersion() == before {
+			t.Error("it was to be looked at now")
+		}
+		before = known.KeysVersion()
+		write(`{"keys":[]}`)
+		time.Sleep(checkFileEvery)
+		if known.RefreshKeys(false); known.KeysVersion() == before {
+			t.Error("its second is over")
+		}
+	})
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
+	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		_ = check(rsaPair)
+		before := known.KeysVersion()
+		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
+		known.RefreshKeys(false)
+		synctest.Wait()
+		if known.KeysVersion() != before || s.count() != 1 {
+			t.Error("what is not old is not fetched:", s.count())
+		}
+		known.RefreshKeys(true)
+		synctest.Wait()
+		if known.KeysVersion() == before || s.count() != 2 {
+			t.Error("it was to be fetched now:", s.count())
+		}
+		before = known.KeysVersion()
+		s.set(func(s *keyServer) { s.keys = `{"keys":[]}` })
+		time.Sleep(fetchEvery)
+		known.RefreshKeys(false)
+		synctest.Wait()
+		if known.KeysVersion() == before {
+			t.Error("what is old is fetched")
+		}
+	})
+	if none := table(t, "ours", name, func(o *Options) { o.JWT = nil }); none.KeysVersion() != 0 {
+		t.Error("there are no keys")
+	}
+}
+
+// TestHold: that a token has expired does not matter to who holds it; anything else does.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
+	synctest.Test(t, func(t *testing.T) {
+		at := now
+		known := table(t, bubbleIssuer, "", func(o *Options) {
+			o.Client = &http.Client{Transport: s}
+			o.Now = func() time.Time { return at }
+		})
+		defer known.Close()
+		token := rsaPair.plain(bubbleIssuer)
+		first, err := known.Verify(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = now.Add(24 * time.Hour)
+		for _, remembered := range []bool{true, false} {
+			if !remembered {
+				known.jwt.cache.Purge()
+			}
+			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
+				t.Errorf("it has expired: %v", err)
+			}
+			if held, err := known.Reverify(t.Context(), token); err != nil || held.ID != first.ID || held.Rights != first.Rights {
+				t.Errorf("it is held: %+v, %v", held, inner(err))
+			}
+		}
+		for name, bad := range map[string]string{
+			"a wrong signature": rsaOther.token(rsaPair.header(), goodClaims(bubbleIssuer, nil)),
+			"another audience":  rsaPair.token(rsaPair.header(), goodClaims(bubbleIssuer, map[string]any{"aud": "a"})),
+			"no scope":          rsaPair.token(rsaPair.header(), goodClaims(bubbleIssuer, map[string]any{"scope": "openid"})),
+			"not yet":           rsaPair.token(rsaPair.header(), goodClaims(bubbleIssuer, map[string]any{"nbf": now.Add(48 * time.Hour).Unix(), "exp": now.Add(72 * time.Hour).Unix()})),
+			"junk":              "junk",
+		} {
+			if _, err := known.Reverify(t.Context(), bad); fault.CodeOf(err) != fault.Denied {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
+		known.RefreshKeys(true)
+		synctest.Wait()
+		if _, err := known.Reverify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
+			t.Errorf("its key is taken back: %v", err)
+		}
+	})
+}
+
+// TestWhose: whose token was refused is told where its issuer has said it, and else never.
+func TestWhose(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(nil))
+	known := table(t, s.URL, "")
+	if _, err := known.Verify(t.Context(), rsaPair.plain(s.URL)); err != nil {
+		t.Fatal(inner(err))
+	}
+	type m = map[string]any
+	old, ann := m{"exp": now.Add(-time.Hour).Unix(), "iat": nil}, known.jwt.idOf("ann")
+	for name, test := range map[string]struct{ token, whose string }{
+		"no scope":               {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ann},
+		"expired":                {rsaPair.token(rsaPair.header(), goodClaims(s.URL, old)), ann},
+		"expired, forged":        {rsaOther.token(rsaPair.header(), goodClaims(s.URL, old)), ""},
+		"expired, unknown key":   {ecPair.token(ecPair.header(), goodClaims(s.URL, old)), ""},
+		"no scope, forged":       {rsaOther.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ""},
+		"another audience":       {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"aud": "a"})), ""},
+		"expired, of no subject": {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"exp": 1, "iat": nil, "sub": "a\nb"})), ""},
+		"junk":                   {"junk", ""},
+	} {
+		_, err := known.Verify(t.Context(), test.token)
+		whose := ""
+		var own interface {
+			error
+			CallerID() string
+		}
+		if errors.As(err, &own) {
+			whose = own.CallerID()
+		}
+		if fault.CodeOf(err) != fault.Denied || whose != test.whose {
+			t.Errorf("%s: %v of %q, want %q", name, err, whose, test.whose)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Timing of key fetches.
+const (
+	// fetchEvery is the age at which keys are fetched again in the background. A revoked key may be accepted for so long.
+	fetchEvery = 5 * time.Minute
+	// fetchApart is the minimum time between two fetches, so that tokens with unknown keys do not cause requests to the issuer.
+	// It is also how long a new key may be unknown after its first token.
+	fetchApart = 10 * time.Second
+	// fetchTimeout bounds a fetch, metadata included.
+	fetchTimeout = 10 * time.Second
+	// refreshTimeout bounds how long a request waits for reading a key file: a hanging file system must not delay callers
+	// further.
+	refreshTimeout = time.Second
+	// tooOld is the age of the last load beyond which keys are not used before the next load has ended.
+	tooOld = time.Hour
+)
+
+// keyRing holds the issuer's keys and reloads them on use: when they are old, and at once for a token with an unknown key. Keys
+// behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys
+// are kept until a load replaces them, so an unreachable issuer does not lock out callers.
+type keyRing struct {
+	load         func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
+	every, apart time.Duration
+	isFile       bool // loads are fast, so callers wait for them
+	log          *slog.Logger
+	changes      atomic.Uint64 // number of changes of the keys, the first load included
+
+	ctx    context.Context // of loads; ends with close
+	cancel context.CancelFunc
+
+	mu         sync.Mutex
+	keys       *keySet // nil: none yet
+	err        error   // of the last load
+	failed     int     // failed loads in a row
+	endedAt    time.Time
+	running    chan struct{} // closed at the end of the running load; nil: none
+	startedAt  time.Time     // start of the running load
+	lateLogged bool          // the warning about a slow load was logged
+}
+
+// Keys are the keys of one issuer. Tables with different scopes or audiences of that issuer may share them.
+type Keys struct{ ring *keyRing }
+
+// OpenKeys opens the keys that o.JWT names by Issuer and Keys, as New does. Close them after the tables that use them. The error
+// is a bad_request with At "/jwt/keys".
+func OpenKeys(o *Options) (*Keys, error) {
+	r, f := newKeyRing(o, algorithms)
+	if f != nil {
+		return nil, f.Under("/jwt/keys")
+	}
+	return &Keys{r}, nil
+}
+
+// Close implements io.Closer. It ends running fetches.
+func (k *Keys) Close() error {
+	k.ring.close()
+	return nil
+}
+
+// newKeyRing returns the keys of an issuer; its fault belongs to /jwt/keys. It reads a file at once, but not a URL.
+func newKeyRing(o *Options, accepted []jose.SignatureAlgorithm) (*keyRing, *fault.Error) {
+	r := &keyRing{every: fetchEvery, apart: fetchApart, log: o.Log}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	switch where := o.JWT.Keys; {
+	case strings.Contains(where, "://"):
+		if problem := checkURL(where); problem != "" {
+			return nil, fault.New(fault.BadRequest, "the address of the issuer's keys %s", problem)
+		}
+		fallthrough
+	case where == "":
+		r.load = newIssuer(o, accepted).load
+	default:
+		file := &keyFile{name: where, accepted: accepted}
+		r.load, r.every, r.apart, r.isFile = file.load, checkFileEvery, checkFileEvery, true
+		set, err := r.attempt(r.ctx, nil)
+		if err != nil {
+			f := fault.New(fault.BadRequest, "the file of the issuer's keys cannot be used: %s. It must be a JSON Web Key Set with public keys", err)
+			f.Err = err
+			return nil, f
+		}
+		r.keys, r.endedAt = set, time.Now()
+		r.changes.Add(1)
+	}
+	return r, nil
+}
+
+// prefetch starts the first load.
+func (r *keyRing) prefetch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys == nil {
+		r.start(0)
+	}
+}
+
+// current returns the loaded keys; nil: none, or too old. It starts a load if one is due, and waits for that of a file, so that a
+// key just removed from the file is not accepted once more.
+func (r *keyRing) current() *keySet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start(r.pause())
+	if r.isFile && r.running != nil {
+		r.awaitFile()
+	}
+	if r.running != nil && time.Since(r.endedAt) >= tooOld {
+		return nil
+	}
+	return r.keys
+}
+
+// awaitFile waits for the running load of a file, for refreshTimeout at most. It releases r.mu while waiting.
+func (r *keyRing) awaitFile() {
+	running, left := r.running, refreshTimeout-time.Since(r.startedAt)
+	if left > 0 {
+		r.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-running:
+		case <-timer.C:
+		}
+		timer.Stop()
+		r.mu.Lock()
+	}
+	if r.running == running && !r.lateLogged {
+		r.lateLogged = true
+		r.log.Warn("the file of the keys of the tokens' issuer could not be read in time; tokens signed with a known key are still accepted")
+	}
+}
+
+// refresh reloads the keys if they are old, or in any case if force is set. It waits for a file.
+func (r *keyRing) refresh(force bool) {
+	if !force {
+		r.current()
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isFile && r.running != nil { // it may have begun before the change
+		r.awaitFile()
+	}
+	r.start(0)
+	if r.isFile && r.running != nil {
+		r.awaitFile()
+	}
+}
+
+// first returns the loaded keys, and waits for them if there are none or they are too old. Errors: unavailable, or that of ctx.
+func (r *keyRing) first(ctx context.Context) (*keySet, error) {
+	if set := r.current(); set != nil {
+		return set, nil
+	}
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys == nil {
+		return nil, unavailable(r.err)
+	}
+	return r.keys, nil
+}
+
+// newer returns keys other than than: those already loaded, else those of a new load, unless the last load was too recent.
+// Errors: unavailable if the last load has failed, or that of ctx.
+func (r *keyRing) newer(ctx context.Context, than *keySet) (*keySet, error) {
+	r.mu.Lock()
+	if r.keys != than {
+		defer r.mu.Unlock()
+		return r.keys, nil
+	}
+	r.start(r.apart)
+	r.mu.Unlock()
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return nil, unavailable(r.err)
+	}
+	return r.keys, nil
+}
+
+// pause returns the time between the last load and the next one in the background: less after a failure.
+func (r *keyRing) pause() time.Duration {
+	if r.failed == 0 {
+		return r.every
+	}
+	return min(time.Second<<min(r.failed-1, 10), r.apart)
+}
+
+// start starts a load, unless one is running or the last one ended less than pause ago. The caller holds r.mu.
+func (r *keyRing) start(pause time.Duration) {
+	if r.running != nil || r.ctx.Err() != nil || !r.endedAt.IsZero() && time.Since(r.endedAt) < pause {
+		return
+	}
+	done, have := make(chan struct{}), r.keys
+	r.running, r.startedAt = done, time.Now()
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(r.ctx, fetchTimeout)
+		defer cancel()
+		set, err := r.attempt(ctx, have)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.running = nil
+		r.finish(set, err)
+	}()
+}
+
+// attempt loads the keys. A panic counts as a failed load, so that other requests are served.
+func (r *keyRing) attempt(ctx context.Context, have *keySet) (set *keySet, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			set, err = nil, &panicError{fmt.Sprint(v), string(debug.Stack())}
+		}
+	}()
+	return r.load(ctx, have)
+}
+
+// panicError is a panic of a load.
+type panicError struct{ value, stack string }
+
+// Error implements error.
+func (d *panicError) Error() string { return "a defect of onecall stopped the reading of the keys" }
+
+// finish records the result of a load. The caller holds r.mu.
+func (r *keyRing) finish(set *keySet, err error) {
+	r.endedAt, r.err, r.lateLogged = time.Now(), err, false
+	switch {
+	case r.ctx.Err() != nil:
+		r.err = errors.New("the table of tokens is closed")
+	case err != nil:
+		if r.failed++; r.failed == 1 {
+			r.logFailure(err)
+		}
+	default:
+		switch {
+		case len(set.keys) == 0 && set != r.keys:
+			r.log.Warn("the tokens' issuer has no keys any more: no token of it is accepted")
+		case r.failed > 0 || set != r.keys:
+			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.reason())
+		}
+		if set != r.keys {
+			r.changes.Add(1)
+		}
+		r.keys, r.failed = set, 0
+	}
+}
+
+// logFailure logs a failed load. The caller holds r.mu.
+func (r *keyRing) logFailure(err error) {
+	what, level := "the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted", slog.LevelWarn
+	if r.keys == nil {
+		what, level = "the keys of the tokens' issuer could not be read: no token of it can be checked", slog.LevelError
+	}
+	more := []any{"error", err}
+	if d := new(panicError); errors.As(err, &d) {
+		level, more = slog.LevelError, append(more, "panic", d.value, "stack", d.stack)
+	}
+	r.log.Log(context.Background(), level, what, more...)
+}
+
+// wait waits for the running load, if any.
+func (r *keyRing) wait(ctx context.Context) error {
+	r.mu.Lock()
+	running := r.running
+	r.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	select {
+	case <-running:
+		return nil
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &fault.Error{Code: fault.Timeout, Message: "the keys of the token's issuer did not come in time", Err: ctx.Err()}
+	}
+	return &fault.Error{Code: fault.Cancelled, Message: "the request ended while the keys of the token's issuer were fetched", Err: ctx.Err()}
+}
+
+// close cancels the running load and waits for its end.
+func (r *keyRing) close() {
+	r.cancel()
+	_ = r.wait(context.Background())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = errors.New("the table of tokens is closed")
+	}
+}

@@ -1,0 +1,139 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestEmptiedKeys: an issuer that answers that it has no keys has taken all its tokens back, and may have some again.
+func TestEmptiedKeys(t *testing.T) {
+	t.Parallel()
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
+	var log logBuffer
+	look := func(t *testing.T, check func(*testKey) fault.Code) fault.Code {
+		time.Sleep(fetchEvery)
+		_ = check(rsaPair) // has the keys fetched
+		synctest.Wait()
+		return check(rsaPair)
+	}
+	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		known.jwt.keys.log = slog.New(slog.NewTextHandler(&log, nil))
+		if code := check(rsaPair); code != "" {
+			t.Fatal(code)
+		}
+		for _, broken := range []string{"", "{", `{}`, `{"keys":null}`, `{"keys":[{"kty":"oct","k":"AAAA"}]}`} {
+			s.set(func(s *keyServer) { s.keys = broken })
+			if code := look(t, check); code != "" {
+				t.Errorf("%q is no empty set: %s", broken, code)
+			}
+		}
+		s.set(func(s *keyServer) { s.keys = `{"keys":[]}` })
+		if code := look(t, check); code != fault.Denied || !strings.Contains(log.String(), "has no keys any more") {
+			t.Errorf("all keys are taken back: %q\n%s", code, log.String())
+		}
+		s.set(func(s *keyServer) { s.keys = jwks(rsaPair.jwk(nil)) })
+		if code := look(t, check); code != "" {
+			t.Error("it has keys again:", code)
+		}
+	})
+	bubble(t, &keyServer{keys: `{"keys":[]}`}, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+		if code := check(rsaPair); code != fault.Unavailable {
+			t.Error("it has never had any:", code)
+		}
+	})
+}
+
+// TestTheLogOfARing: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
+func TestTheLogOfARing(t *testing.T) {
+	t.Parallel()
+	var log logBuffer
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), err: errors.New("connection refused")}
+	synctest.Test(t, func(t *testing.T) {
+		known := table(t, bubbleIssuer, "", func(o *Options) {
+			o.Client, o.Tokens, o.Log = &http.Client{Transport: s}, []Token{{Name: "ci", SHA256: hashOf("secret")}}, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		defer known.Close()
+		all := func() {
+			for range 20 {
+				for _, token := range []string{"secret", "junk", rsaPair.plain(bubbleIssuer), ecPair.plain(bubbleIssuer)} {
+					_, _ = known.Verify(t.Context(), token)
+				}
+				time.Sleep(fetchApart)
+			}
+		}
+		for i, away := range []error{errors.New("connection refused"), nil, errors.New("connection refused"), nil} {
+			s.set(func(s *keyServer) { s.err = away })
+			all()
+			errs, warnings, news := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO")
+			if want := [][3]int{{1, 0, 0}, {1, 0, 1}, {1, 1, 1}, {1, 1, 2}}[i]; [3]int{errs, warnings, news} != want {
+				t.Errorf("%d. %d errors, %d warnings, %d news, want %v:\n%s", i, errs, warnings, news, want, log.String())
+			}
+		}
+	})
+}
+
+// TestAPanicOfALoad ends the load, and nothing else.
+func TestAPanicOfALoad(t *testing.T) {
+	t.Parallel()
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
+	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+		if code := check(rsaPair); code != "" {
+			t.Fatal(code)
+		}
+		var log logBuffer
+		ring := known.jwt.keys
+		ring.log = slog.New(slog.NewTextHandler(&log, nil))
+		load, broken := ring.load, true
+		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
+			if broken {
+				panic("the parser is at its end")
+			}
+			return load(ctx, have)
+		}
+		for range 5 {
+			time.Sleep(fetchApart)
+			if code := check(ecPair); code != fault.Unavailable {
+				t.Error("an unknown key:", code)
+			}
+			if code := check(rsaPair); code != "" {
+				t.Error("a known key:", code)
+			}
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") || !strings.Contains(log.String(), "ring_log_test.go") {
+			t.Errorf("%d errors are logged:\n%s", n, log.String())
+		}
+		broken = false
+		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
+		time.Sleep(fetchApart)
+		if code := check(ecPair); code != "" {
+			t.Error("once it is whole:", code)
+		}
+	})
+}
+
+// logBuffer is a log that a test reads.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

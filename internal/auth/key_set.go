@@ -1,0 +1,166 @@
+package auth
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Limits of a key set. RSA keys have at least 2048 bits (RFC 7518, section 3.3).
+const (
+	maxKeysBytes             = 1 << 20
+	maxKeys                  = 100
+	maxKeyID                 = 256
+	minRSA, maxRSA, maxTried = 2048, 8192, 4
+)
+
+// keySet is a JSON Web Key Set, as read at one time. It is immutable.
+type keySet struct {
+	text       [sha256.Size]byte // hash of the document
+	keys       []signingKey
+	skipped    int   // unusable keys
+	skipReason error // why the last of those is unusable; nil: none is
+}
+
+// signingKey is a public key for verifying signatures.
+type signingKey struct {
+	id         string
+	public     any      // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+	algorithms []string // accepted algorithms that it can verify
+}
+
+// reason returns why keys were left out; "": none were.
+func (s *keySet) reason() string {
+	if s.skipReason == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d, the last because of %s", s.skipped, s.skipReason)
+}
+
+// find returns the keys that a token may be signed with. A token without a key id is accepted only if a single key has its
+// algorithm (OpenID Connect Core 1.0, section 10.1).
+func (s *keySet) find(id, algorithm string) []any {
+	var matching []any
+	for _, key := range s.keys {
+		if (id == "" || key.id == id) && slices.Contains(key.algorithms, algorithm) {
+			matching = append(matching, key.public)
+		}
+	}
+	if id == "" && len(matching) > 1 {
+		return nil
+	}
+	return matching[:min(len(matching), maxTried)]
+}
+
+// errNoKeys reports a valid key set without keys.
+var errNoKeys = errors.New("it has no keys")
+
+// readKeys parses a key set that replaces have (nil: none), and returns have itself if it is unchanged. A set that has become
+// empty revokes all tokens; the first one must not be empty.
+func readKeys(text []byte, accepted []jose.SignatureAlgorithm, have *keySet) (*keySet, error) {
+	if have != nil && have.text == sha256.Sum256(text) {
+		return have, nil
+	}
+	set, err := parseKeys(text, accepted)
+	if errors.Is(err, errNoKeys) && have != nil {
+		return &keySet{text: sha256.Sum256(text)}, nil
+	}
+	return set, err
+}
+
+// parseKeys parses a key set. It leaves out keys without an accepted algorithm (RFC 7517, section 5), and fails if none remain.
+func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error) {
+	if len(text) > maxKeysBytes {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxKeysBytes)
+	}
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	switch err := json.Unmarshal(text, &document); {
+	case err != nil:
+		return nil, fmt.Errorf("it is no JSON Web Key Set: %w", err)
+	case document.Keys == nil:
+		return nil, fmt.Errorf(`it is no JSON Web Key Set: it has no "keys"`)
+	case len(document.Keys) > maxKeys:
+		return nil, fmt.Errorf("it has more than %d keys", maxKeys)
+	}
+	set := &keySet{text: sha256.Sum256(text)}
+	for i, raw := range document.Keys {
+		key, err := parseKey(raw, accepted)
+		if err != nil {
+			set.skipped, set.skipReason = set.skipped+1, fmt.Errorf("key %d: %w", i, err)
+			continue
+		}
+		set.keys = append(set.keys, key)
+	}
+	if len(set.keys) == 0 {
+		if set.skipReason == nil {
+			return nil, errNoKeys
+		}
+		return nil, fmt.Errorf("none of its %d keys can be used (%w)", set.skipped, set.skipReason)
+	}
+	return set, nil
+}
+
+// parseKey parses one key. Its errors show nothing of the key.
+func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error) {
+	var purpose struct {
+		Operations []string `json:"key_ops"`
+	}
+	var key jose.JSONWebKey
+	switch {
+	case json.Unmarshal(raw, &purpose) != nil || key.UnmarshalJSON(raw) != nil:
+		return signingKey{}, fmt.Errorf("it is malformed, or of a type that is not known")
+	case !key.Valid() || !key.IsPublic():
+		return signingKey{}, fmt.Errorf("it is no public key: whoever can read it can sign tokens")
+	case key.Use != "" && key.Use != "sig" || purpose.Operations != nil && !slices.Contains(purpose.Operations, "verify"):
+		return signingKey{}, fmt.Errorf("it is not for signatures")
+	case len(key.KeyID) > maxKeyID:
+		return signingKey{}, fmt.Errorf("its id is longer than %d bytes", maxKeyID)
+	}
+	one := signingKey{id: key.KeyID, public: key.Key}
+	able := signsBy(key.Key)
+	if able == nil {
+		return signingKey{}, fmt.Errorf("it is too short or too long, or of a type that is not known")
+	}
+	for _, algorithm := range able {
+		if slices.Contains(accepted, algorithm) && (key.Algorithm == "" || key.Algorithm == string(algorithm)) {
+			one.algorithms = append(one.algorithms, string(algorithm))
+		}
+	}
+	if len(one.algorithms) == 0 {
+		return signingKey{}, fmt.Errorf("it signs by algorithms that are not accepted")
+	}
+	return one, nil
+}
+
+// signsBy returns the algorithms of a key (RFC 7518, section 3.1; RFC 8037, section 3.1).
+func signsBy(public any) []jose.SignatureAlgorithm {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits < minRSA || bits > maxRSA {
+			return nil
+		}
+		return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512}
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return []jose.SignatureAlgorithm{jose.ES256}
+		case elliptic.P384():
+			return []jose.SignatureAlgorithm{jose.ES384}
+		case elliptic.P521():
+			return []jose.SignatureAlgorithm{jose.ES512}
+		}
+	case ed25519.PublicKey:
+		return []jose.SignatureAlgorithm{jose.EdDSA}
+	}
+	return nil
+}

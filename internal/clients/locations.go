@@ -1,0 +1,167 @@
+package clients
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// clientFile is a file in which an MCP client stores its servers.
+type clientFile struct {
+	client   string
+	path     string
+	sections []section
+	// folder is the value of ${workspaceFolder} in the file: the project's folder; "": unknown.
+	folder string
+}
+
+// machine is what the known locations depend on.
+type machine struct {
+	system  string // as in runtime.GOOS
+	home    string
+	project string // the working directory
+	getenv  func(string) string
+	// program finds a program on the PATH; nil: finds none.
+	program func(name string) (string, error)
+}
+
+// clientFiles returns the known files, those of the project before those of the user. Clients give the nearer one precedence, too.
+func (m *machine) clientFiles() (files []clientFile) {
+	for _, c := range Table {
+		for _, location := range c.project {
+			files = append(files, clientFile{c.Title, filepath.Join(m.project, location.folder, location.file), c.sectionsOf(location), m.project})
+		}
+	}
+	for _, c := range Table {
+		for _, location := range c.locations {
+			for _, path := range m.paths(location) {
+				files = append(files, clientFile{c.Title, path, c.sectionsOf(location), ""})
+			}
+		}
+	}
+	return files
+}
+
+func (c *Client) sectionsOf(location fileLocation) []section {
+	if location.sections != nil {
+		return location.sections
+	}
+	return append([]section{c.servers}, c.also...)
+}
+
+// paths returns the files of a location: none on another system, several only for a pattern with *.
+func (m *machine) paths(location fileLocation) []string {
+	path := m.path(location)
+	before, after, pattern := strings.Cut(path, "*")
+	switch {
+	case !m.has(location):
+		return nil
+	case !pattern:
+		return []string{path}
+	}
+	folder, _, _ := strings.Cut(filepath.ToSlash(after), "/")
+	matches, _ := filepath.Glob(before + "*" + folder) // of a pattern that is right: never fails
+	for i := range matches {
+		matches[i] += after[len(folder):]
+	}
+	return matches
+}
+
+// has reports whether a location exists on this system.
+func (m *machine) has(location fileLocation) bool {
+	return location.on == "" || (location.on == windows) == (m.system == "windows")
+}
+
+// path returns the file of a location, with * unchanged.
+func (m *machine) path(location fileLocation) string {
+	folder := m.getenv(location.variable)
+	if location.variable == "" || folder == "" {
+		folder = m.expand(location.folder)
+	}
+	return filepath.Join(folder, location.file)
+}
+
+func (m *machine) expand(folder string) string {
+	name, rest, _ := strings.Cut(strings.TrimPrefix(folder, "{"), "}")
+	base := m.home
+	switch name {
+	case "settings":
+		base = m.settings()
+	case "xdg":
+		base = m.xdg()
+	case "local":
+		if base = m.getenv("LOCALAPPDATA"); base == "" {
+			base = filepath.Join(m.home, "AppData", "Local")
+		}
+	}
+	return filepath.Join(base, filepath.FromSlash(rest))
+}
+
+// settings returns the folder for user settings of programs on this system.
+func (m *machine) settings() string {
+	switch m.system {
+	case "darwin":
+		return filepath.Join(m.home, "Library", "Application Support")
+	case "windows":
+		if folder := m.getenv("APPDATA"); folder != "" {
+			return folder
+		}
+		return filepath.Join(m.home, "AppData", "Roaming")
+	}
+	return m.xdg()
+}
+
+func (m *machine) xdg() string {
+	if folder := m.getenv("XDG_CONFIG_HOME"); filepath.IsAbs(folder) {
+		return folder
+	}
+	return filepath.Join(m.home, ".config")
+}
+
+// target returns the file to install onecall in: the first location that exists, else the first whose pattern matches (an installation
+// that has not written its file yet), else the last. If a pattern matches several installations, the user has to choose.
+func (m *machine) target(c *Client) (string, error) {
+	var last string
+	var matches []string
+	for _, location := range c.locations {
+		if location.old {
+			continue
+		}
+		paths := m.paths(location)
+		var present []string
+		for _, path := range paths {
+			if _, err := os.Lstat(path); err == nil {
+				present = append(present, path)
+			}
+		}
+		switch {
+		case len(present) == 1:
+			return present[0], nil
+		case len(present) > 1:
+			return "", several(c, present)
+		case strings.Contains(location.folder, "*"):
+			matches = append(matches, paths...)
+		case len(paths) > 0 && (last == "" || !isFolder(filepath.Dir(last))):
+			last = paths[0]
+		}
+	}
+	switch len(matches) {
+	case 0:
+		return last, nil
+	case 1:
+		return matches[0], nil
+	}
+	return "", several(c, matches)
+}
+
+func several(c *Client, paths []string) error {
+	return fault.New(fault.BadRequest, "%s has several installations here: %s: remove those that are not used",
+		c.Title, strings.Join(paths, ", "))
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,47 @@
+// Package figure spells measured numbers, the same way in every document.
+package figure
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Text spells a number: a whole one exactly, any other with about three digits, and thousands with commas. A fraction below one has two digits.
+func Text(v float64) string { return text(v, 0) }
+
+// Against spells a number that is held against a bound: with more digits if it would be rounded to the bound without being it.
+func Against(v, bound float64) string {
+	for more := range 3 {
+		told := text(v, more)
+		if rounded, err := strconv.ParseFloat(strings.ReplaceAll(told, ",", ""), 64); err != nil || rounded != bound || v == bound {
+			return told
+		}
+	}
+	return text(v, 3)
+}
+
+// text is Text with more digits, but for a whole number.
+func text(v float64, more int) string {
+	magnitude := math.Abs(v)
+	decimals := more
+	switch {
+	case v == math.Trunc(v):
+		decimals = 0
+	case magnitude >= 100:
+	case magnitude >= 10:
+		decimals += 1
+	case magnitude >= 1:
+		decimals += 2
+	default:
+		decimals += 1 - int(math.Floor(math.Log10(magnitude)))
+	}
+	text := strconv.FormatFloat(magnitude, 'f', decimals, 64)
+	for i := len(text) - 3; decimals == 0 && i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if v < 0 && strings.Trim(text, "0.") != "" {
+		return "-" + text
+	}
+	return text
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/onecall-mcp/onecall/internal/figure"
+)
+
+var (
+	// figureName matches a comment that names a figure of the comparison: its section and its name there.
+	figureName = regexp.MustCompile(`<!-- ([a-z]+)/(\S+) -->`)
+
+	// quotedFigure matches a figure in a document: a number with its name behind it.
+	quotedFigure = regexp.MustCompile(`-?[\d.,]+` + figureName.String())
+)
+
+// fillQuotes fills the figures of bench/results into all documents. made are pages that are generated too.
+func fillQuotes(root string, generated map[string][]byte) error {
+	pages, err := documentPages(root)
+	if err != nil {
+		return err
+	}
+	results := results{folder: filepath.Join(root, "bench/results")}
+	for _, name := range pages {
+		text, ok := generated[name]
+		if !ok {
+			if text, err = os.ReadFile(filepath.Join(root, name)); err != nil {
+				return err
+			}
+		}
+		if !figureName.Match(text) {
+			continue
+		}
+		if generated[name], err = results.fill(text); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// documentPages returns the README and the pages below docs.
+func documentPages(root string) (names []string, err error) {
+	names = []string{"README.md"}
+	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		names = append(names, filepath.ToSlash(name))
+		return err
+	})
+	return names, err
+}
+
+// results are the figures of the comparison, by section and name.
+type results struct {
+	folder   string
+	sections map[string]map[string]quoted
+}
+
+// quoted is a figure as documents quote it: its value, and what the project asks of it, if anything.
+type quoted struct{ Value, AtMost, AtLeast float64 }
+
+// fill replaces the figures in a page.
+func (r *results) fill(page []byte) ([]byte, error) {
+	if names, quotes := len(figureName.FindAll(page, -1)), len(quotedFigure.FindAll(page, -1)); names != quotes {
+		return nil, fmt.Errorf("%d of %d names of figures have no number before them: write 0<!-- SECTION/FIGURE -->", names-quotes, names)
+	}
+	var failed error
+	filled := quotedFigure.ReplaceAllFunc(page, func(match []byte) []byte {
+		name := figureName.FindSubmatch(match)
+		f, err := r.figure(string(name[1]), string(name[2]))
+		if err != nil {
+			failed = err
+		}
+		return append([]byte(figure.Against(f.Value, max(f.AtMost, f.AtLeast))), name[0]...)
+	})
+	return filled, failed
+}
+
+// figure returns a figure from the file of its section.
+func (r *results) figure(section, name string) (f quoted, err error) {
+	if _, read := r.sections[section]; !read {
+		text, err := os.ReadFile(filepath.Join(r.folder, section+".json"))
+		if err != nil {
+			return f, fmt.Errorf("a figure of the section %s: %w", section, err)
+		}
+		var file struct {
+			Figures []struct {
+				Name string
+				quoted
+			}
+		}
+		if err := json.Unmarshal(text, &file); err != nil {
+			return f, fmt.Errorf("the section %s: %w", section, err)
+		}
+		if r.sections == nil {
+			r.sections = map[string]map[string]quoted{}
+		}
+		r.sections[section] = map[string]quoted{}
+		for _, one := range file.Figures {
+			r.sections[section][one.Name] = one.quoted
+		}
+	}
+	f, ok := r.sections[section][name]
+	if !ok {
+		return f, fmt.Errorf("the section %s has no figure %s", section, name)
+	}
+	return f, nil
+}

@@ -1,0 +1,60 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// SaveCandidate is a chain without a name that ran several times with the same steps and input: it is worth saving.
+type SaveCandidate struct {
+	Run       string   `json:"run"` // the newest, for onecall save
+	Count     int      `json:"count"`
+	Steps     int      `json:"steps"`
+	Calls     int      `json:"calls"` // of all these runs
+	Functions []string `json:"functions,omitempty"`
+}
+
+const (
+	maxCandidateRuns = 5000 // the newest
+	minCandidateRuns = 3    // runs of one chain
+	maxCandidates    = 5
+)
+
+// saveCandidates returns the chains without a name that ran most often, of the newest runs, with more than one step.
+func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]SaveCandidate, error) {
+	newest := *f
+	newest.Limit = maxCandidateRuns
+	rows, err := j.List(ctx, &newest)
+	if err != nil {
+		return nil, err
+	}
+	byHash, hashes := map[string]*SaveCandidate{}, map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		if r.Chain != "" {
+			hashes[r.Hash] = true
+			continue
+		}
+		if r.Steps < 2 || r.Hash == "" {
+			continue
+		}
+		w := byHash[r.Hash]
+		if w == nil {
+			w = &SaveCandidate{Run: r.ID, Steps: r.Steps, Functions: r.Functions}
+			byHash[r.Hash] = w
+		}
+		w.Count++
+		w.Calls += r.Calls
+	}
+	list := []SaveCandidate{}
+	for hash, w := range byHash {
+		if w.Count >= minCandidateRuns && !hashes[hash] {
+			list = append(list, *w)
+		}
+	}
+	slices.SortFunc(list, func(a, b SaveCandidate) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Run, b.Run)) })
+	return list[:min(len(list), maxCandidates)], nil
+}

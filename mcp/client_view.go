@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Tools are the tools that a client sees, for one registry.
+type Tools struct {
+	registry *steps.Registry
+	tools    []*tool // sorted by name
+	byName   map[string]*tool
+}
+
+// Same reports whether clients read the same list.
+func (t *Tools) Same(as *Tools) bool {
+	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
+}
+
+// clientView is what one client, or all without sessions, sees if servers list different tools in its own sessions.
+type clientView struct {
+	toolset     *toolset
+	upstreams   UpstreamSessions
+	searchIndex searchIndex
+
+	mu       sync.Mutex
+	snapshot *viewSnapshot // of view
+	change   uint64        // of the sessions' functions
+	view     *steps.View
+	offered  *Tools
+}
+
+// viewIn returns what the client may use, with the tools that upstreams list in its own sessions.
+func (v *clientView) viewIn(ctx context.Context, n *viewSnapshot) *steps.View {
+	own, change := v.upstreams.Functions()
+	if len(own) == 0 {
+		return n.viewIn(ctx)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.snapshot != n || v.change != change {
+		v.snapshot, v.change, v.view = n, change, n.view.Variant(own)
+	}
+	if steps.HidesCauses(ctx) {
+		return v.view.WithoutCauses()
+	}
+	return v.view
+}
+
+// offerOf is what a client sees now; v nil: one that sees what all do.
+func (f *toolset) offerOf(v *clientView) *Tools {
+	f.mu.Lock()
+	shared := f.offered
+	f.mu.Unlock()
+	if v == nil {
+		return shared
+	}
+	view := v.viewIn(context.Background(), f.snapshotOf(f.server.now.Load()))
+	if view == f.view() {
+		return shared
+	}
+	registry := view.Registry()
+	if registry == shared.registry {
+		return shared
+	}
+	v.mu.Lock()
+	own := v.offered
+	v.mu.Unlock()
+	if own == nil || own.registry != registry {
+		own = f.offer(view)
+		v.mu.Lock()
+		v.offered = own
+		v.mu.Unlock()
+	}
+	return own
+}
+
+// close ends the client's sessions with upstreams. v may be nil.
+func (v *clientView) close() {
+	if v != nil {
+		v.upstreams.Close()
+	}
+}

@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Direct implements transport.Handler: builtin tools bypass the SDK if clients see nothing else. Clients that can ask their user
+// or that read log messages need more than an answer, so the SDK serves them.
+func (h handler) Direct(caller *steps.Caller, target any, n *transport.Session, tool string) transport.DirectCall {
+	if n != nil {
+		target = n.Target // chosen at the start of the session
+	}
+	if target != SurfaceChain || !isBuiltin(tool) {
+		return nil
+	}
+	if n != nil && (n.SDK.InitializeParams() == nil || asksUser(n.SDK) || n.HandlerState.(*session).wantsLogs()) {
+		return nil
+	}
+	f := h.s.toolset(caller.Rights, SurfaceChain)
+	if !f.shows(tool) {
+		return nil
+	}
+	return func(ctx context.Context, r *sdk.CallToolRequest) (json.RawMessage, error) {
+		answer := f.answerStateless
+		if n != nil {
+			answer = f.answerStateful
+		}
+		result, err := answer(ctx, "tools/call", r)
+		if err != nil {
+			return nil, err
+		}
+		return f.encodeResult(result, n != nil)
+	}
+}
+
+// serverInfoMeta returns the member of _meta that names the server in every result since MCP 2026-07-28.
+func (o *Options) serverInfoMeta() []byte {
+	meta := sdk.Meta{sdk.MetaKeyServerInfo: &sdk.Implementation{Name: o.Name, Version: o.Version}}
+	return append([]byte(`"_meta":`), marshal(meta)...)
+}
+
+// directHandler handles tool calls like the SDK's server.
+func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
+	answer := func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
+		r := req.(*sdk.CallToolRequest)
+		return f.handler(r.Params.Name)(ctx, r)
+	}
+	return f.server.transport.Receive(sessions)(f.prepare(sessions)(answer))
+}
+
+// encodeResult encodes the result of a builtin tool, which is one text.
+func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessage, error) {
+	own, ok := result.(*sdk.CallToolResult)
+	var text *sdk.TextContent
+	if ok && len(own.Content) == 1 && own.StructuredContent == nil && len(own.Meta) == 0 {
+		text, _ = own.Content[0].(*sdk.TextContent)
+	}
+	if text == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall: the answer is not one text"}
+	}
+	out := make([]byte, 0, len(text.Text)+len(text.Text)/8+256)
+	out = append(out, '{')
+	if !sessions {
+		out = append(append(out, f.serverInfo...), ',')
+	}
+	out = append(out, `"content":[{"type":"text","text":`...)
+	out = append(gjson.AppendJSONString(out, text.Text), "}]"...)
+	if own.IsError {
+		out = append(out, `,"isError":true`...)
+	}
+	if !sessions {
+		out = append(out, `,"resultType":"complete"`...)
+	}
+	return append(out, '}'), nil
+}

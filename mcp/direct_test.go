@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+)
+
+// plainAnswer is the message that a client gets, however it comes.
+func plainAnswer(text string) string {
+	for line := range strings.Lines(text) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			return strings.TrimSpace(data)
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestDirectAnswersAsTheSDK: a call that is answered past the SDK has the answer that the SDK gives, to the byte, and the SDK answers
+// all calls that are more than plain. What a client accepts, written in another order, is what leaves a call to the SDK here.
+func TestDirectAnswersAsTheSDK(t *testing.T) {
+	t.Parallel()
+	const (
+		echo    = `"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"<&é\u2028\"\\\n\t\u0001 > 🙂"}}]}`
+		meta    = mcptest.StatelessMeta
+		version = `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`
+		client  = `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}`
+		can     = `"io.modelcontextprotocol/clientCapabilities":`
+	)
+	type headers = mcptest.Header
+	for name, c := range map[string]struct {
+		params  string
+		session bool
+		headers headers
+		direct  bool
+	}{
+		"a result":                   {echo + meta, false, nil, true},
+		"a result, session":          {echo, true, nil, true},
+		"a failure":                  {`"name":"chain","arguments":{"steps":[]}` + meta, false, nil, true},
+		"a failure, session":         {`"name":"chain","arguments":{"steps":[]}`, true, nil, true},
+		"another tool":               {`"name":"search","arguments":{"query":"item"}` + meta, false, headers{"Mcp-Name": "search"}, true},
+		"another tool, session":      {`"name":"info","arguments":{}`, true, nil, true},
+		"no arguments":               {`"name":"info"` + meta, false, headers{"Mcp-Name": "info"}, true},
+		"no arguments, session":      {`"name":"info"`, true, nil, true},
+		"null":                       {`"name":"info","arguments":null`, true, nil, true},
+		"a list":                     {`"name":"chain","arguments":[]`, true, nil, true},
+		"a text":                     {`"name":"chain","arguments":"x"` + meta, false, nil, true},
+		"an odd text":                {"\"name\":\"chain\",\"arguments\":{\"steps\":[{\"fn\":\"shop.echo\",\"args\":{\"text\":\"\xff\"}}]}", true, nil, true},
+		"what others say":            {echo + `,"_meta":{"mine":{"progressToken":1}}`, true, nil, true},
+		"a trace":                    {echo + `,"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":5}`, true, nil, true},
+		"a tool that is not there":   {`"name":"chains","arguments":{}` + meta, false, headers{"Mcp-Name": "chains"}, false},
+		"a tool of none, session":    {`"name":"chains","arguments":{}`, true, nil, false},
+		"no name":                    {`"arguments":{}`, true, nil, false},
+		"a name that is none":        {`"name":5,"arguments":{}`, true, nil, false},
+		"more params":                {echo + `,"more":1`, true, nil, false},
+		"an answer to a question":    {echo + `,"requestState":"x"` + meta, false, nil, false},
+		"a key twice":                {echo + `,"name":"info"`, true, nil, false},
+		"progress":                   {`"name":"chain","arguments":{"steps":[]},"_meta":{"progressToken":1}`, true, nil, false},
+		"logs":                       {`"name":"chain","arguments":{"steps":[]},"_meta":{` + version + `,` + client + `,` + can + `{},"io.modelcontextprotocol/logLevel":"info"}`, false, nil, false},
+		"_meta that is none":         {echo + `,"_meta":1`, true, nil, false},
+		"no _meta":                   {echo, false, nil, false},
+		"no version":                 {echo + `,"_meta":{` + client + `,` + can + `{}}`, false, nil, false},
+		"another version":            {echo + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-29",` + can + `{}}`, false, nil, false},
+		"no capabilities":            {echo + `,"_meta":{` + version + `,` + client + `}`, false, nil, false},
+		"no client":                  {echo + `,"_meta":{` + version + `,` + can + `{}}`, false, nil, true},
+		"a client that is none":      {echo + `,"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":5,` + can + `{}}`, false, nil, false},
+		"a client that can be asked": {echo + `,"_meta":{` + version + `,` + client + `,` + can + `{"elicitation":{}}}`, false, nil, false},
+		"another name":               {echo + meta, false, headers{"Mcp-Name": "info"}, false},
+		"another method":             {echo + meta, false, headers{"Mcp-Method": "tools/list"}, false},
+		"no method":                  {echo + meta, false, headers{"Mcp-Method": ""}, false},
+		"arguments in headers":       {echo + meta, false, headers{"Mcp-Param-A": "b"}, false},
+		"a version of the future":    {echo + meta, false, headers{"Mcp-Protocol-Version": "2027-01-01"}, false},
+		"sessions and their absence": {echo + meta, true, nil, false},
+		"a version that is none":     {echo, true, headers{"Mcp-Protocol-Version": "5"}, false},
+		"an old version":             {echo, true, headers{"Mcp-Protocol-Version": "2024-11-05"}, true},
+		"a stream to go on with":     {echo, true, headers{"Last-Event-Id": "1"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			url := s.http(t, writer)
+			h := headers{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
+			if c.session {
+				r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
+				h = headers{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}
+			}
+			for key, value := range c.headers {
+				if h[key] = value; value == "" {
+					delete(h, key)
+				}
+			}
+			send := func(accept string) (*http.Response, string) {
+				h["Accept"] = accept
+				r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":"a<b","method":"tools/call","params":{`+c.params+`}}`, h)
+				return r, withoutVolatile(plainAnswer(text))
+			}
+			ours, got := send("application/json, text/event-stream")
+			theirs, want := send("text/event-stream, application/json")
+			if direct := ours.Header.Get("Content-Length") != "" && ours.StatusCode == 200; direct != c.direct {
+				t.Errorf("answered past the SDK: %v", direct)
+			}
+			if ours.StatusCode != theirs.StatusCode || got != want || (ours.Header.Get("Onecall-Chain") == "") != (theirs.Header.Get("Onecall-Chain") == "") {
+				t.Errorf("%d %s\nthe SDK: %d %s", ours.StatusCode, got, theirs.StatusCode, want)
+			}
+		})
+	}
+}
+
+// TestDirectLeavesTheRest: a client that can ask its user, or that reads log messages, may get more than an answer, and so may one on
+// another surface.
+func TestDirectLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.http(t, writer)
+	for name, c := range map[string]struct {
+		hello, query, before string
+		direct               bool
+	}{
+		"plain":       {mcptest.Hello, "", "", true},
+		"asks":        {strings.Replace(mcptest.Hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), "", "", false},
+		"reads logs":  {mcptest.Hello, "", `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`, false},
+		"flat":        {mcptest.Hello, "?surface=flat", "", false},
+		"chain again": {mcptest.Hello, "?surface=chain", "", true},
+	} {
+		r, _ := mcptest.Send(t, "POST", url+c.query, c.hello, nil)
+		h := mcptest.Header{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}
+		if c.before != "" {
+			mcptest.Send(t, "POST", url+c.query, c.before, h)
+		}
+		// The URL of a call does not change the surface that its session has begun with.
+		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"info"}}`, h)
+		if direct := r.Header.Get("Content-Type") == "application/json"; direct != c.direct || !strings.Contains(text, "1.2.3") {
+			t.Errorf("%s: past the SDK %v, %s", name, direct, text)
+		}
+	}
+}
+
+// TestDirectIsCancelled: a call past the SDK ends when its client cancels it, ends its session, or without a session goes away.
+func TestDirectIsCancelled(t *testing.T) {
+	t.Parallel()
+	for name, version := range map[string]string{"cancels": "2025-11-25", "ends its session": "2025-11-25", "goes away": "2026-07-28"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			url := s.http(t, writer)
+			client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, nil, version)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				_, _ = client.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: map[string]any{"steps": []any{map[string]any{"fn": "shop.slow"}}}})
+			}()
+			<-s.shop.started
+			if name == "ends its session" {
+				mcptest.Send(t, "DELETE", url, "", mcptest.Header{"Mcp-Session-Id": client.ID()}) // the SDK's Close waits for the call
+			} else {
+				cancel() // the SDK's client tells so, or ends the request
+			}
+			if err := <-s.shop.ended; err == nil {
+				t.Error("it was not cancelled")
+			}
+		})
+	}
+}

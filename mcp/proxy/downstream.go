@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// clientKey is the context key of a request's client.
+type clientKey struct{}
+
+// downstreamClient describes the client to an upstream.
+func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
+	client := &mcpsource.DownstreamClient{
+		Protocol: protocol.Stateless,
+		Shared:   l.owner == nil,
+		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
+	}
+	if l.owner == nil {
+		return client
+	}
+	if hello := l.owner.InitializeParams(); hello != nil {
+		client.Capabilities, client.Info = hello.Capabilities, hello.ClientInfo
+		if hello.ProtocolVersion < protocol.Stateless {
+			client.Protocol = hello.ProtocolVersion
+			client.Ask = l.ask
+		}
+	}
+	return client
+}
+
+// outgoing is an upstream's message to a client, unchanged. The context of another message carries it to the SDK's sending side,
+// where it replaces that message.
+type outgoing struct {
+	method string
+	params json.RawMessage
+	result sdk.Result
+}
+
+type outgoingKey struct{}
+
+// rawParams are params with raw bytes.
+type rawParams struct {
+	sdk.ParamsBase
+	body json.RawMessage
+}
+
+// MarshalJSON returns the raw bytes.
+func (p *rawParams) MarshalJSON() ([]byte, error) { return p.body, nil }
+
+// errReplaced ends the request that was replaced.
+var errReplaced = errors.New("another request was made")
+
+// Send implements mcp.UpstreamSessions: it replaces carrier messages by those of upstreams.
+func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	if listening, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
+		defer listening.acknowledge(req)()
+		return next(ctx, method, req)
+	}
+	ss, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok {
+		return next(ctx, method, req)
+	}
+	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
+	switch {
+	case o == nil && method == toolsChanged && !l.markShown(l.client.Tools(), ss):
+		return nil, nil // the change is not in this client's view, or it already knows
+	case o == nil:
+		return next(ctx, method, req)
+	}
+	result, err := next(context.WithValue(ctx, outgoingKey{}, (*outgoing)(nil)), o.method,
+		&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
+	if err != nil || result == nil {
+		return nil, err
+	}
+	o.result = result
+	return nil, errReplaced
+}
+
+// ask passes an upstream's request to the client.
+func (l *sessions) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	o := &outgoing{method: method, params: l.scrubbed(params)}
+	err := l.owner.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
+	switch {
+	case o.result != nil:
+		return json.Marshal(o.result)
+	case err == nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client could not be asked"}
+	}
+	var rpcErr *jsonrpc.Error
+	if errors.As(err, &rpcErr) {
+		return nil, &jsonrpc.Error{Code: rpcErr.Code, Message: rpcErr.Message, Data: rpcErr.Data}
+	}
+	message := "the client did not answer"
+	if ctx.Err() == nil {
+		message = "the client left, or its answer to " + method + " is not a result"
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
+}
+
+// notify passes an upstream's notification to the client.
+func (l *sessions) notify(ctx context.Context, u Upstream, method string, params json.RawMessage) {
+	params = l.scrubbed(params)
+	switch method {
+	case "notifications/resources/list_changed":
+		l.forget("resources/list", "resources/templates/list")
+	case "notifications/prompts/list_changed":
+		l.forget("prompts/list")
+	case "notifications/resources/updated":
+		if !l.isSubscribed(u) {
+			return
+		}
+	case toolsChanged:
+		l.readTools(u, true)
+		if l.client.Rights().Functions != "" || !l.client.View().HasAll(u.Name()) {
+			return // the client may not use the changed tool; it is notified if its own view changes
+		}
+		l.markShown(nil, nil)
+	}
+	l.deliver(ctx, method, params)
+}
+
+// deliver sends a notification to the client.
+func (l *sessions) deliver(ctx context.Context, method string, params json.RawMessage) {
+	ss, _ := ctx.Value(clientKey{}).(*sdk.ServerSession)
+	switch {
+	case method == "notifications/message" && l.belowLevel(params):
+	case l.goesToListeners(method):
+		l.notifyListeners(method, params)
+	case ss != nil:
+		_ = send(ctx, ss, method, params) // an error means that the client has left
+	case l.owner != nil:
+		_ = send(ctx, l.owner, method, params)
+	}
+}
+
+// send sends a notification.
+func send(ctx context.Context, ss *sdk.ServerSession, method string, params json.RawMessage) error {
+	ctx = context.WithValue(ctx, outgoingKey{}, &outgoing{method: method, params: params})
+	return ss.NotifyProgress(ctx, &sdk.ProgressNotificationParams{})
+}
+
+// scrubbed returns an upstream's params without secrets; an empty object if there are none.
+func (l *sessions) scrubbed(params json.RawMessage) json.RawMessage {
+	if len(params) == 0 || string(params) == "null" {
+		return json.RawMessage("{}")
+	}
+	return l.client.Scrubber().JSON(params)
+}
+
+// belowLevel reports whether a log message is below the client's level, which the upstream may not have applied yet.
+func (l *sessions) belowLevel(params json.RawMessage) bool {
+	l.mu.Lock()
+	level := gjson.GetBytes(l.level, "level").String()
+	l.mu.Unlock()
+	said, known := protocol.LogLevels[gjson.GetBytes(params, "level").String()]
+	return level != "" && known && said < protocol.LogLevels[level]
+}

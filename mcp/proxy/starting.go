@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// startWait bounds how long a client's requests wait, in all, for starting upstreams. What slower ones offer is announced later.
+const startWait = 2 * time.Second
+
+// awaitStart waits for starting upstreams.
+func (l *sessions) awaitStart(ctx context.Context) {
+	l.mu.Lock()
+	if l.waitUntil.IsZero() {
+		l.waitUntil = time.Now().Add(startWait)
+	}
+	waiting, cancel := context.WithDeadline(ctx, l.waitUntil)
+	l.mu.Unlock()
+	defer cancel()
+	l.client.AwaitSources(waiting)
+	l.watchStarting()
+}
+
+// watchStarting announces upstreams that are still starting when they are ready.
+func (l *sessions) watchStarting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if starting := l.starting(); len(starting) > 0 && !l.announcing && !l.closed {
+		l.announcing = true
+		go l.announce(starting)
+	}
+}
+
+// starting returns the upstreams whose capabilities are not known yet, among those that the caller may know.
+func (l *sessions) starting() (list []Upstream) {
+	for _, u := range l.configured() {
+		isIt := func(s steps.SourceInfo) bool { return s.Name == u.Name() }
+		if u.Capabilities() == nil && slices.ContainsFunc(l.client.View().Sources(), isIt) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// announce announces upstreams as they become ready, until all are.
+func (l *sessions) announce(starting []Upstream) {
+	for len(starting) > 0 {
+		changed := l.client.Changed()
+		starting = slices.DeleteFunc(starting, func(u Upstream) bool {
+			c := u.Capabilities()
+			if c == nil {
+				return false
+			}
+			l.client.Refresh()
+			if !slices.Contains(l.upstreams(nil), u) {
+				return false // its functions are not listed yet, or the client may use none
+			}
+			l.announceUpstream(u, c)
+			return true
+		})
+		select {
+		case <-changed:
+		case <-l.ctx.Done():
+			return
+		}
+	}
+	l.mu.Lock()
+	l.announcing = false
+	l.mu.Unlock()
+}
+
+// announceUpstream announces an upstream's lists, and receives its notifications if a client listens.
+func (l *sessions) announceUpstream(u Upstream, c *sdk.ServerCapabilities) {
+	l.mu.Lock()
+	heard := len(l.listeners) > 0
+	l.mu.Unlock()
+	if heard {
+		if session, err := l.session(l.ctx, u); err == nil {
+			session.SetReconnect(true)
+		}
+	}
+	if c.Resources != nil {
+		l.notify(l.ctx, u, "notifications/resources/list_changed", nil)
+	}
+	if c.Prompts != nil {
+		l.notify(l.ctx, u, "notifications/prompts/list_changed", nil)
+	}
+}
+
+// greet adds the upstreams' capabilities to the answer of initialize or server/discover.
+func (p *clientRequest) greet(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	result, err := next(ctx, p.method, req)
+	if err != nil {
+		return result, err
+	}
+	p.sessions.awaitStart(ctx)
+	switch r := result.(type) {
+	case *sdk.InitializeResult:
+		r.Capabilities = p.sessions.joined(r.Capabilities)
+	case *sdk.DiscoverResult:
+		r.Capabilities = p.sessions.joined(r.Capabilities)
+	}
+	return result, nil
+}
+
+// joined adds the upstreams' capabilities to the server's own. Starting upstreams count as having everything, because clients
+// accept empty lists.
+func (l *sessions) joined(original *sdk.ServerCapabilities) *sdk.ServerCapabilities {
+	all := sdk.ServerCapabilities{}
+	if original != nil {
+		all = *original
+	}
+	var offered []*sdk.ServerCapabilities
+	for _, u := range l.upstreams(nil) {
+		offered = append(offered, u.Capabilities())
+	}
+	if len(l.starting()) > 0 {
+		offered = append(offered, allCapabilities)
+	}
+	for _, c := range offered {
+		if r := c.Resources; r != nil {
+			sum := sdk.ResourceCapabilities{}
+			if all.Resources != nil {
+				sum = *all.Resources
+			}
+			sum.Subscribe, sum.ListChanged = sum.Subscribe || r.Subscribe, sum.ListChanged || r.ListChanged
+			all.Resources = &sum
+		}
+		if r := c.Prompts; r != nil {
+			all.Prompts = &sdk.PromptCapabilities{ListChanged: r.ListChanged || all.Prompts != nil && all.Prompts.ListChanged}
+		}
+		if c.Completions != nil {
+			all.Completions = c.Completions
+		}
+	}
+	return &all
+}
+
+// allCapabilities are all features beside tools.
+var allCapabilities = &sdk.ServerCapabilities{
+	Resources:   &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true},
+	Prompts:     &sdk.PromptCapabilities{ListChanged: true},
+	Completions: &sdk.CompletionCapabilities{},
+}

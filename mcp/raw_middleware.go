@@ -1,0 +1,191 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
+)
+
+// receiveRaw answers tools/list and tools/call with raw bytes, and passes requests for other features of upstreams to the
+// client's sessions with them.
+func (f *toolset) receiveRaw(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if !ok || f.surface == SurfaceChain && method != "tools/list" {
+			return next(ctx, method, req)
+		}
+		v := f.viewOf(ss)
+		switch {
+		case method == "tools/list":
+			return v.list(ctx, f, ss, req, next)
+		case method == "tools/call":
+			return f.callTool(ctx, v, ss, req, next)
+		case v == nil, method == "prompts/get" && f.hasPrompt(req):
+			return next(ctx, method, req)
+		}
+		return v.upstreams.Answer(ctx, method, req, next)
+	}
+}
+
+// sendRaw sends messages of upstreams. It is the middleware of the sending side.
+func (f *toolset) sendRaw(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if ss, ok := req.GetSession().(*sdk.ServerSession); ok {
+			if v := f.viewOf(ss); v != nil {
+				return v.upstreams.Send(ctx, method, req, next)
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// viewOf returns the client's own view; nil: it sees what all clients see.
+func (f *toolset) viewOf(ss *sdk.ServerSession) *clientView {
+	if !f.passes() {
+		return nil
+	}
+	if n := f.server.transport.Session(ss); n != nil && n.HandlerState.(*session).view != nil {
+		return n.HandlerState.(*session).view
+	}
+	return f.sharedView
+}
+
+// list answers tools/list in one page. v may be nil.
+func (v *clientView) list(
+	ctx context.Context, f *toolset, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler,
+) (sdk.Result, error) {
+	if asked, ok := req.GetParams().(*sdk.ListToolsParams); ok && asked != nil && asked.Cursor != "" {
+		return next(ctx, "tools/list", req) // the SDK refuses the cursor
+	}
+	offered := f.offerOf(nil)
+	if v != nil {
+		v.upstreams.Await(ctx)
+		offered = v.upstreams.CurrentTools()
+	}
+	items := make([]json.RawMessage, len(offered.tools))
+	for i, t := range offered.tools {
+		items[i] = t.listed
+	}
+	return raw.Page(raw.Version(ss, req), "tools", json.RawMessage("{}"), items, nil)
+}
+
+// verbatimResult receives an upstream's answer to a tool call, without secrets, if the client gets it unchanged.
+type verbatimResult struct {
+	result json.RawMessage
+	err    *jsonrpc.Error
+}
+
+type verbatimKey struct{}
+
+// setVerbatim stores an upstream's answer to a tool call, and reports whether the client gets it unchanged. raw is the result;
+// nil: none. err is the call's error. ctx belongs to the client's request.
+func setVerbatim(ctx context.Context, raw []byte, err error) bool {
+	h, ok := ctx.Value(verbatimKey{}).(*verbatimResult)
+	if !ok {
+		return false
+	}
+	if len(raw) > 0 {
+		h.result = raw
+		return true
+	}
+	h.err = upstreamError(err)
+	return h.err != nil
+}
+
+// callTool answers a tool call, with the upstream's answer in place of the converted one.
+func (f *toolset) callTool(
+	ctx context.Context, v *clientView, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler,
+) (sdk.Result, error) {
+	h := &verbatimResult{}
+	ctx = context.WithValue(ctx, verbatimKey{}, h)
+	if v != nil {
+		var err error
+		if next, err = v.handlerOf(ctx, req, next); err != nil {
+			return nil, err
+		}
+		ctx = v.upstreams.Within(ctx, logLevelParams(req))
+	}
+	result, err := next(ctx, "tools/call", req)
+	switch {
+	case err != nil:
+		return result, err
+	case h.err != nil:
+		return nil, f.server.clientError(h.err)
+	case h.result != nil:
+		return raw.Result(raw.Version(ss, req), "tools/call", h.result)
+	}
+	return result, nil
+}
+
+// handlerOf returns the handler of a tool call: next, or the tool itself if only this client has it.
+func (v *clientView) handlerOf(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.MethodHandler, error) {
+	call, ok := req.(*sdk.CallToolRequest)
+	if !ok {
+		return next, nil
+	}
+	name := call.Params.Name
+	if v.toolset.offerOf(v).byName[name] == nil {
+		v.upstreams.Await(ctx)
+	}
+	switch {
+	case v.toolset.offerOf(v).byName[name] == nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
+	case v.toolset.shows(name):
+		return next, nil
+	}
+	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
+		return v.toolset.handler(name)(ctx, call)
+	}, nil
+}
+
+// otherParams returns the params of a tool call without its arguments; nil: they cannot be encoded.
+func otherParams(req *sdk.CallToolRequest) json.RawMessage {
+	params := *req.Params
+	params.Arguments = nil
+	text, err := json.Marshal(&params)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// logLevelParams returns the params that each call of a chain passes on: the log level that the client wants.
+func logLevelParams(req sdk.Request) json.RawMessage {
+	params := req.GetParams()
+	if params == nil || reflect.ValueOf(params).IsNil() {
+		return nil
+	}
+	level, ok := params.GetMeta()[metaLogLevel].(string)
+	if !ok {
+		return nil
+	}
+	return raw.With(nil, "_meta", raw.With(nil, metaLogLevel, marshal(level)))
+}
+
+// clientError returns an error for the client. Errors of upstreams are unchanged except for secrets.
+func (s *Server) clientError(err error) *jsonrpc.Error {
+	scrubber := s.opts().Scrubber
+	coded, ok := fault.As(err)
+	var rpcErr *jsonrpc.Error
+	if !ok && errors.As(err, &rpcErr) { // but not an RPC error inside a fault, such as the SDK's mark for undelivered requests
+		c := *rpcErr
+		c.Message, c.Data = scrubber.Text(rpcErr.Message), scrubber.JSON(rpcErr.Data)
+		return &c
+	}
+	if !ok || coded == nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall stopped this request"}
+	}
+	data, marshalErr := json.Marshal(map[string]string{"code": string(coded.Code)})
+	if marshalErr != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: scrubber.Text(coded.Message), Data: data}
+}

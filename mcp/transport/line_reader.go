@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// lineReader passes on the lines that are well-formed messages. It answers every other line with an error and reads on: one bad
+// line must not end a session.
+type lineReader struct {
+	in      io.ReadCloser
+	reader  *bufio.Reader
+	out     *sharedWriter
+	longest int
+	line    []byte // rest of the line that is being passed on
+}
+
+func newLineReader(in io.ReadCloser, out *sharedWriter, longest int) *lineReader {
+	return &lineReader{in: in, reader: bufio.NewReaderSize(in, 64<<10), out: out, longest: longest}
+}
+
+// Read implements io.Reader.
+func (l *lineReader) Read(p []byte) (int, error) {
+	for len(l.line) == 0 {
+		line, wrong, err := l.next()
+		if wrong != nil && wrong != nullIDError {
+			if _, err := l.out.Write(append(wrong.answer(), '\n')); err != nil {
+				return 0, err
+			}
+		}
+		if l.line = line; len(line) == 0 && err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, l.line)
+	l.line = l.line[n:]
+	return n, nil
+}
+
+// next reads one line. It returns a message with its newline, or what is wrong with the line, or neither for an empty line.
+func (l *lineReader) next() (message []byte, wrong *badMessage, err error) {
+	var line []byte
+	for {
+		part, err := l.reader.ReadSlice('\n')
+		if len(line)+len(part) > l.longest {
+			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
+		}
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			return nil, nil, err
+		}
+		if _, wrong := parseEnvelope(line); wrong != nil {
+			return nil, wrong, err
+		}
+		return append(line, '\n'), nil, err
+	}
+}
+
+// skip reads to the end of the line.
+func (l *lineReader) skip(err error) error {
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = l.reader.ReadSlice('\n')
+	}
+	return err
+}
+
+// Close implements io.Closer.
+func (l *lineReader) Close() error { return l.in.Close() }
+
+// sharedWriter serializes the writes of several goroutines, each a whole message.
+type sharedWriter struct {
+	mu  sync.Mutex
+	out io.WriteCloser
+}
+
+// Write implements io.Writer.
+func (w *sharedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+// Close implements io.Closer. It does not wait for a running write.
+func (w *sharedWriter) Close() error { return w.out.Close() }

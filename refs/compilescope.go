@@ -1,0 +1,153 @@
+package refs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// CompileScope says which names are legal in a text.
+type CompileScope struct {
+	At     string         // JSON Pointer of the value; every fault's At begins with it
+	Step   int            // number of the text's step: steps 0 to Step-1 may be named, $prev is Step-1; for `return`, Steps
+	Steps  int            // number of steps of the chain, to tell a forward reference from an unknown step
+	IDs    map[string]int // step numbers by id
+	Item   bool           // $item and $index are in scope
+	Before bool           // the text is read once, before the step's forEach begins: changes what messages say about $item
+	Result bool           // $result is in scope
+
+	// Input reports whether $input has a key: a reference to another key is a fault. nil: not checked.
+	Input func(key string) bool
+
+	// Expression is the JSON Pointer of a string that is an expression over other names: references in it are text, which
+	// its function refuses.
+	Expression string
+
+	// State and Secret admit $state and $secret; otherwise such a reference is a fault (not_supported).
+	State, Secret bool
+}
+
+// Use is one reference of a template, a selector or an expression.
+type Use struct {
+	At      string // full JSON Pointer of the string that contains it
+	Root    Root   // never rootPrev, which becomes RootStep
+	Step    int    // of RootStep
+	Path    []Segment
+	Whole   bool // the value keeps its type; false within a text or an expression
+	Lenient bool // a missing value is expected: the path has a default (??) or a ?
+	Status  bool // status(n) of an expression: the step must end, but need not succeed
+
+	// Expression reports that the use is in an expression, where a missing key is null; a missing element or a walk into
+	// null or a scalar is still an error.
+	Expression bool
+}
+
+// boundReference is a reference with a resolved root and with gjson paths.
+type boundReference struct {
+	Reference
+	number int // of RootStep
+	walker walker
+}
+
+// bind resolves r's root.
+func (p *CompileScope) bind(r Reference) (*boundReference, *fault.Error) {
+	root, number, err := p.resolve(r)
+	if err != nil {
+		return nil, err
+	}
+	r.root = root
+	return &boundReference{Reference: r, number: number, walker: newWalker(r.segments)}, nil
+}
+
+// resolve returns the root of r, and the number of a step.
+func (p *CompileScope) resolve(r Reference) (Root, int, *fault.Error) {
+	switch r.root {
+	case RootStep:
+		n, err := p.step(r)
+		return RootStep, n, err
+	case rootPrev:
+		if p.Step == 0 {
+			return 0, 0, fault.New(fault.BadReference, "$prev names the step before, and there is none before step 0.")
+		}
+		return RootStep, p.Step - 1, nil
+	case RootItem, rootIndex:
+		switch {
+		case !p.Item && p.Before:
+			return 0, 0, fault.New(fault.BadReference, "$%s is not known here: when and forEach are decided once, before the first "+
+				"element. Filter in forEach, as in filter($0.items, # contains \"a\").", r.root.name())
+		case !p.Item:
+			return 0, 0, fault.New(fault.BadReference, "$%s is known only in a step with forEach.", r.root.name())
+		}
+	case RootResult:
+		if !p.Result {
+			return 0, 0, fault.New(fault.BadReference, "$result is known only in select, repeat and undo, and in args of a step with repeat.")
+		}
+	case rootState, rootSecret:
+		if r.root == rootState && !p.State || r.root == rootSecret && !p.Secret {
+			return 0, 0, fault.New(fault.NotSupported, "$%s is not supported by this version. Pass the value as $input.", r.root.name())
+		}
+	}
+	return r.root, 0, nil
+}
+
+func (p *CompileScope) step(r Reference) (int, *fault.Error) {
+	n, name := r.step, strconv.Itoa(r.step)
+	if r.id != "" {
+		name = r.id
+		var ok bool
+		if n, ok = p.IDs[r.id]; !ok {
+			e := fault.New(fault.BadReference, "No step has the id %q.", clip(r.id))
+			e.Available = p.names()
+			e.Nearest = fault.Nearest("$"+r.id, e.Available, 3)
+			return 0, e
+		}
+	}
+	switch {
+	case n < p.Step:
+		return n, nil
+	case n >= p.Steps:
+		return 0, fault.New(fault.BadReference, "There is no step %s: %s.", name, p.earlier())
+	case n == p.Step:
+		return 0, fault.New(fault.BadReference, "$%s is this step itself; only earlier steps can be named.", name)
+	}
+	return 0, fault.New(fault.BadReference,
+		"$%s points forward: step %d runs after this one. Only earlier steps can be named; change the order of the steps.", name, n)
+}
+
+func (p *CompileScope) earlier() string {
+	switch p.Step {
+	case 0:
+		return "no step stands before this one"
+	case 1:
+		return "only step 0 stands before this one"
+	}
+	return fmt.Sprintf("steps 0 to %d stand before this one", p.Step-1)
+}
+
+// names lists what a reference may begin with here: ids of earlier steps, then the fixed names.
+func (p *CompileScope) names() []string {
+	var names []string
+	for id, n := range p.IDs {
+		if n < p.Step {
+			names = append(names, "$"+id)
+		}
+	}
+	slices.Sort(names)
+	names = append(names, "$input")
+	if p.Step > 0 {
+		names = append(names, "$prev")
+	}
+	if p.Item {
+		names = append(names, "$item", "$index")
+	}
+	if p.Result {
+		names = append(names, "$result")
+	}
+	return names
+}
+
+func (b *boundReference) use(at string, whole bool) Use {
+	return Use{At: at, Root: b.root, Step: b.number, Path: b.segments, Whole: whole, Lenient: b.lenient()}
+}

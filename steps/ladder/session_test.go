@@ -1,0 +1,103 @@
+package ladder
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestWithoutASession: the message says how calls count for a client without a session.
+func TestWithoutASession(t *testing.T) {
+	t.Parallel()
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		ends string
+	}{
+		"none":    {t.Context(), "call " + code[1] + " first, with it, both in one chain"},
+		"perhaps": {session(t), "call " + code[1] + " first, with it (both in one chain, where no session is kept)"},
+	} {
+		if f := call(test.ctx, t, r, code[2], `{"symbolId":"a"}`); f == nil || !strings.HasSuffix(f.Message, test.ends) {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
+
+// TestLog: what Warn mode lets pass is logged, whether the caller is told or not, and never the subject; nothing else is.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, mode string
+		callbacks  *steps.Callbacks
+		lines      int
+	}{
+		{"nobody is told", "warn", &steps.Callbacks{}, 1},
+		{"the caller is told", "warn", &steps.Callbacks{Warn: func(f *fault.Error) {}}, 1},
+		{"a refusal", "enforce", &steps.Callbacks{}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			mode, err := ParseMode(test.mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			r := newLadder(t, Options{Mode: mode, Log: slog.New(slog.NewJSONHandler(&log, nil))}).Wrap((&world{}).registry(t))
+			ctx := steps.WithCallbacks(session(t), test.callbacks)
+			for _, name := range []string{code[1], code[4], code[4]} {
+				call(ctx, t, r, name, `{"symbolId":"a secret subject"}`)
+			}
+			if n := strings.Count(log.String(), "\n"); n != test.lines || strings.Contains(log.String(), "secret") {
+				t.Fatalf("%d lines: %s", n, &log)
+			}
+			if test.lines == 0 {
+				return
+			}
+			var line struct {
+				Level, Function string
+				First           []string
+			}
+			if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "WARN" || line.Function != code[4] ||
+				len(line.First) != 2 || line.First[0] != code[2] {
+				t.Errorf("%s", &log)
+			}
+		})
+	}
+}
+
+// FuzzSubjectName: any name of an argument is refused, or is one by which a ladder finds its subjects.
+func FuzzSubjectName(f *testing.F) {
+	for _, name := range []string{"symbolId", "_", "-", "", "-_-", "a", "_a", "é", "Ⱥx", "İ", "\u212a", "日本", "a\"b", "a.b", "\x00", "\xff"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		l, faults := New(&Options{Mode: Enforce, Subject: name, Rungs: code})
+		if l == nil {
+			if len(faults) != 1 || faults[0].At != "/subject" || strings.Trim(name, "_-") != "" {
+				t.Fatalf("%q is refused: %v", name, faults)
+			}
+			return
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spelt string
+		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // what is not UTF-8 is no name in JSON
+			return
+		}
+		result := `{"other":1,` + string(quoted) + `:"x"}`
+		r := l.Wrap((&world{}).registry(t))
+		ctx := session(t)
+		call(ctx, t, r, code[0], `{"query":`+result+`}`)
+		if keys := subjectsIn([]byte(result), fold(name), 10); len(keys) != 1 && fold(name) != "other" {
+			t.Errorf("%d subjects by the name %q", len(keys), name)
+		}
+	})
+}

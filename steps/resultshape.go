@@ -1,0 +1,58 @@
+package steps
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
+)
+
+// ResultShape is the shape of a function's results so far, if it declares none.
+type ResultShape struct {
+	// Schema is a compact JSON Schema with type, properties, required, additionalProperties and items.
+	Schema json.RawMessage
+	// Rare reports whether a path that Schema rules out was in a result, though in too few to be in Schema.
+	Rare func(path []schema.Element) bool
+
+	paths     schema.Paths // of Schema
+	once      sync.Once
+	signature string // the function's signature with Schema as its result
+}
+
+// Learn returns a clone whose calls go through what w makes of them, as in Wrap, and whose functions have the result shapes
+// that shape returns: at any time, and nil while none is known. Both apply only to functions without an output schema;
+// shape may be nil for a function that is not observed.
+func (r *Registry) Learn(w func(*Spec, Call) (call Call, shape func() *ResultShape)) *Registry {
+	return r.mapEntries(func(e *Entry) {
+		if len(e.spec.Output) > 0 {
+			return
+		}
+		if call, shape := w(e.spec, e.call); shape != nil {
+			e.call, e.resultShape = call, shape
+		}
+	})
+}
+
+// ResultShape returns the shape of the function's results so far; nil if it is not known or the function declares an output
+// schema.
+func (e *Entry) ResultShape() *ResultShape {
+	if e.resultShape == nil {
+		return nil
+	}
+	return e.resultShape()
+}
+
+// UnseenPath returns reference_missing, with the nearest names, if a path was in no result so far; nil if it was, or if
+// nothing is known. It is only a warning, as results may differ.
+func (e *Entry) UnseenPath(path []schema.Element) *fault.Error {
+	known := e.ResultShape()
+	if known == nil {
+		return nil
+	}
+	_, f := known.paths.TypesAt(e.spec.Name, known.Schema, path)
+	if f == nil || known.Rare(path) {
+		return nil
+	}
+	return f
+}

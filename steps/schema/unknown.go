@@ -1,0 +1,119 @@
+package schema
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// Unknown is a position in arguments whose value is not known yet.
+type Unknown struct {
+	At    string   // JSON Pointer in the arguments
+	Types []string // the JSON Schema types that the value may have; nil: not known; interpolated text: ["string"]
+}
+
+// unknownValue is a position whose value is not known.
+type unknownValue struct {
+	at    []string
+	types typeSet
+}
+
+// fill puts a value of one of its types at the position, so that a wrong type is reported and nothing below it is.
+func (h unknownValue) fill(value any) {
+	for i, token := range h.at {
+		last := i == len(h.at)-1
+		switch v := value.(type) {
+		case map[string]any:
+			if _, ok := v[token]; !ok {
+				return
+			}
+			if last {
+				v[token] = h.sample()
+			}
+			value = v[token]
+		case []any:
+			n, err := strconv.Atoi(token)
+			if err != nil || n < 0 || n >= len(v) {
+				return
+			}
+			if last {
+				v[n] = h.sample()
+			}
+			value = v[n]
+		default:
+			return
+		}
+	}
+}
+
+func (h unknownValue) sample() any {
+	switch {
+	case h.types&typeString != 0:
+		return ""
+	case h.types&(typeInteger|typeFraction) != 0:
+		return json.Number("0")
+	case h.types&typeObject != 0:
+		return map[string]any{}
+	case h.types&typeArray != 0:
+		return []any{}
+	case h.types&typeBoolean != 0:
+		return false
+	}
+	return nil
+}
+
+// relation is the relation of a position to the unknown values.
+type relation uint8
+
+const (
+	apart     relation = iota // no unknown value at, above or below it
+	above                     // an unknown value is below it
+	atUnknown                 // it is unknown
+)
+
+// unknownTree holds unknown values by position.
+type unknownTree struct {
+	below     map[string]*unknownTree
+	isUnknown bool
+	types     typeSet
+}
+
+func newUnknownTree(unknowns []unknownValue) *unknownTree {
+	root := &unknownTree{}
+	for _, h := range unknowns {
+		t := root
+		for _, token := range h.at {
+			next := t.below[token]
+			if next == nil {
+				if t.below == nil {
+					t.below = map[string]*unknownTree{}
+				}
+				next = &unknownTree{}
+				t.below[token] = next
+			}
+			t = next
+		}
+		if !t.isUnknown {
+			t.isUnknown, t.types = true, h.types
+		}
+	}
+	return root
+}
+
+// relate returns the closest relation of a position to an unknown value. What is below an unknown value is unknown too.
+func (t *unknownTree) relate(place []string) (relation, typeSet) {
+	for _, token := range place {
+		if t.isUnknown {
+			break
+		}
+		if t = t.below[token]; t == nil {
+			return apart, anyType
+		}
+	}
+	switch {
+	case t.isUnknown:
+		return atUnknown, t.types
+	case len(t.below) > 0:
+		return above, anyType
+	}
+	return apart, anyType
+}

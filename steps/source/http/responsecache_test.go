@@ -1,0 +1,288 @@
+package http
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+)
+
+// roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// respond makes a response of a status, a body and pairs of header names and values.
+func respond(status int, body string, header ...string) *http.Response {
+	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body))}
+	for i := 0; i < len(header); i += 2 {
+		response.Header.Add(header[i], header[i+1])
+	}
+	return response
+}
+
+func testClient(t testing.TB, o ClientOptions) *Client {
+	t.Helper()
+	if o.Rules == nil {
+		o.Rules = egress.Open()
+	}
+	c := NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// get sends a GET and reads the answer.
+func get(t testing.TB, c *Client, url string, header ...string) (*http.Response, string) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	request.RequestURI = ""
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Add(header[i], header[i+1])
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+// TestRevalidation has each server asked twice, and looks at what the second request was and what came of it.
+func TestRevalidation(t *testing.T) {
+	t.Parallel()
+	const url = "https://a.example/x?y=1"
+	bearer := []string{"Authorization", "Bearer one"}
+	tests := []struct {
+		name          string
+		first         *http.Response // nil: a 200 with an ETag
+		second        func(*http.Request) *http.Response
+		header, again []string // of the two requests; again nil: the same
+		asked         bool     // the second was conditional
+		status        int
+		body          string
+	}{
+		{name: "unchanged", asked: true, status: 200, body: "first"},
+		{name: "with the same credentials", header: bearer, asked: true, status: 200, body: "first"},
+		{name: "with others", header: bearer, again: []string{"Authorization", "Bearer two"}, status: 200, body: "second"},
+		{name: "with none", header: bearer, again: []string{}, status: 200, body: "second"},
+		{name: "with another key", header: []string{"X-Api-Key", "1"}, again: []string{"X-Api-Key", "2"}, status: 200, body: "second"},
+		{name: "with another cookie", header: []string{"Cookie", "a=1"}, again: []string{"Cookie", "a=2"}, status: 200, body: "second"},
+		{name: "parts that join to the same", header: []string{"X-A", "bX-C", "X-D", "e"}, again: []string{"X-A", "b", "X-Cx-D", "e"},
+			status: 200, body: "second"},
+		{name: "another language", header: []string{"Accept-Language", "de"}, again: []string{"Accept-Language", "fr"}, status: 200,
+			body: "second"},
+		{name: "a trace only differs", header: []string{"Traceparent", "1"}, again: []string{"Traceparent", "2"}, asked: true, status: 200,
+			body: "first"},
+		{name: "which Vary says to matter", first: respond(200, "first", "ETag", `"1"`, "Vary", "accept, traceparent"),
+			header: []string{"Traceparent", "1"}, again: []string{"Traceparent", "2"}, status: 200, body: "second"},
+		{name: "Vary on everything", first: respond(200, "first", "ETag", `"1"`, "Vary", "*"), status: 200, body: "second"},
+		{name: "Vary on what is the same", first: respond(200, "first", "ETag", `"1"`, "Vary", "Accept, Authorization"), header: bearer,
+			asked: true, status: 200, body: "first"},
+		{name: "Last-Modified", first: respond(200, "first", "Last-Modified", "Sat, 01 Jan 2000 00:00:00 GMT"), asked: true, status: 200,
+			body: "first"},
+		{name: "no validator", first: respond(200, "first"), status: 200, body: "second"},
+		{name: "no-store", first: respond(200, "first", "ETag", `"1"`, "Cache-Control", "private, no-store"), status: 200, body: "second"},
+		{name: "no-cache and max-age are the same here",
+			first: respond(200, "first", "ETag", `"1"`, "Cache-Control", "no-cache, max-age=1000"), asked: true, status: 200, body: "first"},
+		{name: "no-store of the request", header: []string{"Cache-Control", "no-store"}, status: 200, body: "second"},
+		{name: "a range", header: []string{"Range", "bytes=0-1"}, status: 200, body: "second"},
+		{name: "the caller's own condition", header: []string{"If-None-Match", `"1"`}, asked: true, status: 304, body: ""},
+		{name: "not a 200", first: respond(203, "first", "ETag", `"1"`), status: 200, body: "second"},
+		{name: "changed", second: func(*http.Request) *http.Response { return respond(200, "changed", "ETag", `"2"`) }, asked: true,
+			status: 200, body: "changed"},
+		{name: "gone", second: func(*http.Request) *http.Response { return respond(404, "gone") }, asked: true, status: 404, body: "gone"},
+		{name: "a 304 of another answer", second: func(r *http.Request) *http.Response {
+			if r.Header.Get("If-None-Match") != "" {
+				return respond(304, "", "ETag", `"9"`)
+			}
+			return respond(200, "whole", "ETag", `"9"`)
+		}, asked: true, status: 200, body: "whole"},
+		{name: "a 304 with a weak tag", second: func(*http.Request) *http.Response { return respond(304, "", "ETag", `W/"1"`) }, asked: true,
+			status: 200, body: "first"},
+		{name: "an empty body", first: respond(200, "", "ETag", `"1"`), asked: true, status: 200, body: ""},
+		{name: "a large body", first: respond(200, strings.Repeat("x", 200_000), "ETag", `"1"`), status: 200, body: "second"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var asked bool
+			answers := []func(*http.Request) *http.Response{
+				func(*http.Request) *http.Response {
+					if test.first != nil {
+						return test.first
+					}
+					return respond(200, "first", "ETag", `"1"`)
+				},
+				func(r *http.Request) *http.Response {
+					asked = asked || r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Modified-Since") != ""
+					switch {
+					case test.second != nil:
+						return test.second(r)
+					case asked:
+						return respond(304, "")
+					}
+					return respond(200, "second", "ETag", `"1"`)
+				},
+			}
+			n := 0
+			c := testClient(t, ClientOptions{CacheBytes: 1 << 20, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				n++
+				return answers[min(n, 2)-1](r), nil
+			})})
+			get(t, c, url, test.header...)
+			if test.again == nil {
+				test.again = test.header
+			}
+			response, body := get(t, c, url, test.again...)
+			if asked != test.asked || response.StatusCode != test.status || body != test.body {
+				t.Errorf("asked %t, answered %d %.40q; want %t, %d %q", asked, response.StatusCode, body, test.asked, test.status, test.body)
+			}
+		})
+	}
+}
+
+// TestRevalidatedHeader has the header of a 304 brought into what is known.
+func TestRevalidatedHeader(t *testing.T) {
+	t.Parallel()
+	n := 0
+	c := testClient(t, ClientOptions{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		n++
+		switch n {
+		case 1:
+			return respond(200, `{"a":1}`, "ETag", `"1"`, "Content-Type", "application/json", "Date", "one", "Set-Cookie", "s=1", "X-Old",
+				"kept"), nil
+		case 2:
+			return respond(304, "", "ETag", `"1"`, "Content-Type", "text/html", "Date", "two", "Content-Length", "0"), nil
+		}
+		return respond(304, "", "ETag", `"1"`, "Cache-Control", "no-store"), nil
+	})})
+	get(t, c, "https://a.example")
+	response, body := get(t, c, "https://a.example")
+	if h := response.Header; body != `{"a":1}` || response.ContentLength != 7 || response.Status != "200 OK" ||
+		h.Get("Content-Type") != "application/json" || h.Get("Date") != "two" || h.Get("X-Old") != "kept" || h.Get("Set-Cookie") != "" ||
+		h.Get("Content-Length") != "" {
+		t.Errorf("%d bytes, %v, %s", response.ContentLength, h, body)
+	}
+	response.Header.Set("X-Old", "changed by the caller")
+	response, body = get(t, c, "https://a.example")
+	if body != `{"a":1}` || response.Header.Get("Date") != "two" || response.Header.Get("X-Old") != "kept" {
+		t.Errorf("%v, %s", response.Header, body)
+	}
+	if len(c.cache.list.Keys()) != 0 {
+		t.Error("no-store in a 304 is not heeded")
+	}
+}
+
+// TestReferencesSeeTheWholeBody: http.get returns the same if nothing has changed, with real sockets and compression.
+func TestReferencesSeeTheWholeBody(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var statuses []int
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		status := 200
+		w.Header().Set("ETag", `"v"`)
+		if r.Header.Get("If-None-Match") == `"v"` {
+			status = 304
+		}
+		mu.Lock()
+		statuses = append(statuses, status)
+		mu.Unlock()
+		w.WriteHeader(status)
+		if status == 200 {
+			_, _ = io.WriteString(w, `{"items":[1.10]}`)
+		}
+	})
+	for range 3 {
+		for _, call := range []string{"http.get", "http.request"} {
+			args := `{"url":"` + server.URL + `"}`
+			if call == "http.request" {
+				args = `{"method":"GET","url":"` + server.URL + `"}`
+			}
+			result, err := invoke(t.Context(), s, call, args)
+			if err != nil || gjson.GetBytes(result, "status").Int() != 200 || gjson.GetBytes(result, "body").Raw != `{"items":[1.10]}` {
+				t.Errorf("%s, %v", result, err)
+			}
+		}
+	}
+	if fmt.Sprint(statuses) != "[200 304 304 304 304 304]" {
+		t.Errorf("the server answered %v", statuses)
+	}
+}
+
+// TestBrokenBodiesAreNotKept: neither one that breaks off nor one that is not read to its end.
+func TestBrokenBodiesAreNotKept(t *testing.T) {
+	t.Parallel()
+	c := testClient(t, ClientOptions{Retries: -1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		response := respond(200, "half", "ETag", `"1"`)
+		if r.URL.Path == "/broken" {
+			response.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), broken{}))
+		}
+		return response, nil
+	})})
+	for path, want := range map[string]fault.Code{"broken": fault.Unavailable, "left": ""} {
+		request := httptest.NewRequest(http.MethodGet, "https://a.example/"+path, nil)
+		request.RequestURI = ""
+		response, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path == "broken" {
+			_, err = io.ReadAll(response.Body)
+		} else {
+			_, err = response.Body.Read(make([]byte, 2))
+		}
+		if fault.CodeOf(err) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+		_ = response.Body.Close()
+	}
+	if n := len(c.cache.list.Keys()); n != 0 {
+		t.Errorf("%d answers are kept", n)
+	}
+}
+
+// TestMemoryOfKnownAnswers keeps the account of bytes whatever is asked for, and its bound.
+func TestMemoryOfKnownAnswers(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		const most = 40_000
+		version := map[string]int{}
+		c := testClient(t, ClientOptions{CacheBytes: most, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			etag := fmt.Sprintf(`"%d"`, version[r.URL.Path])
+			if r.Header.Get("If-None-Match") == etag {
+				return respond(304, "", "ETag", etag), nil
+			}
+			return respond(200, strings.Repeat("x", 100*version[r.URL.Path])+r.URL.Path, "ETag", etag), nil
+		})})
+		for range rapid.IntRange(1, 40).Draw(rt, "requests") {
+			path := fmt.Sprintf("/%d", rapid.IntRange(0, 12).Draw(rt, "path"))
+			if rapid.Bool().Draw(rt, "changed") {
+				version[path] = rapid.IntRange(0, 60).Draw(rt, "version")
+			}
+			if _, body := get(t, c, "https://a.example"+path); body != strings.Repeat("x", 100*version[path])+path {
+				rt.Fatalf("%s answered %.20q (%d bytes) in version %d", path, body, len(body), version[path])
+			}
+			known, sum := c.cache, int64(0)
+			for _, a := range known.list.Values() {
+				sum += a.size()
+			}
+			if sum != known.bytes || sum > most {
+				rt.Fatalf("%d bytes are kept, %d accounted for, %d allowed", sum, known.bytes, most)
+			}
+		}
+	})
+}

@@ -1,0 +1,356 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// connection is an open session with the server. It is used once: a new one replaces it after its end.
+type connection struct {
+	source       *Source
+	tap          *tap
+	client       *sdk.ClientSession
+	transport    *closableTransport
+	process      *process // nil: HTTP
+	protocol     string
+	clientInfo   *sdk.Implementation     // sent to the server
+	capabilities *sdk.ClientCapabilities // declared to the server
+	poster       *poster                 // makes its calls; nil: the SDK does
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+
+	unreachable atomic.Bool   // the server could not be reached: close it when no call uses it
+	expired     chan struct{} // signaled at that moment
+
+	serving bool // calls may use it; for the supervisor
+
+	lingering atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
+
+	calls int       // pending; guarded by source.mu
+	used  time.Time // when the last call ended; guarded by source.mu
+}
+
+// closableTransport remembers the SDK connection in order to close it. The connection itself is not wrapped, because the SDK
+// looks for further interfaces in it.
+type closableTransport struct {
+	sdk.Transport
+	longLived bool // the connection's context must outlive Connect
+
+	mu     sync.Mutex
+	conn   sdk.Connection
+	cancel context.CancelFunc // ends a long-lived connection
+	closed bool
+}
+
+// Connect implements sdk.Transport.
+func (h *closableTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	cancel := func() {}
+	if h.longLived {
+		long, end := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, end)
+		defer stop()
+		ctx, cancel = long, end
+	}
+	conn, err := h.Transport.Connect(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	h.mu.Lock()
+	h.conn, h.cancel = conn, cancel
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		h.close()
+	}
+	return conn, nil
+}
+
+// close closes the connection, even one that Connect is still opening. It may be called more than once.
+func (h *closableTransport) close() {
+	h.mu.Lock()
+	h.closed = true
+	conn, cancel := h.conn, h.cancel
+	h.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	_ = conn.Close() // fails if the server is gone already
+	if t, ok := h.Transport.(*stdioTransport); ok {
+		_ = t.Close()
+	}
+	cancel()
+}
+
+// greetAgain reports whether to greet the server again after a failed greeting (see greeting).
+func (h *closableTransport) greetAgain() bool {
+	t, ok := h.Transport.(*stdioTransport)
+	return ok && t.pipe.greeting.again()
+}
+
+// awaitOutput waits until the output of a server over stdio that has exited is read, at most for d.
+func (h *closableTransport) awaitOutput(d time.Duration) {
+	t, ok := h.Transport.(*stdioTransport)
+	if !ok {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-t.pipe.failed:
+	case <-timer.C:
+	}
+}
+
+// start connects and lists the tools within the start timeout. A failure leaves nothing running.
+func (s *Source) start(legacy bool) (n *connection, tools []tool, f *fault.Error, silent bool) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.options.StartTimeout)
+	defer cancel()
+	// The status changes at the deadline, even if cleaning up takes longer.
+	defer context.AfterFunc(ctx, func() {
+		if s.ctx.Err() == nil && s.Status().State == steps.StateStarting {
+			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
+		}
+	})()
+	_ = s.takeStray() // from the previous start
+	version := s.options.Protocol
+	if legacy {
+		version = cmp.Or(version, protocol.Stateful)
+	}
+	if n, f, silent = s.connect(ctx, version, nil); f != nil {
+		return nil, nil, f, silent
+	}
+	if tools, f = n.list(ctx); f != nil {
+		if ctx.Err() != nil {
+			f = s.notReady()
+		}
+		n.close()
+		return nil, nil, f, false
+	}
+	n.askForLogs()
+	return n, tools, nil, false
+}
+
+// connect greets the server in an MCP version ("": the newest), for a client's session or for onecall. A failure leaves nothing
+// running.
+func (s *Source) connect(ctx context.Context, version string, l *UpstreamSession) (n *connection, f *fault.Error, silent bool) {
+	t := newTap(s)
+	transport, process, f := s.dial(t)
+	if f != nil {
+		return nil, f, false
+	}
+	n = &connection{source: s, tap: t, process: process, expired: make(chan struct{}, 1), used: time.Now()}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	context.AfterFunc(n.ctx, t.end)
+	t.requests = &serverRequests{conn: n, open: map[string]*serverRequest{}}
+	if l != nil {
+		t.downstream = &downstream{upstream: l, conn: n, streams: s.options.URL != "" && !s.options.SSE}
+	}
+	n.transport = &closableTransport{Transport: transport, longLived: s.options.SSE}
+	x := &pendingRequest{}
+	// The SDK would wait for a server that does not read to send it a cancellation.
+	release := context.AfterFunc(ctx, n.transport.close)
+	options := &sdk.ClientSessionOptions{ProtocolVersion: version}
+	client, err := n.newClient().Connect(x.withContext(ctx), n.transport, options)
+	if err != nil && ctx.Err() == nil && n.transport.greetAgain() {
+		client, err = n.newClient().Connect(x.withContext(ctx), n.transport, options)
+	}
+	release()
+	if err != nil {
+		f, silent = s.notConnected(ctx, n, x, err)
+		n.close()
+		return nil, f, silent
+	}
+	n.client, n.protocol = client, client.InitializeResult().ProtocolVersion
+	n.poster = newPoster(n)
+	if process != nil {
+		process.greeted.Store(true)
+	}
+	go func() {
+		_ = client.Wait()
+		n.cancel()
+	}()
+	return n, nil, false
+}
+
+func (n *connection) newClient() *sdk.Client {
+	o := &n.source.options
+	who := &sdk.Implementation{Name: o.ClientName, Version: o.ClientVersion}
+	options := &sdk.ClientOptions{
+		Logger:       slog.New(slog.DiscardHandler),
+		Capabilities: &sdk.ClientCapabilities{}, // neither roots, sampling nor elicitation
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			signal(n.source.relist)
+		},
+	}
+	switch {
+	case n.tap.downstream != nil:
+		n.tap.downstream.upstream.introduce(&who, options)
+	case o.AsProxy:
+		options.Capabilities = allCapabilities(o.Roots)
+	}
+	n.clientInfo, n.capabilities = who, options.Capabilities
+	return sdk.NewClient(who, options)
+}
+
+// version returns the server's name and version.
+func (n *connection) version() string {
+	info := n.client.InitializeResult().ServerInfo
+	if info == nil {
+		return ""
+	}
+	return fault.Clip(n.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
+}
+
+// closeGrace bounds the closing of an HTTP session.
+const closeGrace = 2 * time.Second
+
+// close ends the connection with all its resources and waits for them.
+func (n *connection) close() {
+	n.cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.transport.close()
+		if n.client != nil {
+			_ = n.client.Close() // repeats the reason for the end
+		}
+	}()
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+	if n.process != nil {
+		n.process.stop()
+		<-n.process.exited
+	}
+	n.tap.requests.close()
+}
+
+// lost returns why a connection has ended. It is called after close.
+func (n *connection) lost() *fault.Error {
+	s := n.source
+	f := fault.New(fault.Unavailable, "MCP server %q: the connection was lost", s.options.Name)
+	if broken := n.tap.givenUp(); broken != nil {
+		f.Message += ": " + broken.Message
+	} else if n.process != nil {
+		f.Message += ": " + n.process.exitText()
+	} else if err := n.client.Wait(); err != nil {
+		f.Message += ": " + s.errorText(err)
+	}
+	return f
+}
+
+// notReady returns the fault of a start that took too long.
+func (s *Source) notReady() *fault.Error {
+	f := fault.New(fault.Unavailable, "MCP server %q (%s) was not ready within %v: --verbose shows what it says, "+
+		"startTimeoutMs gives it longer",
+		s.options.Name, s.options.address(), s.options.StartTimeout)
+	f.Outcome = fault.NotSent
+	f.Message += s.strayText()
+	return f
+}
+
+// notConnected returns why the greeting failed; silent: the server sent nothing, and may not know the MCP version of the
+// greeting.
+func (s *Source) notConnected(ctx context.Context, n *connection, x *pendingRequest, err error) (f *fault.Error, silent bool) {
+	// The exit status follows shortly after the end of the output. A write may fail before the output has been read.
+	if n.process != nil && ctx.Err() == nil && n.process.exitsWithin(pipeGrace) {
+		n.transport.awaitOutput(pipeGrace)
+	}
+	given, coded := fault.As(err)
+	if broken := n.tap.givenUp(); broken != nil {
+		given, coded = broken, true
+	}
+	rpcErr := rpcError(err)
+	f = fault.New(fault.Unavailable, "MCP server %q (%s): ", s.options.Name, s.options.address())
+	f.Err, f.Outcome = err, fault.NotSent
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		f, silent = s.notReady(), true
+	case coded && given != nil:
+		f.Code = given.Code
+		f.Message += s.scrub.clean(given.Message)
+	case x.status != 0 && (rpcErr == nil || statusCode(x.status) == fault.Denied):
+		f.Code, f.Message = statusCode(x.status), f.Message+s.statusText(x.status)
+	case strings.Contains(err.Error(), "unsupported protocol version") || rpcErr != nil && rpcErr.Code == sdk.CodeUnsupportedProtocolVersion:
+		f.Code = fault.NotSupported
+		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocol.Versions, ", ") +
+			"): install another release of it"
+	case rpcErr != nil:
+		f.Message += "it refused the connection: " + fault.Clip(s.scrub.clean(rpcErr.Message), maxErrorText)
+	default:
+		f.Message += "no connection: " + s.errorText(err) + s.strayText()
+		silent = n.process != nil
+	}
+	if n.process != nil {
+		if words := n.process.exitText(); words != "" {
+			f.Message += "; " + words
+		}
+	}
+	return f, silent
+}
+
+// errorText returns an error's text for messages.
+func (s *Source) errorText(err error) string {
+	if err == nil {
+		return "no answer came"
+	}
+	return fault.Clip(s.scrub.clean(cause(err).Error()), maxErrorText)
+}
+
+// statusCode returns the code for an HTTP status that refuses all requests.
+func statusCode(status int) fault.Code {
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		return fault.Denied
+	}
+	return fault.Unavailable
+}
+
+// statusName returns a status for messages.
+func statusName(status int) string {
+	return cmp.Or(http.StatusText(status), "HTTP status "+strconv.Itoa(status))
+}
+
+// statusText explains a status at the start of a session, with its remedy.
+func (s *Source) statusText(status int) string {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return s.refusalText(status)
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "it answered " + statusName(status) + ": check its url (a server of the older kind needs the HTTP+SSE transport)"
+	}
+	return "it answered " + statusName(status) + ": it is tried again"
+}
+
+// refusalText explains a status of a request in an open session.
+func (s *Source) refusalText(status int) string {
+	text := "it answered " + statusName(status)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return text + `: run "onecall auth login ` + s.options.Name + `", or give it other headers`
+	case status == http.StatusTooManyRequests:
+		return text + ": call it again later"
+	case applied(status):
+		return text + ": it is not known whether the work of the call was done"
+	}
+	return text + ", and has not taken up the call"
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package mcp
+
+import "os/exec"
+
+// startTied starts cmd. If onecall is killed, the child only sees its stdin closed.
+func startTied(cmd *exec.Cmd) error { return cmd.Start() }

@@ -1,0 +1,247 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/oauth2"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// oddServer is a server with sessions that answers calls as call does. Its list has a tool more each time.
+func oddServer(t *testing.T, get http.HandlerFunc, call func(w http.ResponseWriter, r *http.Request, id string)) (url string) {
+	var lists atomic.Int64
+	return listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			if get == nil {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			} else {
+				get(w, r)
+			}
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		id := gjson.GetBytes(body, "id").Raw
+		switch gjson.GetBytes(body, "method").Str {
+		case methodInitialize:
+			w.Header().Set("Mcp-Session-Id", "s1")
+			answerJSON(w, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"x","version":"1"}}`)
+		case "tools/list":
+			tools := `{"name":"a","inputSchema":{"type":"object"}}`
+			for i := range lists.Add(1) - 1 {
+				tools += fmt.Sprintf(`,{"name":"more%d","inputSchema":{"type":"object"}}`, i)
+			}
+			answerJSON(w, id, `{"tools":[`+tools+`]}`)
+		case methodCall:
+			call(w, r, id)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+}
+
+func answerJSON(w http.ResponseWriter, id, result string) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+const okResult = `{"content":[{"type":"text","text":"ok"}]}`
+
+// TestPostHearsOfTools: what a server says in the stream of an answer is heard, though the SDK does not read it.
+func TestPostHearsOfTools(t *testing.T) {
+	t.Parallel()
+	url := oddServer(t, nil, func(w http.ResponseWriter, _ *http.Request, id string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
+	})
+	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	mustCall(t, s, "x.a", `{}`)
+	until(t, s, func() bool { return len(s.Functions()) == 2 })
+}
+
+// TestPostAnsweredElsewhere: an answer on the stream for what belongs to no call ends the call too.
+func TestPostAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	answers := make(chan string, 1)
+	url := oddServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case id := <-answers:
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}, func(w http.ResponseWriter, r *http.Request, id string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		answers <- id
+		<-r.Context().Done()
+	})
+	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	if got := mustCall(t, s, "x.a", `{}`); got != `"ok"` {
+		t.Error(got)
+	}
+}
+
+type userKey struct{}
+
+// userHeader writes to the requests that it gets, which it should not.
+type userHeader struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (userHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	if user, ok := r.Context().Value(userKey{}).(string); ok {
+		r.Header.Set("X-User", user)
+		r.URL.RawQuery = "user=" + user
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestPostsApart: what a round tripper writes into the request of one call is in no other.
+func TestPostsApart(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	users := map[string]int{}
+	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+		mu.Lock()
+		users[r.Header.Get("X-User")+" "+r.URL.RawQuery]++
+		mu.Unlock()
+		answerJSON(w, id, okResult)
+	})
+	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful, HTTPClient: &http.Client{Transport: userHeader{}}})
+	await(t, s, steps.StateReady)
+	fn := function(t, s, "x.a")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { _, _ = fn.Call(context.WithValue(t.Context(), userKey{}, "ann"), []byte(`{}`)) })
+	}
+	all.Wait()
+	mustCall(t, s, "x.a", `{}`)
+	if users["ann user=ann"] != 20 || users[" "] != 1 || len(users) != 2 {
+		t.Error(users)
+	}
+}
+
+// staleLogin judges refusals as a login does: a token that is not the present one is simply replaced, one that was just given is not.
+type staleLogin struct {
+	mu      sync.Mutex
+	current string
+	refused []string
+}
+
+// TokenSource implements auth.OAuthHandler.
+func (l *staleLogin) TokenSource(context.Context) (oauth2.TokenSource, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return oauth2.StaticTokenSource(&oauth2.Token{AccessToken: l.current}), nil
+}
+
+// Authorize implements auth.OAuthHandler.
+func (l *staleLogin) Authorize(_ context.Context, r *http.Request, answer *http.Response) error {
+	_ = answer.Body.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sent := r.Header.Get("Authorization")
+	l.refused = append(l.refused, sent)
+	switch {
+	case sent != "Bearer "+l.current:
+		return nil
+	case l.current == "B":
+		return errors.New("the token that was just given is refused")
+	}
+	l.current = "B"
+	return nil
+}
+
+// TestPostRefusedLate: two calls go out with a token that is refused. The refusal of one comes when the other has a new one already: it is
+// the old one that was refused.
+func TestPostRefusedLate(t *testing.T) {
+	t.Parallel()
+	var refusing atomic.Bool
+	late, renewed := make(chan struct{}), make(chan struct{})
+	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+		if refusing.Load() && r.Header.Get("Authorization") == "Bearer A" {
+			if r.Header.Get("X-User") != "" {
+				close(late)
+				<-renewed
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answerJSON(w, id, okResult)
+	})
+	login := &staleLogin{current: "A"}
+	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful, OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}})
+	await(t, s, steps.StateReady)
+	mustCall(t, s, "x.a", `{}`)
+	refusing.Store(true)
+	fn := function(t, s, "x.a")
+	done := make(chan error, 1)
+	go func() {
+		_, err := fn.Call(context.WithValue(t.Context(), userKey{}, "late"), []byte(`{}`))
+		done <- err
+	}()
+	<-late
+	if _, err := fn.Call(t.Context(), []byte(`{}`)); err != nil {
+		t.Error(err)
+	}
+	close(renewed)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(login.refused, []string{"Bearer A", "Bearer A"}) {
+		t.Error(login.refused)
+	}
+}
+
+// TestStreamsEndAgain: a server whose streams stayed open for a while is waited for again once they end, so that its connections
+// are used again.
+func TestStreamsEndAgain(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
+		if calls.Add(1) <= maxLingering {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	n, f := s.acquire(t.Context())
+	if f != nil {
+		t.Fatal(f)
+	}
+	defer s.release(n)
+	for range maxLingering {
+		mustCall(t, s, "x.a", `{}`)
+	}
+	if got := n.lingering.Load(); got != maxLingering {
+		t.Fatalf("%d streams were waited for in vain", got)
+	}
+	for n.lingering.Load() > 0 {
+		if mustCall(t, s, "x.a", `{}`); calls.Load() > 1000 {
+			t.Fatal("the end of no stream is waited for any more")
+		}
+	}
+}

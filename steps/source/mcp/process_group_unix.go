@@ -1,0 +1,51 @@
+//go:build unix
+
+package mcp
+
+import (
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// processGroup is a child process and all processes that it started in its process group.
+type processGroup struct{ id int }
+
+// startGroup starts cmd as the leader of a new process group.
+func startGroup(cmd *exec.Cmd) (processGroup, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := startTied(cmd); err != nil {
+		return processGroup{}, err
+	}
+	return processGroup{cmd.Process.Pid}, nil
+}
+
+func (g processGroup) terminate() { _ = syscall.Kill(-g.id, syscall.SIGTERM) }
+func (g processGroup) kill()      { _ = syscall.Kill(-g.id, syscall.SIGKILL) }
+
+// groupPoll is the polling interval for the end of a group.
+const groupPoll = 5 * time.Millisecond
+
+// end ends the remaining processes of the group after its leader.
+func (g processGroup) end(grace time.Duration) {
+	if g.goneWithin(0) {
+		return
+	}
+	g.terminate()
+	if !g.goneWithin(grace) {
+		g.kill()
+		g.goneWithin(grace)
+	}
+}
+
+// goneWithin waits up to d until no process of the group is left.
+func (g processGroup) goneWithin(d time.Duration) bool {
+	for late := time.Now().Add(d); ; time.Sleep(groupPoll) {
+		if syscall.Kill(-g.id, 0) == syscall.ESRCH {
+			return true
+		}
+		if !time.Now().Before(late) {
+			return false
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestContent(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", maxTextDepth+1) + strings.Repeat("]", maxTextDepth+1)
+	for blocks, want := range map[string]string{
+		`[]`: `null`, ``: `null`, `5`: `null`,
+		`[{"type":"text","text":"a\u00e9\n"}]`:                                        `"a\u00e9\n"`,
+		`[{"type":"text","text":" {\"a\": 1.50}\n"}]`:                                 `{"a": 1.50}`,
+		`[{"type":"text","text":"[1,2]"}]`:                                            `[1,2]`,
+		`[{"type":"text","text":"5"}]`:                                                `"5"`,
+		`[{"type":"text","text":"null"}]`:                                             `"null"`,
+		`[{"type":"text","text":"{not json}"}]`:                                       `"{not json}"`,
+		`[{"type":"text","text":"` + deep + `"}]`:                                     `"` + deep + `"`,
+		`[{"type":"text"}]`:                                                           `null`,
+		`[{"type":"text","text":"a"},{"type":"text","text":"{}"}]`:                    `["a",{}]`,
+		`[{"type":"image","mimeType":"image/png","data":"MTIzNA=="}]`:                 `{"type":"image","mimeType":"image/png","size":4,"kept":false}`,
+		`[{"type":"audio","data":""}]`:                                                `{"type":"audio","size":0,"kept":false}`,
+		`[{"type":"resource","resource":{"uri":"u","text":"t","_meta":{"x":1}}}]`:     `{"type":"resource","uri":"u","text":"t"}`,
+		`[{"type":"resource","resource":{"uri":"u","blob":"MTIz","mimeType":"a/b"}}]`: `{"type":"resource","uri":"u","mimeType":"a/b","size":3,"kept":false}`,
+		`[{"type":"resource_link","uri":"u"}]`:                                        `{"type":"resource_link","uri":"u"}`,
+		`[{"type":"new","x":1},{"type":"text","text":""}]`:                            `[{"type":"new","x":1},""]`,
+	} {
+		if got := content(gjson.Parse(blocks), func(string) string { return "" }); string(got) != want {
+			t.Errorf("%.80s became %.80s, want %.80s", blocks, got, want)
+		}
+	}
+}
+
+func TestScrubber(t *testing.T) {
+	t.Parallel()
+	o := Options{URL: "https://u:pass%21word@h/p?key=q%2Fsecret", Headers: map[string]string{"Authorization": "Bearer abcdef123"},
+		Env: map[string]string{"API_KEY": "abcdef", "OTHER": "4f3c2b1a4f3c2b1a4f3c2b1a", "DIR": "/home/user/project1", "SHORT_KEY": "abc"}}
+	clean := newScrubber(&o).clean("abcdef123 abcdef 4f3c2b1a4f3c2b1a4f3c2b1a q/secret q%2Fsecret pass!word pass%21word " +
+		"/home/user/project1 abc \x1b[31mred\x00 Bearer abcdef123")
+	if want := "[redacted] [redacted] [redacted] [redacted] [redacted] [redacted] [redacted] /home/user/project1 abc [31mred [redacted]"; clean != want {
+		t.Errorf("%q, want %q", clean, want)
+	}
+	if clean := newScrubber(&o).clean("Post \"" + o.URL + "\": refused"); clean != `Post "https://h": refused` {
+		t.Errorf("%q", clean)
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	t.Parallel()
+	lookup := func(name string) (string, bool) {
+		value, ok := map[string]string{"PATH": "/bin", "HOME": "/h", "AWS_SECRET": "x", "SHELL": "() { :; }"}[name]
+		return value, ok
+	}
+	got := environ(map[string]string{"A": "b", "HOME": "/mine"}, lookup, []string{"LC_ALL=C", "TOKEN=x"})
+	if want := []string{"A=b", "HOME=/mine", "LC_ALL=C", "PATH=/bin"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The id of a message that is too long is found before the result or last, whatever the result is and whatever pieces the
+// message comes in. Requests, notifications and ids that are no numbers answer nothing.
+func FuzzOutline(f *testing.F) {
+	long := `"` + strings.Repeat("x", 2*headSize) + `"`
+	for _, seed := range []string{`{"id":6}`, `{"content":[{"id":1,"text":"\"id\":7}"}]}`, `1`, `"\\"`, `{ "a" : [ { } , "]" ] }`, `[{"id":1},` + long + `]`, `{"a":` + long + `,"id":5}`, `{`} {
+		f.Add(seed, 3)
+	}
+	f.Fuzz(func(t *testing.T, result string, size int) {
+		for form, want := range map[string]bool{
+			`{"jsonrpc":"2.0","id":7,"result":%s}`: true, `{"result":%s,"jsonrpc":"2.0","id":7}`: true, `{"result":%s,"id":7,"jsonrpc":"2.0"}`: true,
+			` { "error" : %s , "id" : 7 }` + "\r\n": true, "event: message\ndata: {\"result\":%s,\"id\":7}\n\n": true,
+			`{"method":"x","id":7,"params":%s}`: false, `{"method":"x","params":%s}`: false, `{"result":%s}`: false, `{"result":%s,"id":"7"}`: false,
+		} {
+			var o headTail
+			for rest := fmt.Sprintf(form, result); rest != ""; {
+				n := min(max(size, 1), len(rest))
+				o.write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			id, ok := o.requestID()
+			if gjson.Valid(result) && (ok != want || ok && id != 7) { // of anything else: no panic
+				t.Errorf("%s with %.50s: %d, %t", form, result, id, ok)
+			}
+		}
+	})
+}
+
+// Whatever a server sends as a message, the tap and the values made of it stand it.
+func FuzzFilter(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`, `{"id":1,"error":{"code":-32602,"message":5,"data":{}}}`,
+		`{"method":"notifications/progress","params":{"progressToken":1,"progress":"x"}}`, `{"method":"notifications/message","params":5}`,
+		`{"id":1,"result":null}`, `{"id":1,"result":{"isError":true,"content":[{"type":"text"},5]}}`, `[]`, `5`,
+		`{"id":1,"result":{"content":[{"type":"resource","resource":[]},{"type":"image","data":5}]}}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !gjson.Valid(text) {
+			return
+		}
+		s := newSource(Options{Name: "s", Command: "x", MaxMessageBytes: 1 << 20})
+		tap := newTap(s)
+		x := &pendingRequest{stub: noContent}
+		tap.register(x.withContext(t.Context()), 1)
+		if out := tap.filter(text, x); out != "" && !gjson.Valid(out) {
+			t.Errorf("%q became %q", text, out)
+		}
+		if x.result == nil {
+			return
+		}
+		value, failure := s.resultValue(t.Context(), &tool{name: "a", function: "s.a"}, x.result)
+		if failure == nil && !gjson.ValidBytes(value) {
+			t.Errorf("%q became the value %q", text, value)
+		}
+		if failure != nil && failure.Code != fault.FunctionFailed && failure.Code != fault.NotSupported {
+			t.Errorf("%q: %v", text, failure)
+		}
+	})
+}
+
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	if got := fault.Clip("ééé", 3); got != "é…" {
+		t.Errorf("%q", got)
+	}
+	if got := fmt.Sprint(quoted("a\n")); got != `"a\n"` {
+		t.Errorf("%q", got)
+	}
+}

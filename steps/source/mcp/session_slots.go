@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// sessionSlot is a place for one connection of an UpstreamSession.
+type sessionSlot struct{ session *UpstreamSession }
+
+// evictAfter is how long a connection must be idle before another client's may replace it.
+const evictAfter = time.Second
+
+// acquireSlot takes a slot for a connection. If all are taken, it closes the connection that was idle longest, preferably one
+// without subscriptions.
+func (s *Source) acquireSlot(slot *sessionSlot) *fault.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.sessionSlots) >= s.options.MaxSessions {
+		var victim *sessionSlot
+		var best idleConnection
+		for r := range s.sessionSlots {
+			if idle, ok := r.session.idle(); ok && (victim == nil || idle.before(best)) {
+				victim, best = r, idle
+			}
+		}
+		if victim == nil {
+			f := fault.New(fault.LimitExceeded, "MCP server %q: %d clients use a session with it, and no more are allowed: "+
+				"try again later, or end the session of a client",
+				s.options.Name, s.options.MaxSessions)
+			f.Outcome = fault.NotSent
+			return f
+		}
+		if victim.session.evict(best.conn) {
+			delete(s.sessionSlots, victim)
+		}
+	}
+	s.sessionSlots[slot] = true
+	return nil
+}
+
+func (s *Source) releaseSlot(slot *sessionSlot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessionSlots, slot)
+}
+
+// idleConnection is a connection that nobody uses.
+type idleConnection struct {
+	conn               *connection
+	used               time.Time
+	wantsNotifications bool // the client waits for notifications
+}
+
+func (i idleConnection) before(j idleConnection) bool {
+	if i.wantsNotifications != j.wantsNotifications {
+		return !i.wantsNotifications
+	}
+	return i.used.Before(j.used)
+}
+
+// idle returns the session's connection if it may be evicted.
+func (l *UpstreamSession) idle() (idleConnection, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.conn
+	if n == nil || n.ctx.Err() != nil || n.calls > 0 || time.Since(n.used) < evictAfter {
+		return idleConnection{}, false
+	}
+	return idleConnection{n, n.used, l.reconnects || len(l.subscribed) > 0}, true
+}
+
+// evict closes an idle connection; false: it is in use again.
+func (l *UpstreamSession) evict(n *connection) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.calls > 0 {
+		return false
+	}
+	n.cancel()
+	return true
+}

@@ -1,0 +1,222 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// A client that takes nothing is no reason for others to wait, nor for the server.
+func TestLinkWithSlowClient(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "full"))
+	await(t, s, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	hang := make(chan struct{})
+	c.Notify = func(context.Context, string, json.RawMessage) { <-hang }
+	l := openSession(t, s, &c.DownstreamClient)
+	if _, err := l.Do(t.Context(), "logging/setLevel", json.RawMessage(`{"level":"info"}`)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	_, _ = function(t, s, "shelf.log").Call(l.CallContext(ctx, nil), []byte(`{"n":2000}`))
+	if time.Since(started) > patience/2 {
+		t.Error("the call did not return")
+	}
+	close(hang)
+	if got := callText(t, l, "shelf.pid", `{}`); got == "" {
+		t.Error("the session is of no use any more")
+	}
+}
+
+// A session that is lost comes back with what the client has asked for.
+func TestLinkComesBack(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "full"))
+	await(t, s, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	l := openSession(t, s, &c.DownstreamClient)
+	for method, params := range map[string]string{"logging/setLevel": `{"level":"info"}`, "resources/subscribe": `{"uri":"a://r"}`} {
+		if _, err := l.Do(t.Context(), method, json.RawMessage(params)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := callText(t, l, "shelf.pid", `{}`)
+	own := gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String()
+	if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("died: %v", err)
+	}
+	after := callText(t, l, "shelf.pid", `{}`)
+	if before == after || before == own || gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String() != own {
+		t.Errorf("processes: %s, then %s; the source's own %s", before, after, own)
+	}
+	callText(t, l, "shelf.log", `{"n":1}`)
+	c.awaitNotification(t, "notifications/message")
+	callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
+	c.awaitNotification(t, "notifications/resources/updated")
+}
+
+func TestLinkBounds(t *testing.T) {
+	t.Parallel()
+	o := child(t, "full")
+	o.MaxSessions = 2
+	s := openSource(t, o)
+	await(t, s, steps.StateReady)
+	a, b := openSession(t, s, nil), openSession(t, s, nil)
+	if callText(t, a, "shelf.pid", `{}`) == callText(t, b, "shelf.pid", `{}`) {
+		t.Error("two clients share a process")
+	}
+	if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("a third: %v", err)
+	}
+	before := map[*UpstreamSession]string{}
+	for _, l := range []*UpstreamSession{a, b} {
+		before[l] = callText(t, l, "shelf.pid", `{}`)
+		l.mu.Lock()
+		l.conn.used = l.conn.used.Add(-time.Hour)
+		l.mu.Unlock()
+	}
+	if _, err := a.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	a.conn.used = a.conn.used.Add(-2 * time.Hour) // but it has a subscription
+	a.mu.Unlock()
+	third := openSession(t, s, nil)
+	callText(t, third, "shelf.pid", `{}`)
+	if callText(t, a, "shelf.pid", `{}`) != before[a] {
+		t.Error("the session with a subscription has made room")
+	}
+	_ = third.Close()
+	if again := callText(t, b, "shelf.pid", `{}`); again == before[b] {
+		t.Error("no session has made room")
+	}
+	_ = a.Close()
+	if _, err := a.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("after its end: %v", err)
+	}
+	if _, err := callTool(t, a, "shelf.pid", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a call after its end: %v", err)
+	}
+	_ = openSession(t, s, nil).Close()
+	_ = s.Close()
+	if _, err := b.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("after the end of the source: %v", err)
+	}
+	if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a link to a closed source: %v", err)
+	}
+}
+
+// A server that does not start, and one that does not answer.
+func TestLinkFailures(t *testing.T) {
+	t.Parallel()
+	mute := openSource(t, child(t, "mute in calls"))
+	await(t, mute, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	l := openSession(t, mute, &c.DownstreamClient)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := l.Do(ctx, "resources/list", nil); err != nil { // greet answers all but calls with silence
+		if code := fault.CodeOf(err); code != fault.Timeout {
+			t.Errorf("mute: %v", err)
+		}
+	} else {
+		t.Error("a mute server has answered")
+	}
+	silent := openSource(t, &Options{Name: "shelf", Command: "/nowhere/at-all"})
+	if _, err := silent.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("not there: %v", err)
+	}
+}
+
+// Nothing stays when links are closed.
+func TestLinkLeavesNothing(t *testing.T) {
+	s := openSource(t, child(t, "full"))
+	await(t, s, steps.StateReady)
+	remote := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful})
+	await(t, remote, steps.StateReady)
+	round := func() {
+		for _, source := range []*Source{s, remote} {
+			c := newClient("ann", "2025-11-25")
+			l, err := source.OpenSession(t.Context(), &c.DownstreamClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			callText(t, l, "shelf.ask", `{}`)
+			if _, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Close()
+		}
+	}
+	round() // what lasts is there then
+	before := runtime.NumGoroutine()
+	for range 5 {
+		round()
+	}
+	if !poll(func() bool { return runtime.NumGoroutine() <= before+4 }) {
+		after := runtime.NumGoroutine()
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d goroutines before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+	}
+	if n := len(s.clientSessions) + len(remote.clientSessions); n != 0 {
+		t.Errorf("%d links are left", n)
+	}
+}
+
+// A client that waits for what a server tells is told when the server has ended meanwhile, and goes on being told, without
+// calling anything.
+func TestLinkComesBackByItself(t *testing.T) {
+	t.Parallel()
+	for name, follow := range map[string]func(l *UpstreamSession) error{
+		"subscribed": func(l *UpstreamSession) error {
+			_, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`))
+			return err
+		},
+		"listening": func(l *UpstreamSession) error {
+			l.SetReconnect(true)
+			return nil
+		},
+		"neither": func(*UpstreamSession) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSource(t, child(t, "full"))
+			await(t, s, steps.StateReady)
+			c := newClient("ann", "2025-11-25")
+			l := openSession(t, s, &c.DownstreamClient)
+			if err := follow(l); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
+				t.Errorf("died: %v", err)
+			}
+			if name == "neither" {
+				time.Sleep(2 * firstWait)
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if l.connects != 1 || len(c.all()) > 0 {
+					t.Errorf("%d sessions for nobody, who is told %q", l.connects, c.all())
+				}
+				return
+			}
+			c.awaitNotification(t, "notifications/resources/list_changed")
+			c.awaitNotification(t, "notifications/prompts/list_changed")
+			if name == "subscribed" {
+				callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
+				c.awaitNotification(t, "notifications/resources/updated")
+			}
+		})
+	}
+}

@@ -1,0 +1,240 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// What a server asks is refused where the client cannot do it, and where it cannot be asked.
+func TestLinkRefusesAsks(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "full"))
+	await(t, s, steps.StateReady)
+	deaf := newClient("ann", "2025-11-25")
+	deaf.Ask = nil
+	if got := callText(t, openSession(t, s, &deaf.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "cannot be asked") {
+		t.Errorf("without session: %s", got)
+	}
+	raw := openSource(t, child(t, "asks"))
+	await(t, raw, steps.StateReady)
+	simple := newClient("bob", "2025-11-25")
+	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
+		t.Errorf("sampling: %s", got)
+	}
+	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`); !strings.Contains(got, `"a":"bob"`) {
+		t.Errorf("elicitation: %s", got)
+	}
+	for name, answer := range map[string]func() (json.RawMessage, error){
+		"garbage": func() (json.RawMessage, error) { return json.RawMessage(`{"a`), nil },
+		"own":     func() (json.RawMessage, error) { return nil, &jsonrpc.Error{Code: -1, Message: "garbage no"} },
+		"error":   func() (json.RawMessage, error) { return nil, errors.New("garbage secret") },
+	} {
+		c := newClient("cid", "2025-11-25")
+		c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return answer() }
+		got := callText(t, openSession(t, raw, &c.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`)
+		if !strings.Contains(got, `"error"`) || strings.Contains(got, "secret") || name == "own" && !strings.Contains(got, `"code":-1`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// A server that asks without end, and one that takes back what it has asked.
+func TestLinkBoundsAsks(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "asks"))
+	await(t, s, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	var begun, ended atomic.Int32
+	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		begun.Add(1)
+		<-ctx.Done()
+		ended.Add(1)
+		return nil, ctx.Err()
+	}
+	l := openSession(t, s, &c.DownstreamClient)
+	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","times":40}`); !strings.Contains(got, "too many") {
+		t.Errorf("the first answer is %s", got)
+	}
+	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call that they were asked in
+	if n := begun.Load(); n > maxAsks {
+		t.Errorf("%d were asked at once", n)
+	}
+	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
+		t.Errorf("taken back: %s", got)
+	}
+	// What is taken back before the client is asked is never asked.
+	until(t, s, func() bool { return begun.Load() == ended.Load() })
+}
+
+// A question belongs to the call that it was asked in, also where a later one ends meanwhile: over stdio nothing says which.
+func TestLinkAsksOutlastOtherCalls(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "full"))
+	await(t, s, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	asked, answer := make(chan struct{}), make(chan struct{})
+	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		close(asked)
+		select {
+		case <-answer:
+			return json.RawMessage(`{"action":"accept","content":{"a":"ann"}}`), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	l := openSession(t, s, &c.DownstreamClient)
+	late, held := make(chan string, 1), make(chan string, 1)
+	go func() { late <- callText(t, l, toolOf(t, s, "ask late"), `{}`) }()
+	until(t, s, func() bool { // the other is the latest
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conn.tap.mu.Lock()
+		defer l.conn.tap.mu.Unlock()
+		return l.conn.tap.latest() != nil
+	})
+	go func() { held <- callText(t, l, "shelf.hold", `{}`) }()
+	<-asked
+	callText(t, l, toolOf(t, s, "let go"), `{}`)
+	if got := <-held; got != "held" {
+		t.Errorf("the other call: %s", got)
+	}
+	close(answer)
+	if got := <-late; got != "accept ann" {
+		t.Errorf("the call that asks: %s", got)
+	}
+}
+
+// toolOf is the function of a tool whose name does not fit a function.
+func toolOf(t testing.TB, s *Source, tool string) string {
+	t.Helper()
+	for _, fn := range s.Functions() {
+		if gjson.GetBytes(fn.Listing, "name").Str == tool {
+			return fn.Name
+		}
+	}
+	t.Fatalf("there is no tool %q", tool)
+	return ""
+}
+
+// A server that asks without end, and reads none of the answers, loses its session, and costs little until then.
+func TestAsksWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := openSource(t, child(t, "floods"))
+	await(t, s, steps.StateReady)
+	c := newClient("ann", "2025-11-25")
+	l := openSession(t, s, &c.DownstreamClient)
+	for name, ctx := range map[string]context.Context{"in a link": l.CallContext(t.Context(), nil), "of a source": t.Context()} {
+		before := runtime.NumGoroutine()
+		_, err := function(t, s, "shelf.a").Call(ctx, []byte(`{}`))
+		if fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := runtime.NumGoroutine(); after > before+500 {
+			t.Errorf("%s: %d goroutines, %d before", name, after, before)
+		}
+	}
+	until(t, s, func() bool {
+		f := s.Status().Error
+		return f != nil && strings.Contains(f.Message, "asks its client without end")
+	})
+}
+
+// Roots replace the directories that a server was configured with: they are for clients that may choose them.
+func TestLinkRoots(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		t.Run(fmt.Sprint(allowed), func(t *testing.T) {
+			t.Parallel()
+			o := child(t, "full")
+			o.Roots = allowed
+			s := openSource(t, o)
+			await(t, s, steps.StateReady)
+			c := newClient("ann", "2025-11-25")
+			c.Capabilities.RootsV2 = &sdk.RootCapabilities{} //nolint:staticcheck // clients still have roots
+			c.Ask = func(_ context.Context, method string, _ json.RawMessage) (json.RawMessage, error) {
+				c.record(method)
+				return json.RawMessage(`{"roots":[{"uri":"file:///"}]}`), nil
+			}
+			l := openSession(t, s, &c.DownstreamClient)
+			if got := callText(t, l, "shelf.roots", `{}`); (got == "1 roots") != allowed || (len(c.all()) > 0) != allowed {
+				t.Errorf("it is told %s, and the client is asked %q", got, c.all())
+			}
+			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
+				t.Error(err)
+			}
+			newer := newClient("bob", "2026-07-28")
+			newer.Ask = nil
+			raw, err := callTool(t, openSession(t, s, &newer.DownstreamClient), toolOf(t, s, "input roots"), `{}`, `{"inputResponses":{"q":{"roots":[{"uri":"file:///"}]}},
+				"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{},"elicitation":{},"extensions":{"x/y":{}}}}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := gjson.Get(raw, "content.0.text").Str
+			if strings.HasPrefix(got, "true ") != allowed || strings.Contains(got, "roots") != allowed || !strings.Contains(got, "elicitation") || strings.Contains(got, "extensions") {
+				t.Errorf("in params: %s", got)
+			}
+		})
+	}
+}
+
+// Behind a shared link stand several clients: what names no call goes to none of them, and log messages only to the call
+// that asked for them.
+func TestLinkShared(t *testing.T) {
+	t.Parallel()
+	test := func(t *testing.T, s *Source) {
+		await(t, s, steps.StateReady)
+		type caller struct{}
+		c := newClient("", "2026-07-28")
+		c.Ask, c.Shared = nil, true
+		c.Notify = func(ctx context.Context, method string, params json.RawMessage) {
+			c.record(fmt.Sprint(ctx.Value(caller{}), " ", method, " ", string(params)))
+		}
+		l := openSession(t, s, &c.DownstreamClient)
+		call := func(who, tool, params string) {
+			ctx := context.WithValue(t.Context(), caller{}, who)
+			if _, err := function(t, s, toolOf(t, s, tool)).Call(l.CallContext(ctx, json.RawMessage(params)), []byte(`{"who":"`+who+`","n":2}`)); err != nil {
+				t.Error(err)
+			}
+		}
+		asks := `{"_meta":{"io.modelcontextprotocol/logLevel":"debug"}}`
+		var all sync.WaitGroup
+		all.Go(func() { call("ann", "log late", asks) })
+		all.Go(func() { call("bob", "hold", asks) })
+		all.Go(func() { call("cid", "let go", "") })
+		all.Wait()
+		for _, params := range []string{"", `{"_meta":{"io.modelcontextprotocol/logLevel":"error"}}`} {
+			call("dan", "log", params)
+		}
+		call("eve", "log", asks)
+		for _, what := range c.all() {
+			if !strings.HasPrefix(what, "ann ") && !strings.HasPrefix(what, "eve ") || strings.HasPrefix(what, "ann ") != strings.Contains(what, "secret of ann") {
+				t.Errorf("somebody else is told %s", what)
+			}
+		}
+		if streams := s.options.URL != ""; streams != (len(c.all()) == 3) {
+			t.Errorf("they are told %q", c.all())
+		}
+	}
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		test(t, openSource(t, child(t, "full")))
+	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		test(t, openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}))
+	})
+}

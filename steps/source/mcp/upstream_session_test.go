@@ -1,0 +1,316 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// testClient is a peer that keeps what it is told.
+type testClient struct {
+	DownstreamClient
+	mu   sync.Mutex
+	told []string
+	news chan struct{}
+}
+
+// newClient is a client that can be asked: it answers with its own name.
+func newClient(name, protocol string) *testClient {
+	c := &testClient{news: make(chan struct{}, 1)}
+	c.DownstreamClient = DownstreamClient{
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{}}, Protocol: protocol,
+		Info: &sdk.Implementation{Name: name, Version: "1"},
+		Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			c.record(method + " " + gjson.GetBytes(params, "message").String())
+			return json.RawMessage(`{"action":"accept","content":{"a":"` + name + `"}}`), nil
+		},
+		Notify: func(_ context.Context, method string, params json.RawMessage) {
+			c.record(method + " " + string(params))
+		},
+	}
+	return c
+}
+
+func (c *testClient) record(what string) {
+	c.mu.Lock()
+	c.told = append(c.told, what)
+	c.mu.Unlock()
+	signal(c.news)
+}
+
+func (c *testClient) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.told)
+}
+
+// awaitNotification waits until the client is told something that begins so.
+func (c *testClient) awaitNotification(t testing.TB, prefix string) string {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		for _, what := range c.all() {
+			if strings.HasPrefix(what, prefix) {
+				return what
+			}
+		}
+		select {
+		case <-c.news:
+		case <-late:
+			t.Fatalf("it is not told %q but %q", prefix, c.all())
+		}
+	}
+}
+
+// openSession opens a link that is closed with the test.
+func openSession(t testing.TB, s *Source, p *DownstreamClient) *UpstreamSession {
+	t.Helper()
+	l, err := s.OpenSession(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// callTool calls a function in a link, and gives its result as the server wrote it.
+func callTool(t testing.TB, l *UpstreamSession, name, args, params string) (string, error) {
+	t.Helper()
+	var raw string
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Verbatim: func(result []byte) { raw = string(result) }})
+	_, err := function(t, l.source, name).Call(l.CallContext(ctx, json.RawMessage(params)), []byte(args))
+	return raw, err
+}
+
+// callText is the text of the result of a call that has to succeed.
+func callText(t testing.TB, l *UpstreamSession, name, args string) string {
+	t.Helper()
+	raw, err := callTool(t, l, name, args, "")
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return gjson.Get(raw, "content.0.text").String()
+}
+
+// eachTransport runs a test on a source with the full server over stdio, and over HTTP.
+func eachTransport(t *testing.T, test func(t *testing.T, s *Source)) {
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		s := openSource(t, child(t, "full"))
+		await(t, s, steps.StateReady)
+		test(t, s)
+	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		s := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
+		await(t, s, steps.StateReady)
+		test(t, s)
+	})
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, s *Source) {
+		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
+			t.Fatalf("capabilities %+v", c)
+		}
+		c := newClient("ann", "2025-11-25")
+		l := openSession(t, s, &c.DownstreamClient)
+		do := func(method, params string) string {
+			t.Helper()
+			result, err := l.Do(t.Context(), method, json.RawMessage(params))
+			if err != nil {
+				t.Fatalf("%s: %v", method, err)
+			}
+			return string(result)
+		}
+		if got := do("resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got, `"n":12345678901234567890`) {
+			t.Errorf("read %s", got)
+		}
+		if got := c.awaitNotification(t, "notifications/progress"); got != `notifications/progress {"progressToken":"mine","progress":1,"total":2}` {
+			t.Errorf("progress %s", got)
+		}
+		if got := do("prompts/get", `{"name":"p"}`); gjson.Get(got, "messages.0.content.text").Str != "do" {
+			t.Errorf("prompt %s", got)
+		}
+		if got := do("completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"Ber"}}`); gjson.Get(got, "completion.values.0").Str != "Berlin" {
+			t.Errorf("completion %s", got)
+		}
+		do("ping", "")
+		if got := do("resources/list", ""); gjson.Get(got, "resources.#").Int() != 1 {
+			t.Errorf("list %s", got)
+		}
+		_, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`))
+		var rpcErr *jsonrpc.Error
+		if !errors.As(err, &rpcErr) || rpcErr.Code == 0 || !strings.Contains(string(rpcErr.Data), "a://none") {
+			t.Errorf("unknown resource: %v", err)
+		}
+		if got := callText(t, l, "shelf.ask", `{"q":"who"}`); got != "accept ann" {
+			t.Errorf("asked %s", got)
+		}
+		do("logging/setLevel", `{"level":"info"}`)
+		callText(t, l, "shelf.log", `{"n":2}`)
+		if got := c.awaitNotification(t, "notifications/message"); !strings.Contains(got, `"big":12345678901234567890`) {
+			t.Errorf("log %s", got)
+		}
+		do("resources/subscribe", `{"uri":"a://r"}`)
+		callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
+		c.awaitNotification(t, "notifications/resources/updated")
+		callText(t, l, "shelf.more", `{}`)
+		c.awaitNotification(t, "notifications/prompts/list_changed")
+		if _, err := callTool(t, l, "shelf.fail", `{}`, ""); !errors.As(err.(*fault.Error).Err, &rpcErr) || rpcErr.Code != -32042 || string(rpcErr.Data) != `{"elicitations":[]}` { //nolint:errorlint // looked into by hand
+			t.Errorf("error %v", err)
+		}
+		raw, err := callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"progressToken":7,"mine":[1.50],"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)
+		if got := gjson.Get(raw, "content.0.text").Str; err != nil || got != `{"mine":[1.5]}` {
+			t.Errorf("_meta %s, %v", got, err)
+		}
+		for _, method := range []string{"", "initialize", "tools/call", "notifications/initialized", "server/discover"} {
+			if _, err := l.Do(t.Context(), method, nil); fault.CodeOf(err) != fault.BadRequest {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`[1]`)); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("params: %v", err)
+		}
+	})
+}
+
+// Nothing of one client reaches another, while both call at once.
+func TestLinksApart(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, s *Source) {
+		var all sync.WaitGroup
+		clients := map[string]*testClient{}
+		for _, name := range []string{"ann", "bob", "cid"} {
+			c := newClient(name, "2025-11-25")
+			clients[name] = c
+			l := openSession(t, s, &c.DownstreamClient)
+			if _, err := l.Do(t.Context(), "logging/setLevel", json.RawMessage(`{"level":"info"}`)); err != nil {
+				t.Fatal(err)
+			}
+			if name == "cid" { // who does nothing must hear nothing
+				continue
+			}
+			all.Go(func() {
+				for i := range 10 {
+					if got := callText(t, l, "shelf.ask", fmt.Sprintf(`{"q":"%s%d"}`, name, i)); got != "accept "+name {
+						t.Errorf("%s is told %s", name, got)
+					}
+					callText(t, l, "shelf.log", `{"n":3}`)
+				}
+			})
+		}
+		all.Wait()
+		if told := clients["cid"].all(); len(told) > 0 {
+			t.Errorf("cid is told %q", told)
+		}
+		for _, name := range []string{"ann", "bob"} {
+			asked, logged := 0, 0
+			for _, what := range clients[name].all() {
+				switch {
+				case strings.HasPrefix(what, "elicitation/create "+name):
+					asked++
+				case strings.HasPrefix(what, "notifications/message"):
+					logged++
+				default:
+					t.Errorf("%s is told %s", name, what)
+				}
+			}
+			if asked != 10 || logged != 30 {
+				t.Errorf("%s was asked %d times, and told %d log messages", name, asked, logged)
+			}
+		}
+	})
+}
+
+// A client without sessions: what is asked comes in results, and is answered in params.
+func TestLinkWithoutSession(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(t *testing.T) string{
+		"stateless": func(t *testing.T) string {
+			return listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))
+		},
+		"stdio": func(*testing.T) string { return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := child(t, "full")
+			if u := url(t); u != "" {
+				o = &Options{Name: "shelf", URL: u}
+			}
+			s := openSource(t, o)
+			await(t, s, steps.StateReady)
+			c := newClient("ann", "2026-07-28")
+			c.Ask = nil
+			l := openSession(t, s, &c.DownstreamClient)
+			raw, _ := callTool(t, l, "shelf.input", `{}`, `{"_meta":{}}`)
+			if gjson.Get(raw, "inputRequests.q.params.message").Str != "which?" || gjson.Get(raw, "requestState").Str != "s1" {
+				t.Fatalf("first %s", raw)
+			}
+			raw, err := callTool(t, l, "shelf.input", `{}`, `{"requestState":"s1","inputResponses":{"q":{"action":"accept","content":{"a":"that"}}}}`)
+			if err != nil || gjson.Get(raw, "content.0.text").Str != "s1 that" {
+				t.Errorf("second %s, %v", raw, err)
+			}
+			if _, err := callTool(t, l, "shelf.input", `{}`, `{"inputResponses":{"q":5}}`); fault.CodeOf(err) != fault.BadArguments {
+				t.Errorf("bad responses: %v", err)
+			}
+			raw, _ = callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"1"}}`)
+			meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
+			if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() || meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
+				t.Errorf("_meta %s", meta)
+			}
+			got, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://r"}`))
+			if err != nil || gjson.GetBytes(got, "contents.0.text").Str != "hi" {
+				t.Errorf("read %s, %v", got, err)
+			}
+			var rpcErr *jsonrpc.Error
+			if _, err = l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) || rpcErr.Code != jsonrpc.CodeInvalidParams {
+				t.Errorf("unknown resource: %v", err)
+			}
+			if _, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
+				t.Fatal(err)
+			}
+			poll(func() bool { // the stream may not be there yet
+				callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
+				return len(c.all()) > 0
+			})
+			c.awaitNotification(t, "notifications/resources/updated")
+			if _, err := l.Do(t.Context(), "resources/unsubscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A tool is listed as its server did, but for icons and _meta, and shares its bytes with the schemas.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	s := newSource(Options{Name: "s", Command: "x"})
+	l := lister{source: s, seen: map[string]bool{}}
+	l.add(gjson.Parse(`{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1}`))
+	spec := s.spec(&s.assignNames(l.tools)[0])
+	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
+		t.Errorf("listed %s", spec.Listing)
+	}
+	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {
+		t.Errorf("schemas %s, %s", spec.Input, spec.Output)
+	}
+	spec.Listing[len(`{"name":"t","inputSchema":{`)] = '\''
+	if spec.Input[1] != '\'' {
+		t.Error("the schema is a copy")
+	}
+}

@@ -1,0 +1,125 @@
+package steps
+
+import (
+	"slices"
+	"sync"
+)
+
+// View is a catalog as one caller sees it: the functions that it may use and the sources that it may know of. A source is
+// hidden if all its known functions are. If its functions are not known, it is hidden if the caller could not use a
+// function that reads under the settings for the whole source.
+type View struct {
+	catalog    *Catalog
+	keep       func(*Spec) bool
+	hideCauses bool       // do not report why sources are unavailable
+	cache      *viewCache // shared with the views that WithoutCauses returns
+
+	base      *View // the view that this is a variant of (see Variant); nil: it is no variant
+	functions map[string][]Function
+}
+
+// viewCache holds the most recent view of the catalog's registry.
+type viewCache struct {
+	mu           sync.Mutex
+	source, view *Registry
+	names        map[string]map[string]bool // of a variant: function names by source, for sources with other functions
+}
+
+// NewView returns the view of a catalog with the functions that keep accepts. keep must be a pure function of the spec and
+// must not change it.
+func NewView(c *Catalog, keep func(*Spec) bool) *View {
+	return &View{catalog: c, keep: keep, cache: &viewCache{}}
+}
+
+// WithoutCauses returns the same view for callers that must not learn why a source is unavailable: see WithoutCauses.
+func (v *View) WithoutCauses() *View {
+	own := *v
+	own.hideCauses = true
+	return &own
+}
+
+// Registry implements Provider. The view is computed once for each registry of the catalog.
+func (v *View) Registry() *Registry {
+	all := v.catalog.Registry()
+	v.cache.mu.Lock()
+	defer v.cache.mu.Unlock()
+	if v.cache.source != all {
+		v.cache.view, v.cache.names = v.build(all)
+		v.cache.source = all
+	}
+	return v.cache.view
+}
+
+// Starting implements Provider. It ignores sources that the caller may not know of.
+func (v *View) Starting() <-chan struct{} {
+	starting := v.catalog.Starting()
+	if starting == nil || !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
+		return nil
+	}
+	return starting
+}
+
+// Sources returns the sources that the caller may know of, with the functions that it may use.
+func (v *View) Sources() []SourceInfo {
+	all := v.catalog.Sources()
+	registry := v.Registry()
+	for i := range all {
+		v.setFunctions(&all[i])
+	}
+	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.shows(source, registry) })
+	if v.hideCauses {
+		for i := range all {
+			all[i] = all[i].withoutCause()
+		}
+	}
+	return all
+}
+
+func (v *View) shows(source SourceInfo, registry *Registry) bool {
+	if len(source.Functions) == 0 {
+		return v.SampleSpec(source.Name, Read) != nil
+	}
+	for name := range source.Functions {
+		if registry.Has(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// SampleSpec returns a sample of the source's functions with this effect, after the settings that apply to the whole
+// source; nil if the caller may not use such a function.
+func (v *View) SampleSpec(source string, effect Effect) *Spec {
+	fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
+	if hidden {
+		fn.Tier = TierAdmin
+	}
+	if !v.keep(&fn.Spec) {
+		return nil
+	}
+	return &fn.Spec
+}
+
+// HasAll reports whether the caller may use every function that a source has or may get, including one that destroys, in
+// any tier that a setting gives. keep must look only at the tier.
+func (v *View) HasAll(source string) bool {
+	worst := v.SampleSpec(source, Destroy)
+	if settings := v.settings(); worst != nil && settings != nil {
+		for _, one := range settings.list {
+			if one.Tier != nil && !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: *one.Tier}) {
+				return false
+			}
+		}
+	}
+	return worst != nil
+}
+
+// HasName reports whether the view has a function of this name, ignoring case and separators.
+func (r *Registry) HasName(name string) bool {
+	if r.Has(name) {
+		return true
+	}
+	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
+		return s.rank == fullName && r.entries[s.position] != nil
+	})
+}

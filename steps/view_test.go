@@ -1,0 +1,128 @@
+package steps
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// downSource is one that never came, or has gone.
+type downSource struct {
+	names []string
+	state State
+}
+
+func (s *downSource) Functions() []Function {
+	var list []Function
+	for _, name := range s.names {
+		list = append(list, Function{Spec: Spec{Name: name, Tier: TierAdmin},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }})
+	}
+	return list
+}
+func (s *downSource) Close() error { return nil }
+func (s *downSource) Watch(func()) {}
+func (s *downSource) Status() Status {
+	return Status{State: s.state, Error: fault.New(fault.Unavailable, "cannot start /opt/secret")}
+}
+
+// TestNarrowSources: a view tells nothing of a source whose functions are all hidden, nor of one that settings put above
+// the caller as a whole.
+func TestNarrowSources(t *testing.T) {
+	t.Parallel()
+	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}, {Pattern: "gone.*", Hide: ptr(true)}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c, err := NewCatalog(&CatalogOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, source := range map[string]*downSource{
+		"hidden": {[]string{"hidden.a"}, StateRetrying}, "above": {nil, StateRetrying}, "gone": {nil, StateFailed}, "open": {nil, StateRetrying},
+	} {
+		if err := c.Add(name, source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= TierRead })
+	var names []string
+	for _, source := range view.Sources() {
+		names = append(names, source.Name)
+	}
+	if strings.Join(names, " ") != "open" || strings.Join(AbsentSources(view), " ") != "open" {
+		t.Errorf("sources %v, absent %v", names, AbsentSources(view))
+	}
+	for name, want := range map[string]bool{"hidden.a": false, "hidden.b": false, "above.a": false, "gone.a": false, "open.a": true} {
+		if f := Unavailable(view, name); (f != nil) != want {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+	if len(AbsentSources(c)) != 4 || Unavailable(c, "above.a") == nil {
+		t.Errorf("the catalog itself tells of %v", AbsentSources(c))
+	}
+}
+
+// TestHasAll: what a source may yet offer counts, in each tier that a setting gives.
+func TestHasAll(t *testing.T) {
+	t.Parallel()
+	few := []Setting{{Pattern: "bank.*", Tier: ptr(TierRead)}, {Pattern: "*.purge", Tier: ptr(TierReadWrite)},
+		{Pattern: "off.*", Hide: ptr(true)}}
+	for _, test := range []struct {
+		tier     Tier
+		settings []Setting
+		has      map[string]bool
+	}{
+		{TierRead, few, map[string]bool{"bank": false, "plain": false, "off": false}},
+		{TierReadWrite, few, map[string]bool{"bank": true, "plain": true, "off": false}},
+		{TierReadWrite, append(few, Setting{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}),
+			map[string]bool{"shop": false, "plain": false, "off": false}},
+		{TierReadWrite, nil, map[string]bool{"plain": true}},
+		{TierAdmin, append(few, Setting{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}),
+			map[string]bool{"shop": true, "bank": true, "plain": true, "off": true}},
+	} {
+		settings, faults := NewSettings(test.settings)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		c, err := NewCatalog(&CatalogOptions{Settings: settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= test.tier })
+		for source, want := range test.has {
+			if view.HasAll(source) != want {
+				t.Errorf("%s has all of %s: %v", test.tier, source, !want)
+			}
+		}
+	}
+}
+
+// TestViewStarting: nobody waits for a source that it may not know of, and its name looks like an unknown one.
+func TestViewStarting(t *testing.T) {
+	t.Parallel()
+	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c, err := NewCatalog(&CatalogOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Add("above", &downSource{nil, StateStarting}); err != nil {
+		t.Fatal(err)
+	}
+	for tier, knows := range map[Tier]bool{TierRead: false, TierAdmin: true} {
+		view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
+		if got := []bool{view.Starting() != nil, Pending(view, "above.a"), Pending(view, "b"), Qualified(view, "above.a")}; !slices.Equal(got,
+			[]bool{knows, knows, knows, knows}) {
+			t.Errorf("%s: %v", tier, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -136,6 +137,9 @@ func (w *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		response.Body = &jsonBody{body: response.Body, transport: w, request: x, id: id, length: response.ContentLength}
 	case call:
 		w.substitute(response, x, id)
+	case own && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
+		_ = response.Body.Close()
+		return nil, fault.New(fault.Unavailable, "it answered with %s and not as an MCP server does: check its url", cmp.Or(kind, "no content type"))
 	}
 	return response, nil
 }

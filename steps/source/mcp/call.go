@@ -289,12 +289,13 @@ func (n *connection) answerLost(ctx context.Context, t *tool, x *pendingRequest,
 		n.cancel()
 		f.Message += "the connection was lost before it was sent"
 	default:
-		if n.process != nil {
-			n.cancel() // its only transport
-		}
 		f.Message += "the connection was lost before the answer came"
 		if t.effect != steps.Read {
 			f.Message += ": it is not known whether its work was done"
+		}
+		if n.process != nil {
+			f.Message += n.process.lastWords()
+			n.cancel() // its only transport
 		}
 	}
 	f.Err, f.Outcome = nil, outcome

@@ -30,6 +30,9 @@ func TestCrashInACall(t *testing.T) {
 	if f.Outcome != fault.SentUnknown {
 		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
 	}
+	if !strings.Contains(f.Message, "; it ended with exit status 7; its last words: ") || !strings.Contains(f.Message, "dying of tests") {
+		t.Errorf("the call that killed the server: %s", f.Message)
+	}
 	other, ok := fault.As(<-waiting)
 	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
 		t.Errorf("the other call: %v", other)

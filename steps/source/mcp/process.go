@@ -219,6 +219,14 @@ func (p *process) exitText() string {
 	return text
 }
 
+// lastWords returns "; " and how the process exited, which may take a moment; "": it is running.
+func (p *process) lastWords() string {
+	if !p.exitsWithin(pipeGrace) {
+		return ""
+	}
+	return "; " + p.exitText()
+}
+
 // errorLine matches lines in which runtimes name a fatal error: Error: …, ValueError: …, panic: …
 var errorLine = regexp.MustCompile(`(?m)^(?:[\w.]*(?:Error|Exception)|panic|fatal error|fatal|error)\b[^:\n]*: .*$`)
 

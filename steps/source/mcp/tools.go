@@ -92,8 +92,8 @@ func (n *connection) page(x *pendingRequest, err error) (gjson.Result, *fault.Er
 		}
 	default:
 		failed.Message += s.errorText(err)
-		if n.process != nil && n.process.exitsWithin(pipeGrace) {
-			failed.Message += "; " + n.process.exitText()
+		if n.process != nil {
+			failed.Message += n.process.lastWords()
 		}
 	}
 	return gjson.Result{}, failed

@@ -57,7 +57,7 @@ func TestKilledRuns(t *testing.T) {
 	t.Parallel()
 	rounds := 3
 	if os.Getenv("ONECALL_TEST_CI") != "" {
-		rounds = 20
+		rounds = 8
 	}
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { killedRun(t, uint64(round)) })

@@ -255,7 +255,20 @@ func (im *Import) fields(srv *foundServer, fields []field) {
 			key == "disabled" || key == "enabled" {
 			continue
 		}
+		if key == "args" && srv.file.folder == "" {
+			srv.warnOfRelative(value)
+		}
 		srv.fields = append(srv.fields, field{key, im.convertVariables(srv, key, value.Raw)})
+	}
+}
+
+// warnOfRelative comments on arguments that name another folder each time: a file for all projects has no folder of its own.
+func (srv *foundServer) warnOfRelative(args gjson.Result) {
+	for _, arg := range args.Array() {
+		switch text := filepath.ToSlash(arg.String()); {
+		case text == ".", text == "..", strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"):
+			srv.comments = append(srv.comments, "its argument "+arg.String()+" is relative to the folder that onecall is started in")
+		}
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -81,71 +80,6 @@ func triedMembers(t *testing.T, tool string) map[string]bool {
 		membersOf(gjson.Parse(text), "", tried)
 	}
 	return tried
-}
-
-// TestMatrixHasAllFields: each member that any of onecall's own tools declares, documents or accepts stands in a path of the
-// matrix. A tool or a field that is new needs one.
-func TestMatrixHasAllFields(t *testing.T) {
-	t.Parallel()
-	declared := map[string]map[string]bool{}
-	add := func(tool string, schema []byte) {
-		if declared[tool] == nil {
-			declared[tool] = map[string]bool{}
-		}
-		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
-	}
-	for _, tool := range builtinTools {
-		takes := schemaOfTool(tool.name)
-		if add(tool.name, takes.InputSchema); takes.InputSchema == nil || takes.Manual == nil {
-			t.Errorf("the tool %s has no schema or no manual", tool.name)
-		}
-		if tool.name == "chain" {
-			continue // whose manual is of several objects, which are in its schema too
-		}
-		for name := range gjson.ParseBytes(takes.Manual).Map() {
-			declared[tool.name][name] = true
-		}
-	}
-	add("chain", chain.ChainSchema())
-	for _, name := range fetchFields {
-		declared["chain"][name] = true
-	}
-	declared["DISPATCHER"] = dispatcherFields(t)
-	for tool, places := range declared {
-		tried := triedMembers(t, tool)
-		for place := range places {
-			if !tried[place] {
-				t.Errorf("%s: no path of the matrix holds %s", tool, place)
-			}
-		}
-	}
-}
-
-// dispatcherFields are those that a dispatcher declares, and those that it says its help takes.
-func dispatcherFields(t *testing.T) map[string]bool {
-	t.Helper()
-	w := serveWorld(t, matrixCaller("a", steps.TierAdmin, ""), everything, nil)
-	c, _ := newRawClient(t, w.url, "dispatch", statefulVersion)
-	fields := map[string]bool{"verify": true}
-	list := gjson.Get(dataOf(c.message(t, "tools/list", `{}`)), "result.tools")
-	if n := list.Get("#").Int(); n < 5 {
-		t.Fatalf("%d tools: %s", n, list.Raw)
-	}
-	for _, tool := range list.Array() {
-		if tool.Get("name").Str == "things" {
-			schema := tool.Get("inputSchema")
-			declaredBy(schema, schema, "", fields)
-		}
-	}
-	refusal := gjson.Get(dataOf(c.call(t, "things", `{"action":"help","nonsense":true}`)), "result.content.0.text").Str
-	available := gjson.Get(refusal, "error.available").Array()
-	if len(available) < 5 {
-		t.Fatalf("what help takes is not told: %s", refusal)
-	}
-	for _, name := range available {
-		fields[name.Str] = true
-	}
-	return fields
 }
 
 // dataOf is the last message in an answer.

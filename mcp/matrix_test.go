@@ -5,133 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
-	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/groups"
-	"github.com/onecall-mcp/onecall/steps/ladder"
 )
-
-// worldServer is a server over the functions that exist in a world.
-type worldServer struct {
-	*testServer
-	all []*matrixFunction
-	url string
-}
-
-// serveWorld makes the world of which only what exists accepts is there, served to one caller over HTTP, with a ladder.
-func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*Options)) *worldServer {
-	t.Helper()
-	return serveThrough(t, a, exists, asItIs, change)
-}
 
 // asItIs changes nothing of a registry; everything is there.
 func asItIs(r *steps.Registry) (*steps.Registry, error) { return r, nil }
 func everything(*steps.Spec) bool                       { return true }
-
-// serveThrough does so with calls that go through something below the ladder.
-func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
-	t.Helper()
-	w := newWorld(t, exists, wrap, change)
-	w.url = w.http(t, &a)
-	return w
-}
-
-// newWorld makes the server, which does not listen yet.
-func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
-	t.Helper()
-	w := &worldServer{all: markedFunctions()}
-	// A start with rungs that name no function is refused: where the hidden functions do not exist, their rungs do not either.
-	ordered, faults := ladder.New(&ladder.Options{Mode: ladder.Enforce, Subject: "subject", Rungs: rungsOf(w.all), Partial: true})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	catalog, err := steps.NewCatalog(&steps.CatalogOptions{
-		Settings: settingsOfMatrix(t, w.all),
-		Wrap: func(r *steps.Registry) (*steps.Registry, error) {
-			wrapped, err := wrap(r)
-			if err != nil {
-				return nil, err
-			}
-			return ordered.Wrap(wrapped), nil
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := func(name string, source steps.Source) {
-		if err := catalog.Add(name, source); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{mixedSource, writesSource, adminSource, readsSource, northSource, southSource, eastSource} {
-		var offered markedSource
-		for _, m := range w.all {
-			if m.source() == name && exists(&m.Spec) {
-				offered = append(offered, m)
-			}
-		}
-		if len(offered) > 0 {
-			add(name, offered)
-		}
-	}
-	for _, name := range []string{brokenOpen, brokenClosed} {
-		if slices.ContainsFunc(samplesOf(name), exists) {
-			add(name, &brokenSource{whyBroken(name)})
-		}
-	}
-	if saved := chainsOf(t, w.all, exists); len(saved) > 0 {
-		add(steps.ChainSource, saved)
-	}
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(store, &budget.ResultsOptions{Counter: counter})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
-	if change != nil {
-		change(o)
-	}
-	proxied(o)
-	o.Dispatch, faults = groups.New(&groups.Config{Hoist: o.Hoist, Autodispatch: true, Groups: []groups.Group{
-		{Name: "things", Resources: []string{"part", "thing"}, Description: "Parts and things."},
-		{Name: closedGroup, Resources: []string{mixedSource + "." + lockedResource, adminSource}, Description: "All about " + closedGroup + "."},
-	}})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	remembered, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: remembered, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
-		t.Fatal(err)
-	}
-	server, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Close()
-		catalog.Close()
-		results.Close()
-		remembered.Close()
-	})
-	w.testServer = &testServer{Server: server, catalog: catalog}
-	return w
-}
 
 // rungsOf is a ladder of functions that a reader may use, with others between them.
 func rungsOf(all []*matrixFunction) (names []string) {
@@ -217,28 +98,6 @@ func (m *matrix) tool(t *testing.T, p matrixPath) {
 	m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.call(t, p.tool, p.text) })
 }
 
-// TestMatrix sends all paths with all rights: a caller can find out nothing of a function that it may not use. What it is
-// answered does not differ, but for times and tokens, from what it is answered where there is no such function.
-func TestMatrix(t *testing.T) {
-	t.Parallel()
-	for name, a := range rightsOfMatrix() {
-		for i, version := range []string{statefulVersion, statelessVersion} {
-			for j, surface := range surfaceNames {
-				t.Run(name+"/"+version+"/"+surface, func(t *testing.T) {
-					t.Parallel()
-					tryMatrix(t, a, surface, version, i+2*j)
-				})
-			}
-		}
-	}
-}
-
-func tryMatrix(t *testing.T, a steps.Caller, surface, version string, n int) {
-	whole := serveWorld(t, a, everything, nil)
-	lacking := serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, nil)
-	tryWorlds(t, a, whole, lacking, surface, version, n)
-}
-
 // oneIn is the share of a matrix that is sent, one request in so many: all with ONECALL_TEST_LONG=1, as many as .ci/run wants with
 // ONECALL_TEST_CI=1.
 func oneIn(ci, otherwise int) int {
@@ -249,78 +108,6 @@ func oneIn(ci, otherwise int) int {
 		return ci
 	}
 	return otherwise
-}
-
-// tryWorlds sends all paths to both worlds; n says which of them have their turn.
-func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surface, version string, n int) {
-	all := whole.all
-	m := &matrix{caller: a, words: hiddenWords(a, all), token: othersToken(t, whole), run: othersRun(t, whole)}
-	var hello, helloLacking string
-	m.whole, hello = newRawClient(t, whole.url, surface, version)
-	m.lacking, helloLacking = newRawClient(t, lacking.url, surface, version)
-	m.try(t, "the greeting", func(c *rawClient) string {
-		if c == m.whole {
-			return hello
-		}
-		return helloLacking
-	})
-	var hidden, known []*matrixFunction
-	for _, one := range all {
-		if mayUse(a, &one.Spec) {
-			known = append(known, one)
-		} else {
-			hidden = append(hidden, one)
-		}
-	}
-	dispatchers := []string{"things", "crate", closedGroup}
-	share := oneIn(12, 23)
-	each := func(paths []matrixPath, hidden, known *matrixFunction) {
-		for _, p := range paths {
-			if n++; hidden != nil && n%share > 0 {
-				continue // it has its turn with other rights, in another version, or on another surface
-			}
-			tools := []string{p.tool}
-			if p.tool == "DISPATCHER" {
-				tools = dispatchers
-			}
-			for _, tool := range tools {
-				p.tool = tool
-				m.tool(t, p.filled(hidden, known, m.token, n))
-			}
-		}
-	}
-	one := func(i int) *matrixFunction {
-		if len(known) == 0 {
-			return nobody
-		}
-		return known[i%len(known)]
-	}
-	each(generalPaths, nil, one(n))
-	for i, h := range hidden {
-		each(lookups, h, one(i))
-		if surface == "chain" {
-			each(chainPaths, h, one(i))
-		} else {
-			each(chainPaths[i%len(chainPaths):][:1], h, one(i))
-			each(groupPaths, h, one(i))
-			each(flatPaths, h, one(i))
-		}
-	}
-	for i, k := range known {
-		if len(hidden) > 0 {
-			each(knownPaths, hidden[i%len(hidden)], k)
-		}
-	}
-	if len(hidden) > 0 {
-		tryProtocol(t, m, hidden, one(n))
-		tryRoutes(t, m, hidden[0])
-	}
-	for _, h := range whole.all {
-		if !mayUse(a, &h.Spec) && h.calls.Load() > 2*boolCount(h.Spec.Name == othersFunction(whole.all).Spec.Name) {
-			t.Errorf("%s was called", h.Spec.Name)
-		}
-	}
-	t.Logf("%d requests, %d words, %d functions hidden, %d not", m.tried, len(m.words), len(hidden), len(known))
 }
 
 // nobody stands where there is no function that the caller may use: it exists in no world.
@@ -356,26 +143,5 @@ func tryRoutes(t *testing.T, m *matrix, h *matrixFunction) {
 		m.try(t, "GET "+p.text, func(c *rawClient) string {
 			return c.send(t, "GET", strings.TrimSuffix(c.url, transport.Path)+p.text, nil, nil)
 		})
-	}
-}
-
-// TestMatrixTimes: to be refused a function that is hidden takes about as long as one that is not there. The two are asked for by
-// turns, so that what else the machine does slows both.
-func TestMatrixTimes(t *testing.T) {
-	t.Parallel()
-	w := serveWorld(t, matrixCaller("reading", steps.TierRead, ""), everything, nil)
-	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
-	const rounds, much = 201, 4
-	var took [2][]time.Duration
-	for range rounds {
-		for i, fn := range []string{othersFunction(w.all).Spec.Name, nobody.Spec.Name} {
-			took[i] = append(took[i], c.elapsed(t, "chain", `{"steps":[{"fn":"`+fn+`"}]}`))
-		}
-	}
-	for i := range took {
-		slices.Sort(took[i])
-	}
-	if hidden, absent := took[0][rounds/2], took[1][rounds/2]; hidden > much*absent || absent > much*hidden {
-		t.Errorf("the median of one that is hidden is %v, of one that is not there %v", hidden, absent)
 	}
 }

@@ -2,7 +2,6 @@ package refs
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -300,34 +299,5 @@ func TestNullOperands(t *testing.T) {
 	if f := CheckFree("len(files)", []string{"xs"}); f == nil || !strings.Contains(f.Message, "the keys of vars") ||
 		!slices.Equal(f.Available, []string{"xs"}) {
 		t.Errorf("an unknown name: %v", f)
-	}
-}
-
-func TestExpressionUses(t *testing.T) {
-	t.Parallel()
-	x := compileExpression(t, `$0.items[0].id == $prev?.x && status("search") == "ok" && any($0["a b"][$index], $item[-1] > 1) && `+
-		`len($result) > 0`)
-	key := func(k string) Segment { return Segment{Key: k, Kind: Quoted} }
-	want := []Use{
-		{Root: RootStep, Step: 0, Path: []Segment{key("items"), {Kind: At}, key("id")}},
-		{Root: RootStep, Step: 2, Path: []Segment{{Key: "x", Kind: Quoted, Optional: true}}},
-		{Root: RootStep, Step: 1, Status: true},
-		{Root: RootStep, Step: 0, Path: []Segment{key("a b")}},
-		{Root: rootIndex},
-		{Root: RootItem, Path: []Segment{{Index: -1, Kind: At}}},
-		{Root: RootResult},
-	}
-	got := x.Uses()
-	if len(got) != len(want) {
-		t.Fatalf("uses are %+v", got)
-	}
-	for i := range want {
-		want[i].At, want[i].Lenient, want[i].Expression = "/args", i == 1, true
-		if len(got[i].Path) == 0 {
-			got[i].Path = nil
-		}
-		if !reflect.DeepEqual(got[i], want[i]) {
-			t.Errorf("use %d is %+v, want %+v", i, got[i], want[i])
-		}
 	}
 }

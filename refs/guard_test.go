@@ -3,41 +3,12 @@ package refs
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/expr-lang/expr/builtin"
-
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-// TestEveryBuiltin: every function of expr-lang is listed; an upgrade that adds one fails here.
-func TestEveryBuiltin(t *testing.T) {
-	t.Parallel()
-	for _, f := range builtin.Builtins {
-		places := 0
-		if f.Predicate && disabled[f.Name] == "" {
-			places++
-		}
-		if disabled[f.Name] != "" {
-			places++
-		}
-		if guarded[f.Name] != nil {
-			places++
-		}
-		if slices.Contains(unguarded, f.Name) {
-			places++
-			if len(f.Types) > 1 {
-				t.Errorf("%s has several signatures: expr-lang's check of nested calls is exponential", f.Name)
-			}
-		}
-		if places != 1 {
-			t.Errorf("%s stands in %d of native, guarded, refused and those with a predicate, not in one", f.Name, places)
-		}
-	}
-}
 
 // nest writes f around itself n times.
 func nest(open, inner, end string, n int) string {

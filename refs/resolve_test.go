@@ -3,9 +3,6 @@ package refs
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -74,90 +71,6 @@ func decodeKey(raw string) string {
 	return key
 }
 
-// visit calls check with every node that a reference can reach, a reference's segments in a random spelling, and an
-// expression's.
-func visit(t *rapid.T, v node, reference, expression string, check func(v node, reference, expression string)) {
-	check(v, reference, expression)
-	for i, c := range v.children {
-		if v.keys == nil {
-			spellings := []string{fmt.Sprintf("[%d]", i), fmt.Sprintf(".%d", i), fmt.Sprintf("[%d]", i-len(v.children)), fmt.Sprintf("?.[%d]", i)}
-			visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), fmt.Sprintf("%s[%d]", expression, i), check)
-			continue
-		}
-		key := v.keys[i]
-		if slices.Index(v.keys, key) < i {
-			continue // the first of duplicate keys wins
-		}
-		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)),
-			"?['" + strings.ReplaceAll(string(AppendEscaped(nil, key)), "'", `\'`) + "']"}
-		if r, err := Parse("$0." + key); err == nil && len(r.segments) == 1 && r.segments[0].Kind == Name && r.fallback == "" {
-			spellings = append(spellings, "."+key)
-		}
-		visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), expression+"["+strconv.QuoteToASCII(key)+"]", check)
-	}
-}
-
-// TestEveryNode: a reference to each node of a random document gives exactly the node's bytes, as does an expression
-// that is that path.
-func TestEveryNode(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		doc := genNode(t, 4)
-		if !json.Valid([]byte(doc.raw)) {
-			t.Fatalf("the model made no JSON: %s", doc.raw)
-		}
-		s := scopeOf(doc.raw)
-		visit(t, doc, "$0", "$0", func(v node, reference, expression string) {
-			text, _ := json.Marshal(reference)
-			tpl, faults := CompileTemplate(text, place())
-			if len(faults) > 0 {
-				t.Fatalf("%s: %v", reference, faults[0])
-			}
-			got, err := tpl.Resolve(context.Background(), nil, s)
-			if err != nil || string(got) != v.raw {
-				t.Fatalf("%s in %s gives %s, %v; want %s", reference, doc.raw, got, err, v.raw)
-			}
-			x, faults := CompileExpression(expression, place())
-			if len(faults) > 0 {
-				t.Fatalf("%s: %v", expression, faults[0])
-			}
-			if got, err := x.Eval(context.Background(), s); err != nil || string(got) != v.raw {
-				t.Fatalf("%s in %s gives %s, %v; want %s", expression, doc.raw, got, err, v.raw)
-			}
-		})
-	})
-}
-
-// TestNoOther: a key or index that is not there is never found, however the document looks.
-func TestNoOther(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		doc := genNode(t, 3)
-		key := decodeKey(rapid.SampledFrom(rawKeys).Draw(t, "missing"))
-		s := scopeOf(doc.raw)
-		visit(t, doc, "$0", "$0", func(v node, reference, _ string) {
-			segment := Segment{Key: key, Kind: Quoted}
-			if v.keys != nil && slices.Contains(v.keys, key) {
-				segment = Segment{Kind: At}
-			} else if v.keys == nil && rapid.Bool().Draw(t, "index") {
-				segment = Segment{Kind: At, Index: rapid.SampledFrom([]int{len(v.children), -len(v.children) - 1, 1 << 40}).Draw(t, "far")}
-			}
-			text, _ := json.Marshal(reference + string(segment.append(nil)))
-			tpl, faults := CompileTemplate(text, place())
-			if len(faults) > 0 {
-				t.Fatalf("%s: %v", text, faults[0])
-			}
-			got, err := tpl.Resolve(context.Background(), nil, s)
-			if err == nil && strings.Contains(reference, "?") && string(got) == "null" {
-				return
-			}
-			if fault.CodeOf(err) != fault.ReferenceMissing {
-				t.Fatalf("%s in %s gives %s, %v", text, doc.raw, got, err)
-			}
-		})
-	})
-}
-
 // TestMaps holds [*] and [**] against the model.
 func TestMaps(t *testing.T) {
 	t.Parallel()
@@ -220,18 +133,4 @@ func TestLossyKey(t *testing.T) {
 	t.Parallel()
 	_, err := compileWhole(t, `$0.a["\ufffd"]`).Resolve(context.Background(), nil, scopeOf(`{"a":{"x":1},"\ufffd":2}`))
 	wantCode(t, err, fault.ReferenceMissing)
-}
-
-// TestManyKeys: an error in a huge object stays small.
-func TestManyKeys(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	for i := range 100_000 {
-		fmt.Fprintf(&b, `"key%d":%d,`, i, i)
-	}
-	_, err := compileWhole(t, `$0.kex77`).Resolve(context.Background(), nil, scopeOf(`{`+b.String()+`"last":1}`))
-	e := wantCode(t, err, fault.ReferenceMissing)
-	if len(e.Available) != maxAvailable || !slices.Contains(e.Nearest, "key77") {
-		t.Errorf("%d available, nearest %q", len(e.Available), e.Nearest)
-	}
 }

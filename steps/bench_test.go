@@ -2,8 +2,6 @@ package steps
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 )
 
@@ -37,48 +35,6 @@ func BenchmarkCall(b *testing.B) {
 	run("in place", context.Background(), plain.Call, []byte("{}"))
 	run("watched", ctx, plain.Call, []byte("{}"))
 	run("watched, with a schema", ctx, calling(b, grepSchema, nil, noop).Call, benchArgs)
-}
-
-func BenchmarkResolve(b *testing.B) {
-	var names []string
-	for i := range 10_000 {
-		names = append(names, fmt.Sprintf("source%d.resource_%d.action%d", i%50, i, i%7))
-	}
-	r, err := NewRegistry(functions(names...), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for what, name := range map[string]string{"exact": names[4321], "folded": strings.ToUpper(names[4321]), "suffix": "resource4321Action2"} {
-		b.Run(what, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if e, err := r.Resolve(name); err != nil || e.spec.Name != names[4321] {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("unknown", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := r.Resolve("source1.resurce_4321.action"); err == nil {
-				b.Fatal("found")
-			}
-		}
-	})
-	b.Run("index", func(b *testing.B) {
-		for b.Loop() {
-			if x := newIndex(names); len(x.bySpelling()) < len(names) {
-				b.Fatal("too few spellings")
-			}
-		}
-	})
-	b.Run("view", func(b *testing.B) {
-		for b.Loop() {
-			if v := r.View(func(s *Spec) bool { return s.Source() == "source1" }); v.Len() != 200 {
-				b.Fatal(v.Len())
-			}
-		}
-	})
 }
 
 func BenchmarkRegister(b *testing.B) {

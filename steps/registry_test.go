@@ -111,31 +111,6 @@ func TestResolveWithinSource(t *testing.T) {
 	}
 }
 
-func TestRegistryRefuses(t *testing.T) {
-	t.Parallel()
-	tests := map[string][]Function{
-		"twice":         functions("a.b", "c.d", "a.b"),
-		"no name":       functions(""),
-		"no letters":    functions("._-"),
-		"blank":         functions("a. b"),
-		"line break":    functions("a.b\n"),
-		"control":       functions("a.\x01b"),
-		"bad UTF-8":     functions("a.\xff"),
-		"too long":      functions(strings.Repeat("a", maxName+1)),
-		"no call":       {{Spec: Spec{Name: "a.b"}}},
-		"unknown heavy": {{Spec: Spec{Name: "a.b", Heavy: "often"}, Call: echo}},
-	}
-	for name, fns := range tests {
-		r, err := NewRegistry(fns, nil)
-		if fault.CodeOf(err) != fault.BadRequest || r != nil {
-			t.Errorf("%s: %v, %v", name, r, err)
-		}
-	}
-	if _, err := registry(t, functions("a.b")...).With(functions("a.b")...); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("With accepts a name that is there: %v", err)
-	}
-}
-
 func TestRegistryWarnsOfTwins(t *testing.T) {
 	t.Parallel()
 	var warnings []string

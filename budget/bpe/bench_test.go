@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	loader "github.com/pkoukk/tiktoken-go-loader"
 	"github.com/tiktoken-go/tokenizer"
 )
 
@@ -130,47 +129,4 @@ func BenchmarkSample(b *testing.B) {
 			}
 		})
 	}
-}
-
-// The baseline merges every piece as one; the time for a byte must not grow with the length.
-func BenchmarkPathological(b *testing.B) {
-	for _, size := range []int{16 << 10, 256 << 10} {
-		texts := pathological(size)
-		for _, name := range []string{"a", "spaces", "base64", "letters", "漢字仮名交じり文"} {
-			text := []byte(texts[name])
-			want := inOneWindow(text)
-			for arm, count := range map[string]func() int{"onecall": func() int { return Count(text, -1) },
-				"one window": func() int { return inOneWindow(text) }} {
-				b.Run(fmt.Sprintf("%s/%dKiB/%s", name, size>>10, arm), func(b *testing.B) {
-					b.SetBytes(int64(len(text)))
-					b.ReportAllocs()
-					for b.Loop() {
-						if n := count(); n != want {
-							b.Fatalf("%d tokens, want %d", n, want)
-						}
-					}
-				})
-			}
-		}
-	}
-}
-
-func BenchmarkLoad(b *testing.B) {
-	b.Run("onecall", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			newClasses()
-			if v := newVocabulary(); v.start[tokens] == 0 {
-				b.Fatal("empty")
-			}
-		}
-	})
-	b.Run("loader", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if m, err := loader.NewOfflineLoader().LoadTiktokenBpe("o200k_base.tiktoken"); err != nil || len(m) != tokens {
-				b.Fatal(len(m), err)
-			}
-		}
-	})
 }

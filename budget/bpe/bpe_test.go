@@ -160,45 +160,6 @@ func pathological(n int) map[string]string {
 	return texts
 }
 
-// inOneWindow counts without cutting pieces, in any way, into smaller texts.
-func inOneWindow(text []byte) (n int) {
-	c := tables()
-	for len(text) > 0 {
-		end := c.next(text)
-		if end <= maxTokenBytes && c.rank(text[:end]) != notToken {
-			n++
-		} else {
-			n += c.mergeLong(text[:end], end, end, margin)
-		}
-		text = text[end:]
-	}
-	return n
-}
-
-func TestCountOfPathologicalTexts(t *testing.T) {
-	t.Parallel()
-	for name, text := range pathological(1 << 10) {
-		checkCount(t, []byte(text))
-		if got, want := inOneWindow([]byte(text)), Count([]byte(text), -1); got != want {
-			t.Errorf("%q: %d tokens in one window, want %d", name, got, want)
-		}
-	}
-	for name, text := range pathological(12 << 10) {
-		text := []byte(text)
-		want := inOneWindow(text)
-		for _, limit := range []int{-1, want} {
-			if got := Count(text, limit); got != want {
-				t.Errorf("%q: %d tokens with a limit of %d, want %d", name, got, limit, want)
-			}
-		}
-		for _, limit := range []int{0, want / 2, want - 1} {
-			if got := Count(text, limit); got <= limit {
-				t.Errorf("%q: %d tokens with a limit of %d, of %d", name, got, limit, want)
-			}
-		}
-	}
-}
-
 // So many bytes in one piece would take this test past any patience if its time were quadratic.
 func TestCountOfLongRuns(t *testing.T) {
 	t.Parallel()
@@ -210,14 +171,6 @@ func TestCountOfLongRuns(t *testing.T) {
 		if got := Count(bytes.Repeat([]byte(test.unit), n/len(test.unit)), -1); got != test.want {
 			t.Errorf("%d bytes of %q have %d tokens, want %d", n, test.unit, got, test.want)
 		}
-	}
-}
-
-func TestCountAllocatesNothing(t *testing.T) {
-	text := records(100 << 10)
-	tables()
-	if n := testing.AllocsPerRun(5, func() { Count(text, -1) }); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

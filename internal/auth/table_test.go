@@ -3,11 +3,9 @@ package auth
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -16,109 +14,6 @@ import (
 func hashOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
-}
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	known, faults := New(&Options{Tokens: []Token{
-		{Name: "ci", SHA256: hashOf("one")},
-		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
-	}})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	defer known.Close()
-	for token, want := range map[string]steps.Caller{
-		"one": {ID: "token:ci", Rights: steps.Rights{Tier: steps.TierRead}},
-		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
-	} {
-		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
-			t.Errorf("%s: %+v, %v", token, caller, err)
-		}
-	}
-	caller, _ := known.Verify(t.Context(), "one")
-	caller.Tier = steps.TierAdmin
-	if again, _ := known.Verify(t.Context(), "one"); again.Tier != steps.TierRead {
-		t.Error("who changes its caller changes the table")
-	}
-	messages := map[string]bool{}
-	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c", rsaPair.plain("https://id.example.com")} {
-		caller, err := known.Verify(t.Context(), token)
-		if fault.CodeOf(err) != fault.Denied || !errors.Is(err, errInvalid) || caller != nil {
-			t.Errorf("%.20q: %+v, %v", token, caller, err)
-			continue
-		}
-		f, _ := fault.As(err)
-		messages[f.Message] = true
-		if len(token) > 4 && strings.Contains(f.Message+f.Err.Error(), token) {
-			t.Errorf("the error shows the token: %v, %v", f, f.Err)
-		}
-	}
-	if len(messages) != 1 {
-		t.Errorf("messages tell tokens apart: %v", messages)
-	}
-	if issuers := known.Issuers(); issuers != nil {
-		t.Error(issuers)
-	}
-}
-
-func TestNoOptions(t *testing.T) {
-	t.Parallel()
-	known, faults := New(nil)
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	if _, err := known.Verify(t.Context(), "x"); !errors.Is(err, errInvalid) {
-		t.Error(err)
-	}
-	known.Close()
-	known.Close()
-}
-
-func TestTokenFaults(t *testing.T) {
-	t.Parallel()
-	good := hashOf("a token")
-	for name, test := range map[string]struct {
-		token Token
-		at    string
-	}{
-		"no name":            {Token{SHA256: good}, "/tokens/1/name"},
-		"name twice":         {Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
-		"name with a break":  {Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
-		"name with blanks":   {Token{Name: " a", SHA256: good}, "/tokens/1/name"},
-		"name not UTF-8":     {Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
-		"name turned round":  {Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
-		"name too long":      {Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
-		"no hash":            {Token{Name: "a"}, "/tokens/1/sha256"},
-		"hash too short":     {Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
-		"hash too long":      {Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
-		"a file's line":      {Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
-		"the token itself":   {Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
-		"hash of nothing":    {Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
-		"hash of a break":    {Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
-		"same hash":          {Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
-		"tier too high":      {Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
-		"functions of blank": {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
-		"unseen pattern":     {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
-	} {
-		known, faults := New(&Options{Tokens: []Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
-		if known != nil || len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest {
-			t.Errorf("%s: %v", name, faults)
-			continue
-		}
-		if strings.Contains(faults[0].Message, "s3cr3t") || strings.Contains(faults[0].Message, good) {
-			t.Errorf("%s: the message shows it: %v", name, faults[0])
-		}
-	}
-	_, faults := New(&Options{Tokens: []Token{{}, {}}, JWT: &JWT{}})
-	var places []string
-	for _, f := range faults {
-		places = append(places, f.At)
-	}
-	if want := []string{"/tokens/0/name", "/tokens/0/sha256", "/tokens/1/name", "/tokens/1/sha256",
-		"/jwt/issuer", "/jwt/audience", "/jwt/scopes"}; !slices.Equal(places, want) {
-		t.Errorf("faults at %q", places)
-	}
 }
 
 func TestJWTFaults(t *testing.T) {
@@ -165,16 +60,5 @@ func TestIssuers(t *testing.T) {
 	}
 	if issuers := table(t, "our own", s.URL+"/keys", func(o *Options) { o.JWT.Issuer = "ours" }).Issuers(); issuers != nil {
 		t.Error(issuers)
-	}
-}
-
-// TestExpires is what a transport may rely on.
-func TestExpires(t *testing.T) {
-	t.Parallel()
-	s := newAuthServer(t, rsaPair.jwk(nil))
-	known := table(t, s.URL, "")
-	caller, err := known.Verify(t.Context(), rsaPair.plain(s.URL))
-	if err != nil || !caller.Expires.Equal(now.Add(time.Hour+leeway)) || caller.ID != "jwt:ann@"+hashOf(s.URL)[:8] {
-		t.Errorf("%+v, %v", caller, err)
 	}
 }

@@ -6,10 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // emptyHash is the SHA-256 of no text; someHash looks like one.
@@ -150,21 +146,6 @@ func TestIdleHTTPTier(t *testing.T) {
 		c, faults := decodeConfig("onecall.yaml", text)
 		if len(faults) > 0 || (len(c.Warnings) == 1 && c.Warnings[0].At == "/access/http") != want {
 			t.Errorf("%s: %v, %v", text, faults, c.Warnings)
-		}
-	}
-}
-
-// TestLimitDefaults compares the limits in the schema with the server's.
-func TestLimitDefaults(t *testing.T) {
-	t.Parallel()
-	var o transport.Options
-	if err := o.ApplyDefaults(); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]int{"access.properties.limits.properties.calls": o.Limits(true).Calls,
-		"limits.properties.maxSessions": o.MaxSessions} {
-		if got := gjson.GetBytes(schema, "properties."+path+".default").Int(); got != int64(want) {
-			t.Errorf("%s: the default is %d, the schema says %d", path, want, got)
 		}
 	}
 }

@@ -206,21 +206,6 @@ func TestFindConfig(t *testing.T) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int64{"0B": 0, "12B": 12, "1KB": 1000, "1KiB": 1024, "64MiB": 64 << 20, "2 GB": 2e9,
-		"1GiB": 1 << 30, "8589934591GiB": 8589934591 << 30} {
-		if got, ok := parseSize(text); got != want || !ok {
-			t.Errorf("%s: %d, %v; want %d", text, got, ok, want)
-		}
-	}
-	for _, text := range []string{"", "5", "-1B", "1.5MB", "1mb", "1TB", "1 MB ", "9223372036854775808B", "8589934592GiB", "B"} {
-		if got, ok := parseSize(text); ok {
-			t.Errorf("%q is accepted as %d", text, got)
-		}
-	}
-}
-
 func FuzzConfig(f *testing.F) {
 	f.Add(exampleConfig)
 	f.Add("fs: &a {root: *a}\n")

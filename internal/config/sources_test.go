@@ -274,47 +274,6 @@ openapi:
 	}
 }
 
-func TestServices(t *testing.T) {
-	t.Parallel()
-	c := mustDecode(t, `
-openapi:
-  netbox:
-    spec: ./netbox.yaml
-    baseUrl: https://${HOST}/api
-    headers: {Authorization: "Token ${TOKEN}", Accept: application/json, X-Flag: true}
-    auth:
-      key: {value: "${TOKEN}"}
-      bearer: {token: "${TOKEN}"}
-      basic: {username: me, password: "${PASSWORD}"}
-      client: {clientId: "${NAME_OF}", clientSecret: "${TOKEN}", tokenUrl: "https://${HOST}/token", scopes: [a]}
-    include: ["dcim.*"]
-    exclude: ["*.delete"]
-  remote: {spec: "https://${HOST}/openapi.json"}
-http:
-  allow: ["${HOST}", "*.example.org"]
-`)
-	netbox := c.OpenAPI[0].Config
-	if *netbox.BaseURL != "https://api.example.com/api" || netbox.Headers["Authorization"] != "Token tok-0123456789" ||
-		netbox.Headers["X-Flag"] != "true" ||
-		!slices.Equal(netbox.Include, []string{"dcim.*"}) || !slices.Equal(netbox.Exclude, []string{"*.delete"}) {
-		t.Errorf("netbox: %+v", netbox)
-	}
-	key, bearer, basic, client := netbox.Auth[0].Config, netbox.Auth[1].Config, netbox.Auth[2].Config, netbox.Auth[3].Config
-	if *key.Value != "tok-0123456789" || *bearer.Value != *key.Value || *basic.Username != "me" || *basic.Password != "pass word 1" ||
-		*client.ClientID != "visible-name" || *client.ClientSecret != "tok-0123456789" ||
-		*client.TokenURL != "https://api.example.com/token" || client.Scopes[0] != "a" {
-		t.Errorf("auth: %+v", netbox.Auth)
-	}
-	if !slices.Equal(c.HTTP.Allow, []string{"api.example.com", "*.example.org"}) {
-		t.Errorf("http: %+v", c.HTTP)
-	}
-	c.resolvePaths()
-	if *c.OpenAPI[0].Config.Spec != filepath.FromSlash("/etc/onecall/netbox.yaml") ||
-		*c.OpenAPI[1].Config.Spec != "https://api.example.com/openapi.json" {
-		t.Errorf("specs: %s, %s", *c.OpenAPI[0].Config.Spec, *c.OpenAPI[1].Config.Spec)
-	}
-}
-
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	c := mustDecode(t, `

@@ -3,10 +3,8 @@ package ladder
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -242,25 +240,6 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-func TestForgetting(t *testing.T) {
-	t.Parallel()
-	l := newLadder(t, Options{Mode: Enforce, MaxSubjects: 3})
-	r := l.Wrap((&world{}).registry(t))
-	ctx := session(t)
-	for _, id := range []string{"1", "2", "3", "1", "4"} {
-		call(ctx, t, r, code[1], `{"symbolId":`+id+`}`)
-	}
-	for id, known := range map[string]bool{"1": true, "2": false, "3": true, "4": true} {
-		if f := call(ctx, t, r, code[2], `{"symbolId":`+id+`}`); (f == nil) != known {
-			t.Errorf("%s: %v", id, f)
-		}
-	}
-	call(ctx, t, r, code[0], `{"query":[`+strings.Repeat(`{"symbolId":1},`, 10)+`{"symbolId":9}]}`)
-	if n := l.memory(ctx).seen.Len(); n != 3 {
-		t.Errorf("%d subjects are kept, 3 may be", n)
-	}
-}
-
 // TestVariantRungs: the rungs of one registry are its own, whatever the ladder is put around later.
 func TestVariantRungs(t *testing.T) {
 	t.Parallel()
@@ -316,32 +295,6 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce is for the race detector, and for what must not be lost.
-func TestManyAtOnce(t *testing.T) {
-	t.Parallel()
-	l := newLadder(t, Options{Mode: Enforce})
-	r := l.Wrap((&world{}).registry(t))
-	ctx := session(t)
-	var all sync.WaitGroup
-	for i := range 32 {
-		all.Go(func() {
-			for n := range 50 {
-				args := fmt.Sprintf(`{"symbolId":"%d-%d"}`, i, n)
-				for _, name := range code[1:] {
-					if f := call(ctx, t, r, name, args); f != nil {
-						t.Error(f)
-						return
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	if n := l.memory(ctx).seen.Len(); n != 1600 {
-		t.Errorf("%d subjects", n)
-	}
-}
-
 func BenchmarkCall(b *testing.B) {
 	w := &world{}
 	r := w.registry(b)
@@ -356,15 +309,5 @@ func BenchmarkCall(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkFound(b *testing.B) {
-	result := []byte(`[` + strings.Repeat(`{"symbolId":"abcdefgh","name":"something","text":"`+strings.Repeat("x", 100)+`"},`, 6000) + `1]`)
-	b.SetBytes(int64(len(result)))
-	for b.Loop() {
-		if n := len(subjectsIn(result, "symbolid", defaultMaxSubjects)); n != defaultMaxSubjects {
-			b.Fatal(n)
-		}
 	}
 }

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestModel holds the ladder to a map from subjects to the highest rung, over random ladders, views and calls; and the
@@ -85,59 +83,4 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// FuzzSubject: any JSON value is recognized as a subject in arguments and in results, without a panic.
-func FuzzSubject(f *testing.F) {
-	for _, seed := range []string{`"a"`, `"\ud800"`, `1`, `-0`, `1e999`, `1.0`, `true`, `null`, `{}`, `{"a":1,"a":2}`,
-		`[1,[2],{"symbolId":3}]`, `{"symbolId":{"symbolId":"x"}}`,
-		`"\\\""`, `""`, `[]`, `[[]]`, `{"symbol\u0049d":"]"}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		compact, err := schema.Compact(value)
-		if err != nil {
-			return
-		}
-		var inArgs []key
-		for _, s := range subjectsOf([]byte(`{"z":[1],"symbolId":`+string(compact)+`,"y":{}}`), "symbolId") {
-			inArgs = append(inArgs, s.key)
-		}
-		inResult := subjectsIn([]byte(`[{"y":"symbolId","symbol-ID":`+string(compact)+`,"x":"}"}]`), "symbolid", 1_000_000)
-		if !slices.Equal(inArgs, inResult) {
-			t.Errorf("%s: %d subjects as an argument, %d in a result", compact, len(inArgs), len(inResult))
-		}
-		v := gjson.ParseBytes(compact)
-		none := v.Type == gjson.Null || v.Type == gjson.String && v.Str == "" || v.IsArray()
-		if len(inArgs) == 0 && !none || len(inArgs) > 1 && !v.IsArray() {
-			t.Errorf("%s is %d subjects", compact, len(inArgs))
-		}
-		if len(subjectsIn(compact, "symbolid", 2)) > 2 {
-			t.Error("more than the limit")
-		}
-	})
-}
-
-// FuzzFound: a result that is no JSON at all does no harm.
-func FuzzFound(f *testing.F) {
-	f.Add([]byte(`{"symbolId":`))
-	f.Add([]byte(`"symbolId":}`))
-	f.Add([]byte(`"symbolId":"\`))
-	f.Fuzz(func(_ *testing.T, result []byte) { subjectsIn(result, "symbolid", 10) })
-}
-
-// TestDeepResults: the time to look through a result grows with its length, whatever its nesting. Were it otherwise, this
-// would take minutes.
-func TestDeepResults(t *testing.T) {
-	t.Parallel()
-	const n = 400_000
-	for _, deep := range []string{
-		strings.Repeat(`{"symbolId":`, n) + `"x"` + strings.Repeat(`}`, n),
-		strings.Repeat(`{"a":[`, n) + `{"symbolId":"x"}` + strings.Repeat(`]}`, n),
-		`[` + strings.Repeat(`{"symbolId":null},`, n) + `{"symbolId":"x"}]`,
-	} {
-		if got := subjectsIn([]byte(deep), "symbolid", 10); len(got) != 1 {
-			t.Errorf("%.20s: %d subjects", deep, len(got))
-		}
-	}
 }

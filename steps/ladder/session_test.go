@@ -70,34 +70,3 @@ func TestLog(t *testing.T) {
 		})
 	}
 }
-
-// FuzzSubjectName: any name of an argument is refused, or is one by which a ladder finds its subjects.
-func FuzzSubjectName(f *testing.F) {
-	for _, name := range []string{"symbolId", "_", "-", "", "-_-", "a", "_a", "é", "Ⱥx", "İ", "\u212a", "日本", "a\"b", "a.b", "\x00", "\xff"} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		l, faults := New(&Options{Mode: Enforce, Subject: name, Rungs: code})
-		if l == nil {
-			if len(faults) != 1 || faults[0].At != "/subject" || strings.Trim(name, "_-") != "" {
-				t.Fatalf("%q is refused: %v", name, faults)
-			}
-			return
-		}
-		quoted, err := json.Marshal(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var spelt string
-		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // what is not UTF-8 is no name in JSON
-			return
-		}
-		result := `{"other":1,` + string(quoted) + `:"x"}`
-		r := l.Wrap((&world{}).registry(t))
-		ctx := session(t)
-		call(ctx, t, r, code[0], `{"query":`+result+`}`)
-		if keys := subjectsIn([]byte(result), fold(name), 10); len(keys) != 1 && fold(name) != "other" {
-			t.Errorf("%d subjects by the name %q", len(keys), name)
-		}
-	})
-}

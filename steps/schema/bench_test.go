@@ -5,50 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 var benchArgs = []byte(`{"pattern":"func main","path":"cmd","limit":50,"mode":"files","labels":["a","b"],"who":{"id":7}}`)
-
-// BenchmarkValidate checks a small arguments object; the baseline is the validator alone, with its own decoder.
-func BenchmarkValidate(b *testing.B) {
-	e, _ := entry(grepSchema, "")
-	b.Run("library", func(b *testing.B) {
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(grepSchema))
-		if err != nil {
-			b.Fatal(err)
-		}
-		compiler := jsonschema.NewCompiler()
-		if err := compiler.AddResource(schemaURL, doc); err != nil {
-			b.Fatal(err)
-		}
-		schema := compiler.MustCompile(schemaURL)
-		b.ReportAllocs()
-		for b.Loop() {
-			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(benchArgs))
-			if err != nil || schema.Validate(value) != nil {
-				b.Fatal("the arguments do not fit")
-			}
-		}
-	})
-	b.Run("accept", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := e.Call(b.Context(), benchArgs); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("misfit", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if faults := e.Check([]byte(`{"patern":"x","limit":0}`), nil); len(faults) != 2 {
-				b.Fatal(faults)
-			}
-		}
-	})
-}
 
 func BenchmarkCheck(b *testing.B) {
 	e, _ := entry(grepSchema, "")

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -78,32 +77,6 @@ func TestCheckSuggests(t *testing.T) {
 	f = e.Check([]byte(`{"pattern":"x","path":".","mode":"line"}`), nil)[0]
 	if !slices.Equal(f.Available, []string{"lines", "files", "counts"}) || !slices.Equal(f.Nearest, []string{"lines"}) {
 		t.Errorf("enum: %+v", f)
-	}
-}
-
-// Messages are bounded and stable, and do not show what may be secret.
-func TestCheckBounds(t *testing.T) {
-	t.Parallel()
-	e, _ := entry(`{"properties":{"a":{"items":{"type":"integer"}},"b":{"enum":["x"]},"c":{"const":5}},"additionalProperties":false}`, "")
-	many := `{"a":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]}`
-	faults := e.Check([]byte(many), nil)
-	if len(faults) != maxFaults || faults[0].At != "/a/0" || faults[11].At != "/a/11" ||
-		!strings.HasSuffix(faults[19].Message, "(and 4980 more)") {
-		t.Errorf("%d faults: %v", len(faults), faults)
-	}
-	secret := strings.Repeat("s", 59) + strings.Repeat("ecret", 100)
-	args := fmt.Appendf(nil, `{"b":%q,"c":%q,%q:1}`, secret, secret, secret)
-	for range 5 {
-		for _, f := range e.Check(args, nil) {
-			if strings.Contains(f.Message, "ecret") || len(f.Message) > 300 {
-				t.Errorf("the message is %q", f.Message)
-			}
-		}
-	}
-	for _, f := range hiding(t, string(e.Schema())).Check([]byte(`{"b":"hunter2","c":"hunter2"}`), nil) {
-		if strings.Contains(f.Message, "hunter2") || len(f.Nearest) > 0 {
-			t.Errorf("a value is shown: %+v", f)
-		}
 	}
 }
 

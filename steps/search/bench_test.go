@@ -38,37 +38,6 @@ func many(tb testing.TB, count int) *steps.Registry {
 	return r
 }
 
-func BenchmarkIndex(b *testing.B) {
-	for _, count := range []int{1_000, 10_000} {
-		r := many(b, count)
-		New(r) // what the registry works out at first use is its own
-		b.Run(fmt.Sprint(count), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if x := New(r); len(x.entries) != count {
-					b.Fatal(len(x.entries))
-				}
-			}
-		})
-	}
-	b.Run("10000 cold", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			b.StopTimer()
-			r := many(b, 10_000)
-			b.StartTimer()
-			New(r)
-		}
-	})
-	b.Run("github", func(b *testing.B) {
-		r := github(b)
-		b.ReportAllocs()
-		for b.Loop() {
-			New(r)
-		}
-	})
-}
-
 func BenchmarkFind(b *testing.B) {
 	r := many(b, 10_000)
 	x := New(r)

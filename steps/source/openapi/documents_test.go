@@ -3,24 +3,17 @@ package openapi
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"go/build"
 	"io/fs"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/tidwall/gjson"
-	"golang.org/x/net/http/httpguts"
-
-	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // npmFolder is where the real documents are: the node_modules of a folder that has installed @octokit/openapi and
@@ -69,77 +62,6 @@ func drawn(tb testing.TB, count int) []string {
 	return files[:count]
 }
 
-// described counts the operations that a document describes, by another reader than load's.
-func described(text []byte) int {
-	count := 0
-	gjson.GetBytes(text, "paths").ForEach(func(path, item gjson.Result) bool {
-		item.ForEach(func(method, _ gjson.Result) bool {
-			if slices.Contains(methods, method.Str) {
-				count++
-			}
-			return true
-		})
-		return true
-	})
-	return count
-}
-
-// checkOperation finds what cannot be called: arguments that lead nowhere or to the same place, schemas that lack them.
-func checkOperation(tb testing.TB, o *operation) {
-	tb.Helper()
-	var schema struct {
-		Type                 string
-		Properties           map[string]json.RawMessage
-		Required             []string
-		AdditionalProperties *bool
-	}
-	if err := json.Unmarshal(o.input, &schema); err != nil || schema.Type != "object" || schema.AdditionalProperties == nil ||
-		*schema.AdditionalProperties {
-		tb.Fatalf("%s: its input schema is %.200s: %v", o.label, o.input, err)
-	}
-	args := map[string]bool{}
-	claim := func(arg string) {
-		if args[arg] || schema.Properties[arg] == nil {
-			tb.Fatalf("%s: the argument %q stands twice, or not in %.200s", o.label, arg, o.input)
-		}
-		args[arg] = true
-	}
-	for _, p := range o.parameters {
-		claim(p.arg)
-		if p.in == "header" && (connectionHeaders[http.CanonicalHeaderKey(p.name)] || !httpguts.ValidHeaderFieldName(p.name)) {
-			tb.Fatalf("%s: the header %s is an argument, and refused by the call", o.label, p.name)
-		}
-		if p.style == "" || p.in == "path" && !strings.Contains(o.path, p.name) {
-			tb.Fatalf("%s: the parameter %+v", o.label, p)
-		}
-	}
-	if o.body != nil {
-		for _, m := range o.body.members {
-			claim(m.arg)
-		}
-		if o.body.arg != "" {
-			claim(o.body.arg)
-		}
-	}
-	if len(args) != len(schema.Properties) {
-		tb.Fatalf("%s: %d arguments, %d properties", o.label, len(args), len(schema.Properties))
-	}
-	for _, name := range schema.Required {
-		if !args[name] {
-			tb.Fatalf("%s: %q is required, and no argument", o.label, name)
-		}
-	}
-	if len(o.servers) == 0 || o.name == "" || o.description == "" {
-		tb.Fatalf("%s: %+v", o.label, o)
-	}
-	if reference := outsideReference(o.input); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of its schema", o.label, reference)
-	}
-	if reference := outsideReference(o.output); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of the result's schema", o.label, reference)
-	}
-}
-
 // outsideReference gives a reference of a schema that is not to its own $defs; "" when there is none.
 func outsideReference(schema []byte) string {
 	defs := gjson.GetBytes(schema, "$defs")
@@ -155,86 +77,6 @@ func outsideReference(schema []byte) string {
 			return string(reference)
 		}
 		rest = after
-	}
-}
-
-// accepted loads a document, and checks all that became of it. It gives the operations and those whose schemas are not
-// checked as written.
-func accepted(t *testing.T, text []byte) (operations, notes int) {
-	t.Helper()
-	d, err := load(text, &loadOptions{source: "api"})
-	if err != nil {
-		if f, _ := fault.As(err); f != nil {
-			t.Logf("cause: %v", f.Err)
-		}
-		t.Fatal(err)
-	}
-	for i := range d.operations {
-		checkOperation(t, &d.operations[i])
-	}
-	for _, s := range d.skipped {
-		t.Logf("skipped %s: %s", s.label, s.reason)
-	}
-	if got, want := len(d.operations)+len(d.skipped), described(text); got < want {
-		t.Errorf("%d operations, and %d are described", got, want)
-	}
-	if registered(t, d).Len() != len(d.operations) {
-		t.Error("not every operation is a function")
-	}
-	return len(d.operations), len(d.warnings)
-}
-
-func TestGitHub(t *testing.T) {
-	t.Parallel()
-	text := githubDocument(t)
-	if operations, _ := accepted(t, text); operations != 1223 {
-		t.Errorf("%d operations, want 1,223", operations)
-	}
-	d := mustLoad(t, text, &loadOptions{source: "github"})
-	want := map[string]string{"repo.get": "GET /repos/{owner}/{repo}", "repo.issue.create": "POST /repos/{owner}/{repo}/issues",
-		"user.get":                "GET /user",
-		"repo.pull.merge":         "PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge",
-		"repo.issue.comment.list": "GET /repos/{owner}/{repo}/issues/comments",
-		"repo.check_run.create":   "POST /repos/{owner}/{repo}/check-runs", "gist.starred": "GET /gists/starred",
-		"org.repo.list": "GET /orgs/{org}/repos"}
-	for _, o := range d.operations {
-		if place, ok := want[o.name]; ok && place == o.label {
-			delete(want, o.name)
-		}
-	}
-	if len(want) > 0 {
-		t.Errorf("not found: %v", want)
-	}
-}
-
-func TestKubernetes(t *testing.T) {
-	t.Parallel()
-	if operations, notes := accepted(t, kubernetesDocument(t)); operations != 1123 || notes != 0 {
-		t.Errorf("%d operations with %d notes, want 1,123 and none", operations, notes)
-	}
-}
-
-// Of a hundred real documents all load, and at least 98 % of their operations become functions; where the library reads a
-// document, it finds the same number of operations.
-func TestDrawnDocuments(t *testing.T) {
-	t.Parallel()
-	withoutRace(t)
-	all, functions := 0, 0
-	for _, file := range drawn(t, 100) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		operations, _ := accepted(t, text)
-		functions += operations
-		all += described(text)
-		if library, ok := libraryCount(text); ok && library != operations {
-			t.Errorf("%s: %d operations, and the library finds %d", file, operations, library)
-		}
-	}
-	t.Logf("%d of %d operations became functions", functions, all)
-	if functions*100 < all*98 || all == 0 {
-		t.Errorf("%d of %d operations became functions", functions, all)
 	}
 }
 
@@ -256,63 +98,4 @@ func libraryCount(text []byte) (count int, ok bool) {
 		count += len(item.Operations())
 	}
 	return count, true
-}
-
-// BenchmarkLoadGitHub loads 13 MB to a registry that is ready for calls; the baseline arm is the library's reading alone.
-func BenchmarkLoadGitHub(b *testing.B) {
-	text := githubDocument(b)
-	b.Run("onecall", func(b *testing.B) { benchmarkReady(b, text, 1223) })
-	b.Run("library", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if n, _ := libraryCount(text); n != 1223 {
-				b.Fatalf("%d operations", n)
-			}
-		}
-	})
-}
-
-func BenchmarkLoadKubernetes(b *testing.B) {
-	benchmarkReady(b, kubernetesDocument(b), 1123)
-}
-
-func benchmarkReady(b *testing.B, text []byte, operations int) {
-	b.ReportAllocs()
-	var kept *steps.Registry
-	for b.Loop() {
-		d := mustLoad(b, text, nil)
-		if len(d.operations) != operations {
-			b.Fatalf("%d operations, want %d", len(d.operations), operations)
-		}
-		kept = registered(b, d)
-	}
-	b.StopTimer()
-	runtime.GC()
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	b.ReportMetric(float64(memory.HeapAlloc)/(1<<20), "MB-kept")
-	b.ReportMetric(float64(memory.Sys)/(1<<20), "MB-peak")
-	runtime.KeepAlive(kept)
-}
-
-func BenchmarkLoadDrawn(b *testing.B) {
-	var texts [][]byte
-	for _, file := range drawn(b, 100) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		texts = append(texts, text)
-	}
-	for b.Loop() {
-		operations := 0
-		for _, text := range texts {
-			d := mustLoad(b, text, nil)
-			operations += registered(b, d).Len()
-		}
-		if operations < 1000 {
-			b.Fatalf("%d operations", operations)
-		}
-		b.ReportMetric(float64(operations), "operations")
-	}
 }

@@ -13,50 +13,6 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestServersOfDocuments: what carries credentials goes to no server that only the document names; what carries none goes
-// where the document says.
-func TestServersOfDocuments(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name       string
-		base, spec string // of the configuration; "": no base, a file
-		servers    []string
-		signs      bool
-		want       string // "": none
-		refused    string
-	}{
-		{"a file", "", "", []string{"http://plain.example/v1"}, false, "http://plain.example/v1", ""},
-		{"a file, signed", "", "", []string{"http://plain.example/v1", "https://safe.example/v1"}, true, "", "https://safe.example/v1"},
-		{"no server that can be called", "", "", []string{"ftp://x", "/v1"}, true, "", ""},
-		{"the configured one", "https://api.example/v2", "", []string{"https://evil.example"}, true, "https://api.example/v2", ""},
-		{"where the document is", "", "https://api.example/openapi.json", []string{"/v1"}, true, "https://api.example/v1", ""},
-		{"where the document is, in another spelling", "", "https://api.example/openapi.json", []string{"https://API.example:443/v1"}, true,
-			"https://API.example:443/v1", ""},
-		{"the second", "", "https://api.example/openapi.json", []string{"https://evil.example", "https://api.example/v1"}, true,
-			"https://api.example/v1", "https://evil.example"},
-		{"another host", "", "https://api.example/openapi.json", []string{"https://api.example.evil"}, true, "", "https://api.example.evil"},
-		{"another port", "", "https://api.example/openapi.json", []string{"https://api.example:8443"}, true, "", "https://api.example:8443"},
-		{"in clear", "", "https://api.example/openapi.json", []string{"http://api.example"}, true, "", "http://api.example"},
-		{"in clear as the document", "", "http://api.example/openapi.json", []string{"http://api.example/v1"}, true, "http://api.example/v1", ""},
-		{"unsigned", "", "https://api.example/openapi.json", []string{"https://other.example"}, false, "https://other.example", ""},
-	} {
-		s := &Source{}
-		if test.base != "" {
-			s.base, _ = url.Parse(test.base)
-		}
-		if test.spec != "" {
-			s.spec, _ = url.Parse(test.spec)
-		}
-		service, refused := s.serviceOf(&operation{servers: test.servers}, test.signs)
-		if got := shownURL(service); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-		if got := shownURL(refused); got != test.refused {
-			t.Errorf("%s: refused %q, want %q", test.name, got, test.refused)
-		}
-	}
-}
-
 func shownURL(u *url.URL) string {
 	if u == nil {
 		return ""

@@ -113,61 +113,6 @@ func TestDocumentIsFetchedAgain(t *testing.T) {
 	})
 }
 
-// TestDocumentChanges: a changed document replaces the functions, at Refresh or within five minutes; one that cannot be loaded
-// any more leaves them as they are, with one warning.
-func TestDocumentChanges(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const one = `openapi: 3.0.0
-info: {title: Pets, version: "3"}
-servers: [{url: "https://pets.example.com"}]
-paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
-`
-		var warnings []string
-		s, p := published(t, Options{Warn: func(f *fault.Error) { warnings = append(warnings, f.Error()) }},
-			says(200, petsDocument("")), says(200, one), says(404, ""), says(200, "<html>"), says(200, one), says(200, petsDocument("")))
-		defer s.Close()
-		var changes atomic.Int64
-		s.Watch(func() { changes.Add(1) })
-		step := func(wait time.Duration, asked int64, functions int, reported int64) {
-			t.Helper()
-			time.Sleep(wait)
-			synctest.Wait()
-			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions ||
-				p.asked.Load() != asked || changes.Load() != reported {
-				t.Errorf("%+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.asked.Load(), changes.Load())
-			}
-		}
-		step(time.Second, 1, 4, 1)
-		s.Refresh()
-		step(time.Second, 2, 1, 2)
-		step(lastRetry, 3, 1, 2) // gone
-		step(lastRetry, 4, 1, 2)
-		step(lastRetry, 5, 1, 2) // again what it was
-		step(lastRetry, 6, 4, 3)
-		if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot be loaded again") || !strings.Contains(warnings[0], "404") {
-			t.Errorf("%q", warnings)
-		}
-	})
-}
-
-func TestStartingEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := published(t, Options{}, deaf)
-		defer s.Close()
-		told := 0
-		s.Watch(func() { told++ })
-		time.Sleep(defaultStartTimeout + time.Second)
-		synctest.Wait()
-		if status := s.Status(); status.State != steps.StateRetrying || status.Error.Code != fault.Timeout || told != 1 {
-			t.Errorf("%+v, told %d times", status, told)
-		}
-		_ = s.Close()
-		time.Sleep(2 * time.Hour)
-	})
-}
-
 func TestOptionsThatDoNotFitTheDocument(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,301 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// failingServer is a server over sources that ail, and what it logs.
+type failingServer struct {
+	*worldServer
+	mu         sync.Mutex
+	log        bytes.Buffer
+	gone, sick []*matrixFunction
+}
+
+func (w *failingServer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+func (w *failingServer) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+func newAilingWorld(t *testing.T) *failingServer {
+	t.Helper()
+	w := &failingServer{}
+	w.gone, w.sick = sickFunctions()
+	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *Options) {
+		o.Log = slog.New(slog.NewJSONHandler(w, nil))
+		for name, source := range map[string]*failingSource{
+			neverSource: {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
+			loginSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
+			goneSource:  {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.gone},
+			sickSource:  {status: steps.Status{State: steps.StateReady}, tools: w.sick},
+		} {
+			if err := o.Catalog.Add(name, source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(t, o, unopenableUpstream{goneSource}, unopenableUpstream{sickSource})
+	})
+	return w
+}
+
+// each sends all paths by which a caller could be told of a source, and gives each answer.
+func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, answer string)) {
+	t.Helper()
+	known := w.all[0]
+	for _, m := range w.all {
+		if m.source() == readsSource {
+			known = m
+		}
+	}
+	n := 0
+	call := func(p matrixPath, ill *matrixFunction) {
+		n++
+		tools := []string{p.tool}
+		if p.tool == "DISPATCHER" {
+			tools = []string{"things"}
+		}
+		for _, tool := range tools {
+			p.tool = tool
+			filled := p.filled(ill, known, "oc1_x", n*len(spellings)) // the name as it is
+			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
+		}
+	}
+	strangers := []*matrixFunction{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, goneSource+".part", false, kindOfFunction{effect: steps.Read})}
+	for _, list := range [][]*matrixFunction{w.gone, w.sick, strangers} {
+		for i, m := range list {
+			turn := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
+			for _, p := range []matrixPath{chainPaths[0], turn(chainPaths[1:]), flatPaths[0], groupPaths[0], turn(groupPaths), turn(lookups)} {
+				call(p, m)
+			}
+		}
+	}
+	for i, p := range chainPaths {
+		call(p, w.sick[i%len(w.sick)])
+	}
+	for _, p := range generalPaths {
+		call(p, nil)
+	}
+	for method, list := range protocolPaths() {
+		for _, params := range list {
+			n++
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", goneSource)}.filled(w.gone[0], known, "oc1_x", n)
+			answered(p.tool+" "+p.text, c.message(t, p.tool, p.text))
+		}
+	}
+}
+
+// TestMatrixOfCauses sends all paths to sources that are not there: who operates the server reads why, and so does the one user of
+// a server without tokens; no answer to anybody else holds anything of it, and the log does.
+func TestMatrixOfCauses(t *testing.T) {
+	t.Parallel()
+	for i, test := range []struct {
+		name   string
+		caller steps.Caller
+		open   bool // callers have no tokens
+		told   bool
+	}{
+		{name: "read", caller: matrixCaller("a", steps.TierRead, "")},
+		{name: "read_write", caller: matrixCaller("b", steps.TierReadWrite, "")},
+		{name: "some", caller: matrixCaller("d", steps.TierReadWrite, "gone.* sick.* never.* login.*")},
+		{name: "admin", caller: matrixCaller("c", steps.TierAdmin, ""), told: true},
+		{name: "no token", caller: matrixCaller("e", steps.TierRead, ""), open: true, told: true},
+	} {
+		for j, version := range []string{statefulVersion, statelessVersion} {
+			for k, surface := range surfaceNames {
+				if (i+j+k)%oneIn(2, 4) > 0 && test.name != "read" {
+					continue // it has its turn with other rights, in another version, or on another surface
+				}
+				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
+					t.Parallel()
+					w := newAilingWorld(t)
+					access := &transport.Access{Anyone: test.caller}
+					token := ""
+					if !test.open {
+						token = "t"
+						access = &transport.Access{Callers: knownCallers{token: test.caller}}
+					}
+					c, hello := newRawClientWith(t, w.serveAs(t, access), surface, version, token)
+					told, failed, whole := 0, 0, strings.Builder{}
+					w.each(t, c, func(what, answer string) {
+						whole.WriteString(answer)
+						if strings.Contains(answer, "unavailable") {
+							failed++
+						}
+						if !strings.Contains(answer, causeWord) {
+							return
+						}
+						if told++; !test.told {
+							t.Errorf("%s tells of the cause:\n%s", what, answer)
+						}
+					})
+					if strings.Contains(hello, causeWord) || failed < 12 || test.told && told < 20 {
+						t.Errorf("%d answers hold the cause, %d say unavailable", told, failed)
+					}
+					discreet := strings.Count(whole.String(), "the operator's log has the cause")
+					if test.told != (discreet == 0) {
+						t.Errorf("%d times the log is named", discreet)
+					}
+					if logged := w.logged(); !test.told && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) && strings.Contains(logged, causeWord)) {
+						t.Errorf("logged:\n%s", logged)
+					}
+					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", told, failed, discreet)
+				})
+			}
+		}
+	}
+}
+
+// TestCausesOfAnUpstream: where a real server behind has gone, only operators are told its address, by whatever they ask for.
+func TestCausesOfAnUpstream(t *testing.T) {
+	t.Parallel()
+	up := newBehind(t, openUpstream, false)
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+		addUpstream(t, o, up)
+		steps.Await(t.Context(), o.Catalog, nil)
+	})
+	url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
+	address := strings.TrimPrefix(up.front.URL, "http://")
+	up.front.CloseClientConnections()
+	_ = up.front.Listener.Close()
+	for token, want := range map[string]bool{"r": false, "a": true} {
+		for _, version := range []string{statefulVersion, statelessVersion} {
+			c, _ := newRawClientWith(t, url, "flat", version, token)
+			for _, answer := range []string{
+				c.call(t, "chain", `{"steps":[{"fn":"opened.opened_exact"}]}`),
+				c.call(t, "opened_exact", `{}`),
+				c.message(t, "resources/read", `{"uri":"only://opened"}`),
+				c.message(t, "prompts/get", `{"name":"same"}`),
+				c.message(t, "prompts/list", `{}`),
+			} {
+				if strings.Contains(answer, address) != want || strings.Contains(answer, "the operator's log") == want {
+					t.Errorf("%s in %s: want the address %v:\n%s", token, version, want, answer)
+				}
+			}
+		}
+	}
+}
+
+// TestDiscreetWords: what a caller that is not told causes reads of a source that is unavailable: its state, since when, what
+// became of the call, and who knows more.
+func TestDiscreetWords(t *testing.T) {
+	t.Parallel()
+	w := newAilingWorld(t)
+	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
+	info, _ := mcptest.Ask(t, client, "info", `{}`)
+	const inLog = "; the operator's log has the cause"
+	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
+		want := `the source "` + name + `" is unavailable` + inLog
+		one := gjson.Get(info, `sources.#(name="`+name+`")`)
+		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
+		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > mcptest.Patience {
+			t.Errorf("%s: %s", name, one.Raw)
+		}
+	}
+	if one := gjson.Get(info, `sources.#(name="`+sickSource+`")`); one.Get("since").Exists() || one.Get("error").Exists() {
+		t.Errorf("of one that is there: %s", one.Raw)
+	}
+	down, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
+	message := gjson.Get(down, "error.faults.0.message").Str
+	if message != `the source "never" is failed, its functions are not known`+inLog {
+		t.Errorf("%s", down)
+	}
+	gone, sick := sickFunctions()
+	for i, f := range ailments() {
+		for _, m := range []*matrixFunction{gone[i], sick[i]} {
+			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
+			message := gjson.Get(text, "error.message").Str
+			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
+				!strings.HasPrefix(message, `the source "`+m.Spec.Source()+`" `) || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
+				t.Errorf("%s, %s: %s", f.Code, f.Outcome, text)
+			}
+		}
+	}
+}
+
+// TestAnswersAreNoCauses: what a source has answered to a call is its caller's, whoever that is.
+func TestAnswersAreNoCauses(t *testing.T) {
+	t.Parallel()
+	said := func(code fault.Code, change func(*fault.Error)) *fault.Error {
+		f := fault.New(code, "it says %s", answerWord)
+		change(f)
+		return f
+	}
+	answers := []*fault.Error{
+		said(fault.FunctionFailed, func(*fault.Error) {}),
+		said(fault.FunctionFailed, func(f *fault.Error) { f.Outcome = fault.SentUnknown }),
+		said(fault.BadArguments, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		said(fault.Busy, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		said(fault.LimitExceeded, func(*fault.Error) {}),
+		said(fault.Denied, func(f *fault.Error) { f.Status = 403 }),
+		said(fault.Unavailable, func(f *fault.Error) { f.Status, f.Outcome = 503, fault.SentUnknown }),
+	}
+	var tools []*matrixFunction
+	for i, f := range answers {
+		m := newMarked(360+i, "speaks.part", false, kindOfFunction{effect: steps.Read})
+		m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
+		tools = append(tools, m)
+	}
+	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always there
+	plain.Call = func(context.Context, []byte) ([]byte, error) {
+		return nil, said(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
+	}
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+		if err := o.Catalog.Add("speaks", &failingSource{steps.Status{State: steps.StateReady}, tools}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Catalog.Add("plain", markedSource{plain}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
+	for _, m := range append(tools, plain) {
+		if text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
+			t.Errorf("%s: %s", m.Spec.Name, text)
+		}
+	}
+}
+
+// TestCausesOverStdio: the one user of a server over stdio is told why sources are not there, whatever its tier.
+func TestCausesOverStdio(t *testing.T) {
+	t.Parallel()
+	w := newAilingWorld(t)
+	here, there := io.Pipe()
+	back, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- w.ServeStdio(t.Context(), here, out, &steps.Caller{Rights: steps.Rights{Tier: steps.TierRead}})
+	}()
+	client := mcptest.Connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
+	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {
+		if text, _ := mcptest.Ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
+			t.Errorf("%s", text)
+		}
+	}
+	_ = client.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,152 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+)
+
+// toolsOf are the names that a client's list holds beside onecall's own.
+func toolsOf(t testing.TB, c *sdk.ClientSession) string {
+	t.Helper()
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		if !isBuiltin(tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
+			names = append(names, tool.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// A session's list is what its own upstream sessions offer: nothing that the client lacks the capability for, and what the server adds
+// in the session, for every tool of this session and for no other client.
+func TestPassToolsOfSession(t *testing.T) {
+	t.Parallel()
+	s := inFront(t, newGrowing(t, "g"))
+	url := s.http(t, reader)
+	h, o := capableClient("ann")
+	c := connectOver(t, url, "2025-11-25", o)
+	other := connectOver(t, url, "2025-11-25", nil)
+	if got, want := toolsOf(t, c), "grow sampler"; got != want {
+		t.Errorf("a client with sampling sees %s, not %s", got, want)
+	}
+	if got := toolsOf(t, other); got != "grow" {
+		t.Errorf("a client without sampling sees %s", got)
+	}
+	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil || !strings.Contains(err.Error(), `unknown tool "sampler"`) {
+		t.Errorf("a call of what is not in the list: %v", err)
+	}
+	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"tall"}`); failed {
+		t.Fatal(text)
+	}
+	h.await(t, "tools")
+	if got, want := toolsOf(t, c), "grow grown_tall sampler"; got != want {
+		t.Errorf("after it has grown the client sees %s, not %s", got, want)
+	}
+	if text, _ := mcptest.Ask(t, c, "grown_tall", `{}`); text != "I am tall" {
+		t.Errorf("the new tool: %s", text)
+	}
+	if text, _ := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"grown_tall"}],"lite":true}`); text != `"I am tall"` {
+		t.Errorf("the new tool in a chain: %s", text)
+	}
+	if text, _ := mcptest.Ask(t, c, "search", `{"query":"grown tall"}`); !strings.Contains(text, "g.grown_tall") {
+		t.Errorf("search: %s", text)
+	}
+	if got := toolsOf(t, other); got != "grow" {
+		t.Errorf("another client sees %s", got)
+	}
+	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") || strings.Contains(text, `"nearest":["g.grown_tall"`) {
+		t.Errorf("another client's chain: %s", text)
+	}
+	told := h.count("tools")
+	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"written"}`); failed {
+		t.Fatal(text)
+	}
+	if text, _ := mcptest.Ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
+		t.Fatal(text)
+	}
+	for h.count("tools") == told {
+		<-h.news
+	}
+	if got, want := toolsOf(t, c), "grow grown_tall grown_wide sampler"; got != want {
+		t.Errorf("a caller that may read sees %s, not %s", got, want)
+	}
+}
+
+// Clients without sessions share one session with the upstream, and its list.
+func TestPassToolsWithoutSessions(t *testing.T) {
+	t.Parallel()
+	s := inFront(t, newGrowing(t, "g"))
+	url := s.http(t, reader)
+	for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		_, o := capableClient("ann")
+		c := connectOver(t, url, version, o)
+		want := map[string]string{"2026-07-28": "grow", "2025-11-25": "grow sampler"}[version]
+		if got := toolsOf(t, c); got != want {
+			t.Errorf("%s: %s", version, got)
+		}
+	}
+}
+
+// What a server says of a tool passes as it wrote it.
+func TestPassToolsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	raw := `{"name":"show","title":"Show","description":"d","inputSchema":{"type":"object","properties":{"lite":{"type":"string"}}},` +
+		`"annotations":{"readOnlyHint":true,"example.com/mood":{"calm":true}},"icons":[{"src":"data:,x"}],` +
+		`"_meta":{"ui":{"resourceUri":"ui://show/main"},"big":12345678901234567890},"execution":{"taskSupport":"required"}}`
+	for _, surface := range []Surface{SurfaceFlat, SurfaceDispatch} {
+		s := serve(t, func(o *Options) {
+			o.Surface = surface
+			if err := o.Catalog.Add("s", &listedTool{raw}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		c, _ := newRawClient(t, s.http(t, reader), surface.String(), "2025-11-25")
+		list := c.message(t, "tools/list", `{}`)
+		list = messageIn(list)
+		shown := gjson.Get(list, `result.tools.#(name=="show")`)
+		for _, key := range []string{"title", "annotations", "icons", "_meta"} {
+			if got, want := shown.Get(key).Raw, gjson.Get(raw, key).Raw; got != want {
+				t.Errorf("%v: %s is %s, not %s", surface, key, got, want)
+			}
+		}
+		if shown.Get("execution").Exists() {
+			t.Errorf("%v: tasks are offered: %s", surface, shown.Raw)
+		}
+	}
+}
+
+// On flat surfaces lite and verify do not reach a server whose tool does not declare them, and failures of onecall's own teach.
+func TestFlatArguments(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) {
+		o.Surface = SurfaceFlat
+		if err := o.Catalog.Add("s", &listedTool{`{"name":"show","inputSchema":{"type":"object","properties":{"lite":{"type":"string"},"n":{"type":"integer"}}}}`}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c := s.stdio(t, writer, nil)
+	for args, want := range map[string]string{
+		`{"lite":"mine","verify":true,"n":1}`: `{"lite":"mine","n":1}`,
+		`{"n":2,"verify":false}`:              `{"n":2}`,
+	} {
+		if text, _ := mcptest.Ask(t, c, "show", args); text != want {
+			t.Errorf("%s: %s", args, text)
+		}
+	}
+	text, failed := mcptest.Ask(t, c, "show", `{"n":"many"}`)
+	if !failed || gjson.Get(text, "error.code").Str != "bad_arguments" || gjson.Get(text, "error.at").Str != "/n" || !gjson.Get(text, "error.inputSchema.properties.n").Exists() {
+		t.Errorf("arguments that do not fit: %s", text)
+	}
+	if text, failed := mcptest.Ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str, "s.show(") {
+		t.Errorf("a function that fails: %s", text)
+	}
+}

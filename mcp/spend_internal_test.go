@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+)
+
+// TestSessionSpending: what info tells is what the client has counted, each warning comes once, and when the tokens are
+// used up every answer is small but those to fetches.
+func TestSessionSpending(t *testing.T) {
+	t.Parallel()
+	const most = 6000
+	s := serve(t, func(o *Options) {
+		o.Surface, o.SessionTokens = SurfaceFlat, most
+		if err := o.Catalog.Add("more", wordySource{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		client := s.stdio(t, writer, nil)
+		defer client.Close()
+		m := newSpend(t, most)
+		kept, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":80}}],"budget":{"maxTotalTokens":200}}`)
+		m.tokens += m.counter.Count([]byte(kept), -1)
+		token := gjson.Get(kept, "continuation_token").Str
+		if token == "" {
+			r.Fatalf("no probe: %s", kept)
+		}
+		for range rapid.IntRange(1, 12).Draw(r, "calls") {
+			kind := rapid.SampledFrom([]string{"chain", "low", "lite", "failure", "faults", "search", "info", "flat", "flat text", "fetch", "lite page", "flat page"}).Draw(r, "kind")
+			one, fetches, args := spendCalls[kind], false, ""
+			switch {
+			case strings.Contains(one.args, "%q"):
+				args, fetches = fmt.Sprintf(one.args, token), true
+			case strings.Contains(one.args, "%d"):
+				args = fmt.Sprintf(one.args, rapid.IntRange(0, 60).Draw(r, "how much"))
+			default:
+				args = one.args
+			}
+			text, _ := mcptest.Ask(t, client, one.tool, args)
+			n := m.counter.Count([]byte(text), -1)
+			if m.tokens >= most && !fetches && n > smallAnswer {
+				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, most, text)
+			}
+			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= most && kind == "chain" && limit != smallAnswer || m.tokens < most && kind == "chain" && limit != 10_000 {
+				r.Errorf("%s: limit %d after %d", kind, limit, m.tokens)
+			}
+			if kind == "search" && !gjson.Get(text, "functions").Exists() {
+				r.Errorf("a search after %d: %s", m.tokens, text)
+			}
+			if kind == "fetch" && gjson.Get(text, "result.items.#").Int() != 80 {
+				r.Errorf("a fetch after %d: %.200s", m.tokens, text)
+			}
+			if kind == "info" && (gjson.Get(text, "session.tokens").Int() != int64(m.tokens) || gjson.Get(text, "session.maxTokens").Int() != most) {
+				r.Errorf("counted %d: %s", m.tokens, text)
+			}
+			told := sessionWarnings(text)
+			if due := m.due(); due > 0 && one.standard && kind != "low" {
+				if len(told) != 1 || (due == 100) != strings.Contains(told[0], "used up") {
+					r.Errorf("%s after %d, due %d: %q in %s", kind, m.tokens, due, told, text)
+				}
+			} else if len(told) > 0 && (due == 0 || !one.standard) {
+				r.Errorf("%s after %d: %q", kind, m.tokens, told)
+			}
+			if len(told) > 0 {
+				m.told = m.due()
+			}
+			m.tokens += n
+		}
+		if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
+			r.Errorf("counted %d: %s", m.tokens, text)
+		}
+	})
+}
+
+// Calls at the same time lose no token and give no warning twice; sessions are apart, over either transport.
+func TestSessionSpendingAtOnce(t *testing.T) {
+	t.Parallel()
+	const most = 20_000
+	s := serve(t, func(o *Options) { o.SessionTokens = most })
+	url := s.http(t, writer)
+	var all sync.WaitGroup
+	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil), connectOver(t, url, "2025-11-25", nil)} {
+		all.Go(func() {
+			m := newSpend(t, most)
+			var mu sync.Mutex
+			times := map[string]int{}
+			note := func(text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				m.tokens += m.counter.Count([]byte(text), -1)
+				for _, message := range sessionWarnings(text) {
+					kind := "used up"
+					if !strings.Contains(message, kind) {
+						kind = "near"
+					}
+					times[kind]++
+				}
+			}
+			var calls sync.WaitGroup
+			for j := range 6 {
+				calls.Go(func() {
+					for k := range 14 {
+						text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`, (j+k)%3 == 0, 5+i+j))
+						note(text)
+					}
+				})
+			}
+			calls.Wait()
+			if m.tokens < most {
+				t.Errorf("%d tokens are too few for this test", m.tokens)
+			}
+			for range 2 {
+				text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
+				note(text)
+			}
+			if times["used up"] != 1 || times["near"] > 2 {
+				t.Errorf("warned of %v", times)
+			}
+			if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
+				t.Errorf("counted %d: %s", m.tokens, text)
+			}
+		})
+	}
+	all.Wait()
+	none := connectOver(t, url, "2026-07-28", nil)
+	for range 40 {
+		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "result.items.#").Int() != 40 {
+			t.Fatalf("a client without a session: %.300s", text)
+		}
+	}
+	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text, "session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
+		t.Errorf("a client without a session: %s", text)
+	}
+}
+
+// A warning that a call has to tell is not told by another meanwhile; what a client has given up to read comes again.
+func TestSessionWarningHeld(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.SessionTokens = 4500 })
+	client := s.stdio(t, writer, nil)
+	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "usage.tokens").Int() < 3375 {
+		t.Fatalf("the first: %s", text)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() {
+		_, err := client.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
+		given <- err
+	}()
+	<-s.shop.started
+	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); sessionWarnings(text) != nil {
+		t.Errorf("told by two: %s", text)
+	}
+	cancel()
+	if err := <-given; err == nil {
+		t.Error("a cancelled call was answered")
+	}
+	<-s.shop.ended
+	told := func() int {
+		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
+		return len(sessionWarnings(text))
+	}
+	mcptest.Until(func() bool { return !s.telling() })
+	if first, second := told(), told(); first != 1 || second != 0 {
+		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
+	}
+	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
+		t.Errorf("another warning was due: %s", text)
+	}
+}
+
+// telling reports whether a call of any session is to tell a warning.
+func (s *testServer) telling() bool {
+	for _, one := range s.transport.Sessions() {
+		n := one.HandlerState.(*session)
+		n.spending.mu.Lock()
+		telling := n.spending.warning
+		n.spending.mu.Unlock()
+		if telling {
+			return true
+		}
+	}
+	return false
+}
+
+// Without a budget for the session nothing is told of one.
+func TestSessionSpendingOff(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	client := s.stdio(t, writer, nil)
+	for range 8 {
+		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text, "warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
+			t.Fatalf("answered %.300s", text)
+		}
+	}
+	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
+		t.Errorf("info: %s", text)
+	}
+	o := *s.opts()
+	o.SessionTokens = -1
+	if _, err := New(&o); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("below zero: %v", err)
+	}
+}

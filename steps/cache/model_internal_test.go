@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestStress: with readers, writers and impatient callers side by side, a read that begins after a write has returned
+// sees it.
+func TestStress(t *testing.T) {
+	t.Parallel()
+	const resources, workers, rounds = 3, 8, 1500
+	var held, written [resources]atomic.Int64
+	var made, cached atomic.Int64
+	var fns []steps.Function
+	for i := range resources {
+		fns = append(fns, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.get", i), Effect: steps.Read, CacheTTL: time.Hour},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				made.Add(1)
+				before := rand.IntN(2) == 0
+				n := held[i].Load()
+				for range rand.IntN(20) {
+					runtime.Gosched()
+				}
+				if !before {
+					n = held[i].Load()
+				}
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				return fmt.Appendf(nil, "%d", n), nil
+			}}, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.set", i)},
+			Call: func(context.Context, []byte) ([]byte, error) {
+				n := held[i].Add(1)
+				for range rand.IntN(5) {
+					runtime.Gosched()
+				}
+				return fmt.Appendf(nil, "%d", n), nil
+			}})
+	}
+	c := New(&Options{MaxEntries: resources - 1})
+	r := wrapped(t, c, fns...)
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { cached.Add(1) }})
+	work := func(ctx context.Context) {
+		i := rand.IntN(resources)
+		if rand.IntN(12) == 0 {
+			var n int64
+			if _, err := fmt.Sscan(call(t, r, fmt.Sprintf("s.r%d.set", i), "{}"), &n); err != nil {
+				t.Error(err)
+			}
+			for seen := written[i].Load(); seen < n && !written[i].CompareAndSwap(seen, n); seen = written[i].Load() {
+			}
+			return
+		}
+		least := written[i].Load()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if rand.IntN(6) == 0 {
+			go cancel()
+		}
+		got, err := tryCall(ctx, r, fmt.Sprintf("s.r%d.get", i), "{}")
+		if err != nil {
+			if fault.CodeOf(err) != fault.Cancelled || ctx.Err() == nil {
+				t.Errorf("%v, and the own context: %v", err, ctx.Err())
+			}
+			return
+		}
+		var n int64
+		if _, err := fmt.Sscan(got, &n); err != nil || n < least {
+			t.Errorf("a read gives %s, %v; a write had returned with %d", got, err, least)
+		}
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range rounds {
+				work(ctx)
+			}
+		})
+	}
+	all.Wait()
+	if made.Load() == 0 || cached.Load() == 0 {
+		t.Errorf("%d calls were made, %d answered from the cache", made.Load(), cached.Load())
+	}
+	for range 1000 { // cancelled flights land soon
+		c.mu.Lock()
+		left := len(c.flights)
+		c.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	holds(t, c)
+	t.Logf("%d calls made, %d answered from the cache", made.Load(), cached.Load())
+}

@@ -1,0 +1,73 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestCatalogFollowsItsSources(t *testing.T) {
+	t.Parallel()
+	a := &fake{name: "a", tools: []string{"one"}, status: Status{State: StateReady}}
+	b := &fake{name: "b", status: Status{State: StateStarting}}
+	wraps := 0
+	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) { wraps++; return r, nil }}, a, b)
+	first := c.Registry()
+	if got := names(first); got != "a.one" {
+		t.Fatalf("%s", got)
+	}
+	if c.Registry() != first || wraps != 2 {
+		t.Errorf("nothing changed, and there is a new registry (%d wraps)", wraps)
+	}
+	one, _ := first.Resolve("a.one")
+	starting := c.Starting()
+	if starting == nil {
+		t.Fatal("b is starting")
+	}
+	for name, want := range map[string]bool{"b.two": true, "B_two": true, "a.nothing": false, "nothing": true, "c.nothing": true} {
+		if Pending(c, name) != want || Pending(NewView(c, func(*Spec) bool { return true }), name) != want {
+			t.Errorf("%s may come: %v", name, !want)
+		}
+	}
+	if f := Unavailable(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
+		t.Errorf("%v", f)
+	}
+	b.become(StateReady, nil, "two", "three")
+	<-starting
+	if c.Starting() != nil || Unavailable(c, "b.two") != nil {
+		t.Error("b is not starting any more")
+	}
+	second := c.Registry()
+	if got := names(second); got != "a.one b.three b.two" {
+		t.Errorf("%s", got)
+	}
+	if again, _ := second.Resolve("a.one"); again.compiledFunction != one.compiledFunction {
+		t.Error("what had not changed was compiled anew")
+	}
+	if names(first) != "a.one" {
+		t.Error("a registry changed")
+	}
+	b.become(StateRetrying, fault.New(fault.Unavailable, "exit status 1"), "two")
+	if got := names(c.Registry()); got != "a.one b.two" {
+		t.Errorf("%s", got)
+	}
+	if f := Unavailable(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
+		t.Errorf("%v", f)
+	}
+	if f := Unavailable(c, "bb.three"); f != nil {
+		t.Errorf("%v", f)
+	}
+	if absent := AbsentSources(c); len(absent) != 1 || absent[0] != "b" {
+		t.Errorf("%v", absent)
+	}
+	infos := c.Sources()
+	if len(infos) != 2 || infos[0].State != StateReady || infos[1].State != StateRetrying || !infos[1].Functions["b.two"] {
+		t.Errorf("%+v", infos)
+	}
+	for range 2 {
+		if err := c.Close(); err != nil || a.closed != 1 || b.closed != 1 {
+			t.Errorf("%v, closed %d and %d times", err, a.closed, b.closed)
+		}
+	}
+}

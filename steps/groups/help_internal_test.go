@@ -1,0 +1,103 @@
+package groups
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+func TestHelpHasLosslessSchemas(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	// The schema of one function is never cut: the limit does not count.
+	got, given := helpOf(t, d, `{"action":"help","resource":"device.list","schema":true}`,
+		HelpOptions{Limit: 50, Lite: true, Taught: func(string) bool { return true }})
+	entry := d.functions[2].entry
+	function := gjson.Get(got, `resources.device.list`)
+	if function.Get("inputSchema").Raw != string(entry.Spec().Input) || function.Get("outputSchema").Raw != string(entry.Spec().Output) {
+		t.Errorf("got %s", got)
+	}
+	if function.Get("description").Str != entry.Spec().Description || function.Get("effect").Str != "read" ||
+		!slices.Equal(given, []string{"net.device.list"}) {
+		t.Errorf("got %s, given %q", got, given)
+	}
+	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{}); strings.Count(got, `"inputSchema"`) != 2 ||
+		strings.Count(got, `"effect":"destroy"`) != 1 {
+		t.Errorf("got %s", got)
+	}
+	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{Limit: 300}); len(got) > 300 || strings.Contains(got, "inputSchema") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestHelpAtEveryLimit holds what is said at each limit: it is within it, has no key twice, and accounts for every resource.
+func TestHelpAtEveryLimit(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "s.a.list", "s.a.get", "s.a-b.list",
+		"s.a.c.list", "s.a.c.d.get", "s.a_b.get", "s.x.list", "s.y.list")).Dispatchers[0]
+	seen := map[string]bool{}
+	for limit := range 900 {
+		answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
+		if f := duplicateKeys(answer); f != "" {
+			t.Fatalf("limit %d: %s: %s", limit, f, answer)
+		}
+		seen[string(answer)] = true
+		if len(answer) > max(limit, 40) {
+			t.Errorf("limit %d: %d %s", limit, len(answer), answer)
+		}
+		told := int(gjson.GetBytes(answer, "more_resources").Int())
+		counted := 0
+		gjson.GetBytes(answer, "resources").ForEach(func(_, value gjson.Result) bool {
+			if told++; value.Type == gjson.Number {
+				counted++
+			}
+			return true
+		})
+		if counted == 0 && told != 7 || told > 7 {
+			t.Errorf("limit %d: %d of 7 resources: %s", limit, told, answer)
+		}
+		if signs := strings.Count(string(answer), "(…)"); counted == 0 && limit > 400 && len(given) != signs {
+			t.Errorf("limit %d: %d given, %d signatures", limit, len(given), signs)
+		}
+	}
+	if len(seen) < 15 {
+		t.Errorf("only %d answers", len(seen))
+	}
+}
+
+// TestNarrowerCallsAreWhole: a call that help or a fault shows works as written, however long the names in it are.
+func TestNarrowerCallsAreWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("thing_", 20)
+	names := []string{"s." + long + ".list", "s." + long + ".get", "s.x.list"}
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
+	calls := map[string]bool{}
+	for limit := range 700 {
+		for _, ask := range []string{`{}`, `{"resource":"` + long + `"}`} {
+			answer, _ := helpOf(t, d, ask, HelpOptions{Limit: limit + 1})
+			if more := gjson.Get(answer, "more").Str; more != "" {
+				calls[more[strings.IndexByte(more, '{'):strings.LastIndexByte(more, '}')+1]] = true
+			}
+		}
+	}
+	_, faults := d.Read([]byte(`{"resource":"` + long + `","action":"get","schema":true}`))
+	text := faults[0].Message
+	calls[text[strings.IndexByte(text, '{'):strings.LastIndexByte(text, '}')+1]] = true
+	for call := range calls {
+		if r, faults := d.Read([]byte(call)); len(faults) > 0 || len(r.Help.scope) == 0 {
+			t.Errorf("%s: %v", call, faults)
+		}
+	}
+	if len(calls) < 3 {
+		t.Errorf("no more than %v", calls)
+	}
+}
+
+func duplicateKeys(text []byte) string {
+	if _, f := strict(text); f != nil {
+		return f.Message
+	}
+	return ""
+}

@@ -1,0 +1,132 @@
+package shape
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestBrokenFile: a broken file is a warning, and is written again.
+func TestBrokenFile(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`,
+		`{"version":1,"salt":"AAAA","shapes":{"a":{"schema":17}},"more":"` + strings.Repeat("x", maxFile) + `"}`} {
+		path := filepath.Join(t.TempDir(), "shapes.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warnings []*fault.Error
+		s := Open(&Options{Path: path, Warn: func(f *fault.Error) { warnings = append(warnings, f) }})
+		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		s.Close()
+		if len(warnings) != 1 || warnings[0].Code != fault.Unavailable {
+			t.Errorf("%.20q: %v", text, warnings)
+		}
+		s = Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
+		if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
+			t.Errorf("%.20q: %s", text, got)
+		}
+	}
+}
+
+// TestSaved: what is new is written after a while, without a Close.
+func TestSaved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	synctest.Test(t, func(t *testing.T) {
+		s := Open(&Options{Path: path})
+		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		time.Sleep(saveAfter)
+		synctest.Wait()
+	})
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestCloseWaits: Close waits for what is being written.
+func TestCloseWaits(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	unlock, err := lockedfile.MutexAt(path + ".lock").Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Open(&Options{Path: path})
+	call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+	waits := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.timer != nil
+	}
+	s.mu.Lock()
+	s.timer.Reset(0)
+	s.mu.Unlock()
+	for waits() {
+		time.Sleep(time.Millisecond)
+	}
+	time.AfterFunc(50*time.Millisecond, unlock)
+	s.Close()
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestManyFunctions: a file has no more than its number of functions.
+func TestManyFunctions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	for n := range 2 {
+		s := Open(&Options{Path: path})
+		for i := range maxFunctions {
+			call(t, learning(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
+		}
+		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.ResultShape() != nil {
+			t.Error("more functions than a store has")
+		}
+		s.Close()
+	}
+	if form, f := readContent(path); f != nil || len(form.Shapes) != maxFunctions {
+		t.Errorf("%v, %d functions", f, len(form.Shapes))
+	}
+}
+
+// BenchmarkCall is a call of a function whose shape is known, and the first reading of a larger result.
+func BenchmarkCall(b *testing.B) {
+	large := `{"items":[` + strings.Repeat(page+`,`, 1000) + page + `]}`
+	for name, result := range map[string]string{"small": page, "large": large, "escaped": escapedText(maxBytes)} {
+		b.Run(name, func(b *testing.B) {
+			plain, err := steps.NewRegistry([]steps.Function{answering("s.list", result)}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := Open(nil)
+			for arm, r := range map[string]*steps.Registry{"without": plain, "with": learning(b, s, "here", answering("s.list", result))} {
+				entry := call(b, r, "s.list", "", 5)
+				b.Run(arm, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := entry.Call(b.Context(), []byte("{}")); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		})
+		b.Run(name+"/infer", func(b *testing.B) {
+			b.SetBytes(int64(len(result)))
+			b.ReportAllocs()
+			for b.Loop() {
+				infer([]byte(result))
+			}
+		})
+	}
+}

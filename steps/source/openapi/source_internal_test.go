@@ -1,0 +1,194 @@
+package openapi
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// petsService is the mock of petsDocument, whose deletions answer nothing.
+func petsService(tb testing.TB, base string) *mock {
+	service := newMock(tb, base, mustLoad(tb, []byte(petsDocument("")), &loadOptions{source: "pets"}).operations)
+	service.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/missing") {
+			http.Error(w, "no such pet", http.StatusNotFound)
+			return true
+		}
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return r.Method == http.MethodDelete
+	}
+	return service
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	stepstest.Run(t, stepstest.Options{
+		New: func(t *testing.T) steps.Source {
+			s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument("")), BaseURL: "http://api.example.com/v1",
+				Client: wire{petsService(t, "/v1")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		Args: map[string]string{
+			"pets.pet.list":   `{"tags":["a b","c"],"limit":3}`,
+			"pets.pet.create": `{"name":"Rex","weight":1.10}`,
+			"pets.pet.get":    `{"id":"a/b"}`,
+			"pets.pet.delete": `{"id":"7"}`,
+		},
+		Fails: map[string][]string{"pets.pet.get": {`{"id":"missing"}`, `{"id":".."}`, `{"id":""}`}},
+	})
+}
+
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	service := petsService(t, "/v2")
+	s, err := New(&Options{Name: "pets", Spec: writeDocument(t,
+		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: wire{service}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var got []string
+	for _, fn := range s.Functions() {
+		got = append(got, fmt.Sprintf("%s %s %t %t %q", fn.Name, fn.Effect, fn.EffectDeclared, fn.Idempotent, fn.Description))
+		if fn.Deletes != (fn.Effect == steps.Destroy) {
+			t.Errorf("%s deletes: %t", fn.Name, fn.Deletes)
+		}
+	}
+	slices.Sort(got)
+	want := []string{`pets.pet.create write true false "Adds a pet."`, `pets.pet.delete destroy true true "Removes a pet."`,
+		`pets.pet.get read true false "Gets a pet."`, `pets.pet.list read true false "Lists pets."`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || status.Error != nil {
+		t.Errorf("%+v", status)
+	}
+	for _, fn := range s.Functions() {
+		if fn.Name == "pets.pet.create" {
+			result, err := fn.Call(t.Context(), []byte(`{"weight":1.10,"name":"Rex"}`))
+			if want := `{"operation":"POST /pets","arguments":{"name":"Rex","weight":1.10}}`; err != nil || string(result) != want {
+				t.Errorf("%s, %v", result, err)
+			}
+		}
+	}
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		servers []string
+		want    string
+	}{
+		{[]string{"https://a.example/x/", "https://b.example"}, "https://a.example/x/a"},
+		{[]string{"{scheme}://a.example", "ftp://a.example", "https://b.example"}, "https://b.example/a"},
+		{[]string{"http://a.example/x", "https://a.example/x"}, "https://a.example/x/a"},
+		{[]string{"http://a.example/x", "https://b.example/x"}, "http://a.example/x/a"},
+		{[]string{"/v3"}, "https://docs.example.com/v3/a"},
+		{[]string{"../v4"}, "https://docs.example.com/v4/a"},
+		{[]string{"https://u:p@a.example", "https://b.example"}, "https://b.example/a"},
+		{nil, "https://docs.example.com/a"},
+	} {
+		op := guarded("GET")
+		op.servers = test.servers
+		var c capture
+		s := sourceOf(t, Options{Client: &c}, &document{operations: []operation{op}})
+		if _, err := callOf(t, s, "op", `{}`); err != nil || c.last.url != test.want {
+			t.Errorf("%v: %s, want %s (%v)", test.servers, c.last.url, test.want, err)
+		}
+	}
+}
+
+// TestWarnings: each kind of omission gives one bounded warning, and is listed completely.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	doc := &document{operations: []operation{guarded("GET")}}
+	for i := range 50 {
+		doc.skipped = append(doc.skipped, skippedOperation{label: fmt.Sprintf("PUT /x%d", i), reason: "why"})
+	}
+	doc.warnings = []warning{{function: "op", what: "the pattern is not checked"}}
+	broken := guarded("GET")
+	broken.path, broken.label = "/{missing}", "GET /{missing}"
+	doc.operations = append(doc.operations, broken)
+	var warned []string
+	s := sourceOf(t, Options{Client: &capture{}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, doc)
+	if len(warned) != 2 || !strings.HasPrefix(warned[0], "api: 51 operations are left out: PUT /x0: why; ") ||
+		!strings.HasSuffix(warned[0], "; and 31 more") ||
+		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
+		t.Errorf("%s", strings.Join(warned, "\n"))
+	}
+	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
+		len(s.Functions()) != 1 {
+		t.Errorf("%d are listed: %v", len(skipped), skipped)
+	}
+}
+
+// TestFilesBesideTheDocument: a document may be in several files, of its folder only.
+func TestFilesBesideTheDocument(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(petsDocument(""), `{"type":"integer","minimum":1}`, `{"$ref":"parts/limit.json"}`, 1)
+	path := writeDocument(t, text)
+	parts := filepath.Join(filepath.Dir(path), "parts")
+	if err := os.Mkdir(parts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(parts, "limit.json"), []byte(`{"type":"integer","maximum":77}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(&Options{Name: "pets", Spec: path, BaseURL: "http://x", Client: &capture{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return strings.Contains(string(fn.Input), `"maximum":77`) }) {
+		t.Error("the file was not read")
+	}
+	if _, err := s.external()("../outside.json"); err == nil || os.IsNotExist(err) {
+		t.Errorf("a file outside the folder: %v", err)
+	}
+}
+
+// BenchmarkCall resolves, checks, encodes and makes a call of GitHub's document that its service answers at once.
+func BenchmarkCall(b *testing.B) {
+	doc := mustLoad(b, githubDocument(b), &loadOptions{source: "api"})
+	sent := 0
+	client := doerFunc(func(*http.Request) (*http.Response, error) {
+		sent++
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: readerOf(`{"id":1}`)}, nil
+	})
+	s := sourceOf(b, Options{BaseURL: "https://api.github.com", Client: client,
+		Headers: map[string]string{"Authorization": "Bearer a-token-of-some-length"}}, doc)
+	registry, err := steps.NewRegistry(s.Functions(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := []byte(`{"owner":"octo","repo":"hello","title":"A title","body":"Some text","labels":["bug","help wanted"],` +
+		`"assignees":["octocat"]}`)
+	b.ReportAllocs()
+	calls := 0
+	for b.Loop() {
+		entry, err := registry.Resolve("api.repo.issue.create")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if result, err := entry.Call(b.Context(), args); err != nil || string(result) != `{"id":1}` {
+			b.Fatal(string(result), err)
+		}
+		calls++
+	}
+	if sent != calls {
+		b.Fatalf("%d of %d calls were sent", sent, calls)
+	}
+}

@@ -1,0 +1,198 @@
+package stepstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Every rule finds what breaks it.
+func TestDefectsAreFound(t *testing.T) {
+	t.Parallel()
+	get := func(change func(fn *steps.Function)) func(*testing.T, *altered) {
+		return func(_ *testing.T, a *altered) {
+			whole := a.functions
+			a.functions = func() []steps.Function {
+				fns := whole()
+				change(&fns[0])
+				return fns
+			}
+		}
+	}
+	call := func(wrap func(steps.Call) steps.Call) func(*testing.T, *altered) {
+		return get(func(fn *steps.Function) { fn.Call = wrap(fn.Call) })
+	}
+	var kept []byte
+	tests := []struct {
+		name, rule, want string
+		alter            func(*testing.T, *altered)
+	}{
+		{"no source in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "get" })},
+		{"blank in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "shelf.ge t" })},
+		{"no description", "spec", "description", get(func(fn *steps.Function) { fn.Description = " " })},
+		{"effect not declared", "spec", "effect", get(func(fn *steps.Function) { fn.EffectDeclared = false })},
+		{"no input schema", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = nil })},
+		{"no object", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"string"}`) })},
+		{"alternatives at the root", "spec", "oneOf", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"object","oneOf":[{}]}`) })},
+		{"input that does not compile", "spec", "not checked", get(func(fn *steps.Function) {
+			fn.Input = []byte(`{"type":"object","properties":{"name":{"pattern":"("}}}`)
+		})},
+		{"output that does not compile", "spec", "output", get(func(fn *steps.Function) { fn.Output = []byte(`{"type":"thing"}`) })},
+		{"unknown heavy", "spec", "registered", get(func(fn *steps.Function) { fn.Heavy = "sometimes" })},
+		{"no functions", "spec", "no functions", func(_ *testing.T, a *altered) { a.functions = func() []steps.Function { return nil } }},
+		{"functions that change", "spec", "second time", func(_ *testing.T, a *altered) {
+			whole, n := a.functions, 0
+			a.functions = func() []steps.Function {
+				n++
+				return whole()[:1+n%2]
+			}
+		}},
+		{"a result that is not JSON", "result", "not JSON", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte("text"), nil }
+		})},
+		{"a result of another shape", "result", "output schema", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte(`{"txt":"b"}`), nil }
+		})},
+		{"examples that do not fit", "result", "example", get(func(fn *steps.Function) {
+			fn.Input = []byte(`{"type":"object","properties":{"name":{"type":"integer"}}}`)
+		})},
+		{"a panic", "misfit", "panics", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if gjson.GetBytes(args, "name").Type != gjson.String {
+					panic("no name")
+				}
+				return next(ctx, args)
+			}
+		})},
+		{"errors without a code", "fails", "without a code", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = errors.New(err.Error())
+				}
+				return result, err
+			}
+		})},
+		{"a code of its own", "fails", "closed list", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = fault.New("lost", "x")
+				}
+				return result, err
+			}
+		})},
+		{"failures that are hidden", "fails", "accepted", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte(`{"text":""}`), nil }
+		})},
+		{"changed arguments", "args", "changes", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				args[0] = ' '
+				return result, err
+			}
+		})},
+		{"a piece of the arguments", "args", "piece", call(func(steps.Call) steps.Call {
+			return func(_ context.Context, args []byte) ([]byte, error) { return args[8:11], nil }
+		})},
+		{"kept arguments", "args", "again", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if kept != nil {
+					return kept, nil
+				}
+				kept = args
+				return next(ctx, args)
+			}
+		})},
+		{"a hang", "cancel", "does not return", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { select {} }
+		})},
+		{"failing side by side", "concurrent", "side by side", call(func(next steps.Call) steps.Call {
+			var running atomic.Int32
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if running.Add(1) > 1 {
+					return nil, fault.New(fault.Busy, "one at a time")
+				}
+				return next(ctx, args)
+			}
+		})},
+		{"Close fails the second time", "close", "Close fails", func(_ *testing.T, a *altered) {
+			closed := false
+			whole := a.close
+			a.close = func() error {
+				if closed {
+					return errors.New("closed already")
+				}
+				closed = true
+				return whole()
+			}
+		}},
+		{"calls after Close", "close", "after Close is accepted", func(_ *testing.T, a *altered) { a.close = func() error { return nil } }},
+		{"another code after Close", "close", "want [unavailable]", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = fault.New(fault.Internal, "x")
+				}
+				return result, err
+			}
+		})},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := options()
+			o.New = func(t *testing.T) steps.Source {
+				good := newTexts(t)
+				a := &altered{Source: good, functions: good.Functions, close: good.Close}
+				test.alter(t, a)
+				return a
+			}
+			if found := defects(t, o, test.rule); !strings.Contains(found, test.want) {
+				t.Errorf("found %q, want %q", found, test.want)
+			}
+		})
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Args = map[string]string{"shelf.lend": `{}`}
+	if found := defects(t, o, "result"); !strings.Contains(found, "does not offer") {
+		t.Errorf("found %q", found)
+	}
+	o.Args = nil
+	if found := defects(t, o, "result"); !strings.Contains(found, "nothing can be called") {
+		t.Errorf("found %q", found)
+	}
+}
+
+// defects runs one rule and gathers what it finds.
+func defects(t *testing.T, o Options, rule string) string {
+	t.Helper()
+	var mu sync.Mutex
+	var found strings.Builder
+	s := newSuite(t, o, func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&found, format+"\n", args...)
+	})
+	s.callTimeout = time.Second
+	for _, r := range rules {
+		if r.name == rule {
+			r.check(s)
+		}
+	}
+	return found.String()
+}

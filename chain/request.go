@@ -16,7 +16,7 @@ type request struct {
 	Params []byte `json:"params" kind:"schemas" validate:"-"`
 	// Arguments for every step whose function declares them; a step's own args win. Not read for references.
 	Common []byte `json:"common" kind:"object" validate:"-"`
-	// What is answered: any JSON, with references. Without it, the last step's result.
+	// The answer: any JSON, with references. Default: the last step's result.
 	Return []byte `json:"return" kind:"any" validate:"-" tool:""` // null is an explicit null
 	// True: the whole result of a write, never its lean form.
 	Verify bool `json:"verify"`
@@ -25,24 +25,24 @@ type request struct {
 	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run, with undo what was
 	// written is taken back.
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
-	// True: of a success the result and nothing else.
+	// True: a success is answered by its result alone.
 	Lite *bool `json:"lite" tool:"result only"`
-	// True: the plan is answered, and nothing runs.
+	// True: nothing runs, and the answer is the plan.
 	DryRun bool `json:"dryRun"`
-	// What is told of each step: none, summary or full.
+	// What the answer tells of each step: none, summary or full.
 	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
 
 	// A name for people and tools.
 	Name string `json:"name" validate:"max=200" manual:"-"`
-	// What the chain is for; ignored.
+	// The purpose of the chain; ignored.
 	Description string `json:"description" manual:"-"`
 	// True, of a saved chain: MCP clients see it as a tool of its own, on every surface.
 	Tool bool `json:"tool" manual:"-"`
 	// True, of a saved chain: MCP clients see it as a prompt.
 	Prompt bool `json:"prompt" manual:"-"`
-	// Of the chain's file; ignored.
+	// The version of the chain's file; ignored.
 	Version string `json:"version" manual:"-"`
-	// Where an editor finds this schema; ignored.
+	// The address of this schema, for editors; ignored.
 	Schema string `json:"$schema" manual:"-"`
 
 	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field
@@ -117,7 +117,7 @@ type step struct {
 type inline struct {
 	// Numbered from 0 again.
 	Steps []step `json:"steps" validate:"-" manual:"-"`
-	// As that of a chain.
+	// As in a chain.
 	Return []byte `json:"return" kind:"any" validate:"-" manual:"-"`
 }
 
@@ -143,19 +143,19 @@ type repeatRequest struct {
 
 // retryRequest calls again after a failure; the pause doubles from one attempt to the next.
 type retryRequest struct {
-	// Further attempts.
+	// Attempts after the first.
 	Max int `json:"max" validate:"required,min=1,max=100" manual:"-"`
 	// The first pause.
 	BackoffMs int `json:"backoffMs" validate:"min=0,max=3600000" manual:"-"`
 }
 
-// fetchRequest asks for more of a kept result.
+// fetchRequest asks for more of a stored result.
 type fetchRequest struct {
 	// Fetches from the large result that this token names; nothing runs.
 	Token string `json:"continuation_token" tool:"" manual:"of an earlier large result, without steps; with mode summary|paginated (page, page_size)|filtered (filter_keys)|query (query: reference or expression over $result)|full"`
-	// What of it; else the fields that are given tell it.
+	// The mode; by default it follows from the other fields.
 	Mode string `json:"mode" kind:"mode" tool:"" manual:"-"`
-	// Which page.
+	// The number of the page.
 	Page *int `json:"page" kind:"page" tool:"" manual:"-"`
 	// Items of a page.
 	PageSize *int `json:"page_size" kind:"page" tool:"" manual:"-"`
@@ -163,9 +163,9 @@ type fetchRequest struct {
 	FilterKeys []string `json:"filter_keys" tool:"" manual:"-"`
 	// A path or an expression over $result.
 	Query string `json:"query" tool:"" manual:"-"`
-	// Of this answer.
+	// The budget of this answer.
 	Budget *budgetRequest `json:"budget" manual:"-"`
-	// As that of a chain.
+	// As in a chain.
 	Lite *bool `json:"lite" manual:"-"`
 
 	at string // JSON Pointer of the object that holds it

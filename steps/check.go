@@ -8,13 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Check reports what is wrong with arguments that have unknown values at holes: only what no value of the holes could fix.
-// What args has at a hole does not matter. It returns at most 20 bad_arguments faults, sorted by position. At is the
-// position in args, which the message repeats; Available and Nearest list valid properties or values. If the function has
-// secrets (Spec.Redact), messages show keys and no values. A check that takes more than two seconds, or more work than the
-// size of the arguments allows, reports nothing: Call decides then.
-func (e *Entry) Check(args []byte, holes []schema.Unknown) []*fault.Error {
-	return e.input.Check(args, holes, e.runCheck)
+// Check reports the faults of arguments of which some values are not known yet: only those that no value of an unknown could mend. The
+// values in args at the unknowns are ignored. It returns at most 20 bad_arguments faults, sorted by position. At is the position in
+// args, which the message repeats; Available and Nearest list valid properties or values. If the function has secrets (Spec.Redact),
+// messages show keys and no values. A check that takes more than two seconds, or more work than the size of the arguments allows,
+// reports nothing: Call decides then.
+func (e *Entry) Check(args []byte, unknowns []schema.Unknown) []*fault.Error {
+	return e.input.Check(args, unknowns, e.runCheck)
 }
 
 // runCheck runs Spec.Check on arguments that match the schema.

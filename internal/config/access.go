@@ -17,7 +17,7 @@ import (
 // Access says who the clients of serve are, and what they may use.
 type Access struct {
 	Stdio *string `yaml:"stdio" validate:"oneof=read read_write admin" default:"read_write"`
-	// Of clients over HTTP without a token; with tokens or jwt there are none.
+	// The tier of HTTP clients without a token. With tokens or jwt such clients are refused.
 	HTTP *string `yaml:"http" validate:"oneof=read read_write admin" default:"read"`
 	// The bearer tokens of clients over HTTP. onecall auth token makes one.
 	Tokens []Bearer `yaml:"tokens"`
@@ -28,30 +28,30 @@ type Access struct {
 	URL *string `yaml:"url" expand:"url" validate:"min=1"`
 	// Further hosts, each with or without a port, that clients may name in Host, and pages in Origin. Loopback always is accepted.
 	Hosts []string `yaml:"hosts" expand:"text"`
-	// What one caller may take. Without tokens all clients over HTTP are one caller.
+	// Limits of one caller. Without tokens all HTTP clients count as one caller.
 	Limits CallerLimits `yaml:"limits"`
 }
 
 // Bearer is a token that a client may have, known by its hash.
 type Bearer struct {
-	// Who has the token: it stands in logs, and results and sessions belong to it.
+	// The caller who uses the token: logs name it, and it owns its results and sessions.
 	Name *string `yaml:"name" needed:"yes"`
 	// The SHA-256 of the token's text, in hex, or by ${VAR}.
 	SHA256 *string `yaml:"sha256" expand:"text" secret:"yes" needed:"yes"`
 	Tier   *string `yaml:"tier" validate:"oneof=read read_write admin" default:"read"`
-	// The functions that it may use, by their names or patterns with *. Without it: all that its tier may use.
+	// The functions that it may use: names, or patterns with *. Default: all functions of its tier.
 	Functions []string `yaml:"functions"`
 }
 
 // JWT says which tokens of an authorization server are accepted.
 type JWT struct {
-	// The authorization server, exactly as its tokens have it in iss.
+	// The authorization server, exactly as in the claim iss of its tokens.
 	Issuer *string `yaml:"issuer" expand:"text" needed:"yes"`
-	// What the tokens must have in aud: as a rule the same as url.
+	// The required value of the claim aud, usually the same as url.
 	Audience *string `yaml:"audience" expand:"text" needed:"yes"`
 	// The issuer's public keys (JWKS): a URL, or a file relative to this one. Without it: where the issuer's metadata say.
 	Keys *string `yaml:"keys" expand:"text" validate:"min=1"`
-	// The tier that a scope gives; of several scopes the highest holds, without any of these a token is refused.
+	// The tier of each scope. Of several scopes the highest tier applies; a token with none of them is refused.
 	Scopes map[string]string `yaml:"scopes" needed:"yes"`
 }
 

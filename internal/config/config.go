@@ -34,8 +34,8 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The embedded file functions fs.*.
 	FS FS `yaml:"fs"`
-	// What holds for the functions whose names fit a pattern, in which * stands for any characters. Of several patterns that fit, each
-	// thing is said by the most exact.
+	// Settings of functions by name or pattern, in which * stands for any characters. If several patterns match, the most exact one
+	// decides, for each setting on its own.
 	Functions Table[Function] `yaml:"functions" entries:"null"`
 
 	// The tools that clients of onecall serve see. chain: chain, search and info; dispatch: those, a dispatcher for each group, and the
@@ -54,25 +54,25 @@ type Config struct {
 	// Further names of arguments, of every function that declares the second: the name that is accepted, and the one that the function
 	// declares.
 	Aliases map[string]string `yaml:"aliases"`
-	// What the clients of onecall serve may use: read < read_write < admin.
+	// The tiers of clients of onecall serve: read < read_write < admin.
 	Access Access `yaml:"access"`
 
-	// Answer in the lite form where a chain does not say otherwise.
+	// Answer in the lite form unless a chain sets lite.
 	Lite *bool `yaml:"lite" default:"false"`
-	// What one chain may cost. A chain can lower these, not raise them.
+	// Limits of one chain. A chain can lower them, not raise them.
 	Budget Budget `yaml:"budget"`
-	// Bounds of what is held and done at once.
+	// Limits of size and concurrency.
 	Limits Limits `yaml:"limits"`
-	// Results that do not fit their answer are kept, to be fetched by their token.
+	// The store of results that do not fit in their answer; a token fetches them.
 	Results Results `yaml:"results"`
-	// Where it is remembered what runs did, so that they can be resumed, approved and undone.
+	// The record of what runs did, which resume, approval and undo need.
 	Journal Journal `yaml:"journal"`
-	// Calls that need approval before they are made: those that destroy, or all that write. A function can say otherwise.
+	// Calls that need approval before they are made: destructive ones, or all that write. A function's own setting wins.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
-	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or
-	// by onecall approve.
+	// Who approves them. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with
+	// onecall approve.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
-	// What onecall hook says to a host that asks it before each call of a tool.
+	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`
 	// Sessions of clients.
 	Session Session `yaml:"session"`
@@ -80,7 +80,7 @@ type Config struct {
 	Tokens Tokens `yaml:"tokens"`
 	// Functions from cheap to costly: a call that skips more than one of them for its subject is warned about or refused.
 	Ladder Ladder `yaml:"ladder"`
-	// Whether the shapes of results (names and types, never a value) of functions that declare none are learnt and shown.
+	// Learn and show the shapes of results (names and types, never values) of functions that declare none.
 	Shapes *string `yaml:"shapes" validate:"oneof=on off" default:"on"`
 }
 
@@ -88,11 +88,11 @@ type Config struct {
 type Group struct {
 	// Names of resources, such as device or netbox.device, or patterns with *.
 	Resources []string `yaml:"resources" list:"yes" needed:"yes"`
-	// What the group is for, in the tool's description.
+	// The purpose of the group, for the tool's description.
 	Description *string `yaml:"description"`
 }
 
-// FS is what fs.* may do.
+// FS configures the functions fs.*.
 type FS struct {
 	// The folder below which all files lie, relative to this file. Without it: the working directory; a server that is started in /
 	// offers none.
@@ -103,69 +103,68 @@ type FS struct {
 
 // Budget bounds one chain.
 type Budget struct {
-	// Tokens of the answer; 0 is none. Without it: 10000 with onecall serve, none for other commands.
+	// Tokens of the answer; 0: no budget. Default: 10000 with onecall serve, none for other commands.
 	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"eq=0|min=150"`
 	MaxSteps       *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
 	// Calls of functions, repetitions included.
 	MaxCalls *int `yaml:"maxCalls" validate:"min=1" default:"200000"`
-	// How long a chain may take. Without it: 110000 with onecall serve, none for other commands.
+	// Time of a chain. Default: 110000 with onecall serve, none for other commands.
 	MaxDurationMs *int `yaml:"maxDurationMs" validate:"min=1"`
 }
 
-// Limits bound what onecall takes from anybody.
+// Limits bound what onecall accepts from any client.
 type Limits struct {
-	// Steps of a chain; the smaller of this and budget.maxSteps holds.
+	// Steps of a chain; the smaller of this and budget.maxSteps applies.
 	MaxSteps *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
 	// Calls of one chain that run at once.
 	MaxConcurrency *int `yaml:"maxConcurrency" validate:"min=1" default:"16"`
 	// One step's result.
 	MaxResultBytes *Size `yaml:"maxResultBytes" validate:"min=1" default:"64MiB"`
-	// All results that a chain keeps. All running chains together may hold four times as much.
+	// All results that a chain holds. All running chains together may hold four times as much.
 	MaxChainBytes *Size `yaml:"maxChainBytes" validate:"min=1" default:"256MiB"`
 	// A chain as text.
 	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1" default:"4MiB"`
 	// Elements of a forEach.
 	MaxElements *int `yaml:"maxElements" validate:"min=1" default:"100000"`
-	// Sessions over HTTP, of all clients together. Where there are tokens, a caller may have a quarter of them.
+	// HTTP sessions of all clients together. With tokens, one caller may have a quarter of them.
 	MaxSessions *int `yaml:"maxSessions" validate:"min=1" default:"1000"`
 }
 
-// Results says where results are kept, for how long, and when they are shortened.
+// Results configures where results are stored, for how long, and when they are shortened.
 type Results struct {
 	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
 	// shared by all who use it. Without it: memory with onecall serve, disk for other commands.
 	Store *string `yaml:"store" expand:"text"`
-	// The life of a result after its last use; 1s at least.
+	// How long a result is kept after its last use; at least 1s.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`
-	// The most that use extends a life to; at least ttl.
+	// The maximum time that a result is kept, however often it is used; at least ttl.
 	MaxTTL *time.Duration `yaml:"maxTtl" validate:"min=1s" default:"1h"`
-	// All results together, and so the largest.
+	// All results together, and so also the largest one.
 	MaxBytes *Size `yaml:"maxBytes" validate:"min=1" default:"1GiB"`
 	// Items or lines of a page.
 	PageSize *int `yaml:"pageSize" validate:"min=1" default:"20"`
-	// A result of more tokens is a probe even where it fits; 0 is off.
+	// A result of more tokens is answered as a probe even if it fits; 0: never.
 	ProbeAbove *int `yaml:"probeAbove" validate:"min=0" default:"0"`
-	// The result of a write of more tokens is answered in its lean form, where the chain does not say verify; 0 is off.
+	// A write's result of more tokens is answered in its lean form, unless the chain sets verify; 0: never.
 	LeanAbove *int `yaml:"leanAbove" validate:"min=0" default:"100"`
 }
 
-// Journal says where runs are remembered, and for how long.
+// Journal configures where runs are recorded, and for how long.
 type Journal struct {
 	// sqlite: a file in the user's state folder. A URL (postgres://): a PostgreSQL server, shared by replicas. memory: as long as the
 	// command runs. off: nothing is remembered, and no run can be resumed.
 	Store *string `yaml:"store" expand:"text" default:"sqlite"`
-	// How long a run is kept after the last it did; 1s at least.
+	// How long a run is kept after its last event; at least 1s.
 	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
-	// runs and diff show the arguments and results of calls, without secrets, for as long as a run is kept; those of runs that ended
-	// well are kept for it.
+	// Keep the arguments and results of successful runs, too, so that runs and diff can show them, without secrets, as long as the run
+	// is kept.
 	Values *bool `yaml:"values" default:"false"`
-	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By
-	// ${VAR} only.
+	// With PostgreSQL: the secret that encrypts arguments and results, at least 32 bytes, the same for all replicas. Only as ${VAR}.
 	Key *string `yaml:"key" expand:"credential"`
 }
 
-// Hook is what a host does with calls, by the names of the functions in them, or patterns with *. deny wins over ask, and ask over
-// allow; what is in no list is asked about.
+// Hook configures what a host does with a call, by the functions in it: names, or patterns with *. deny wins over ask, and ask over
+// allow; the host asks about functions in no list.
 type Hook struct {
 	// Functions that are called without a question.
 	Allow []string `yaml:"allow"`
@@ -177,12 +176,11 @@ type Hook struct {
 
 // Session bounds a session.
 type Session struct {
-	// Tokens of all answers to one client's session: past them only fetches and small answers are given; 0 is no bound, and nothing is
-	// added up.
+	// Tokens of all answers to one client's session. Beyond them it gets only fetches and small answers; 0: no limit.
 	MaxTokens *int `yaml:"maxTokens" validate:"min=0" default:"0"`
 }
 
-// Tokens says how tokens are counted.
+// Tokens configures how tokens are counted.
 type Tokens struct {
 	Encoding *string `yaml:"encoding" validate:"oneof=o200k_base" default:"o200k_base"`
 	// Counts are multiplied by it, for models whose vocabulary is not public.

@@ -143,10 +143,10 @@ type Endpoint struct {
 	TimeoutMs *int    `yaml:"timeoutMs" validate:"min=1"`
 }
 
-// Function is what is said of the functions whose names fit a pattern.
+// Function configures the functions whose names match a pattern.
 type Function struct {
 	Effect *string `yaml:"effect" validate:"oneof=read write destroy"`
-	// What a caller needs to use it.
+	// The tier that a caller needs to use it.
 	Tier *string `yaml:"tier" validate:"oneof=read read_write admin"`
 	// true: nobody sees it.
 	Hide *bool `yaml:"hide"`

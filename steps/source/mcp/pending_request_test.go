@@ -45,3 +45,13 @@ func TestNothingStaysPending(t *testing.T) {
 		t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.pending), len(n.tap.progress))
 	}
 }
+
+// TestRegisterOnce: what else is sent in the context of a call is another request than the call.
+func TestRegisterOnce(t *testing.T) {
+	t.Parallel()
+	over, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
+	ctx := x.withContext(t.Context())
+	if over.register(ctx, 5) != x || over.register(ctx, 6) != nil || x.id != 5 {
+		t.Errorf("%+v", x)
+	}
+}

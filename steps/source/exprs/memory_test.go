@@ -1,4 +1,4 @@
-package exprs
+package exprs_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
 // TestHostileText: what a small request can make of text.* stays within bounds also in one match, and says so.
@@ -31,7 +32,7 @@ func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what t
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = invoke(t.Context(), New(), test.fn, string(raw))
+		_, err = invoke(t.Context(), exprs.New(), test.fn, string(raw))
 		runtime.ReadMemStats(&after)
 		if fault.CodeOf(err) != fault.LimitExceeded {
 			t.Errorf("%s: %v, want %s", name, err, fault.LimitExceeded)
@@ -73,12 +74,12 @@ func TestResultIsHeld(t *testing.T) {
 		"text.match":   fmt.Sprintf(`{"text":%q,"pattern":%q,"all":true}`, text, "a"+strings.Repeat("()", 300)),
 	} {
 		m := &tally{limit: 64 << 20}
-		got, err := invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), New(), name, args)
-		if err != nil || m.most < len(got)-chunkBytes || m.held != 0 {
+		got, err := invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
+		if err != nil || m.most < len(got)-(64<<10) || m.held != 0 {
 			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
 		}
 		m = &tally{limit: 4 << 20}
-		_, err = invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), New(), name, args)
+		_, err = invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
 		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
 			t.Errorf("%s: %d held: %v", name, m.held, err)
 		}

@@ -1,4 +1,4 @@
-package exprs
+package exprs_test
 
 import (
 	"context"
@@ -12,10 +12,11 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-func invoke(ctx context.Context, s *Source, name, args string) (string, error) {
+func invoke(ctx context.Context, s *exprs.Source, name, args string) (string, error) {
 	for _, fn := range s.Functions() {
 		if fn.Name == name {
 			result, err := fn.Call(ctx, []byte(args))
@@ -27,7 +28,7 @@ func invoke(ctx context.Context, s *Source, name, args string) (string, error) {
 
 func TestConformance(t *testing.T) {
 	stepstest.Run(t, stepstest.Options{
-		New: func(*testing.T) steps.Source { return New() },
+		New: func(*testing.T) steps.Source { return exprs.New() },
 		Args: map[string]string{
 			"expr.eval":    `{"expression":"a + 1","vars":{"a":2}}`,
 			"text.match":   `{"text":"a1b2","pattern":"[a-z](\\d)","all":true}`,
@@ -76,8 +77,8 @@ func TestCalls(t *testing.T) {
 		{fn: "text.replace", args: `{"text":"a","pattern":"` + strings.Repeat("(a?)", 1000) + `","with":""}`, code: fault.BadArguments,
 			at: "/pattern"},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
-		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
-		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n",
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 100_000) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 99_999) + `","pattern":"` + "(?P<" + strings.Repeat("n",
 			1000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"pattern":"a"}`, code: fault.BadArguments},
 		{fn: "text.match", args: `{"text":"a"}`, code: fault.BadArguments},
@@ -100,7 +101,7 @@ func TestCalls(t *testing.T) {
 			code: fault.LimitExceeded},
 		{fn: "text.replace", args: `{"text":"a","pattern":"a"}`, code: fault.BadArguments},
 	}
-	s := New()
+	s := exprs.New()
 	for _, test := range tests {
 		got, err := invoke(t.Context(), s, test.fn, test.args)
 		if fault.CodeOf(err) != test.code || got != test.want {
@@ -126,7 +127,7 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := invoke(t.Context(), New(), "text.match", string(args))
+		result, err := invoke(t.Context(), exprs.New(), "text.match", string(args))
 		if err != nil {
 			t.Fatalf("%q: %v", source, err)
 		}
@@ -143,7 +144,7 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	s := New()
+	s := exprs.New()
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -163,7 +164,7 @@ func FuzzReplacement(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := invoke(t.Context(), New(), "text.replace", string(args))
+		result, err := invoke(t.Context(), exprs.New(), "text.replace", string(args))
 		if err != nil && fault.CodeOf(err) != fault.BadArguments {
 			t.Fatalf("%q: %v", with, err)
 		}
@@ -175,21 +176,17 @@ func FuzzReplacement(f *testing.F) {
 
 func BenchmarkMatchAll(b *testing.B) {
 	text := strings.Repeat("level=info user=alice id=42 took=12ms\n", 10_000)
+	s := exprs.New()
 	for name, source := range map[string]string{"literal": `user=(\w+) id=(\d+)`, "none": `(\w+)=(\d+)\b`} {
+		args, err := json.Marshal(map[string]any{"text": text, "pattern": source, "all": true})
+		if err != nil {
+			b.Fatal(err)
+		}
 		b.Run(name+"/search", func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				s, err := newSearch(b.Context(), source, text)
-				if err != nil {
+				if result, err := invoke(b.Context(), s, "text.match", string(args)); err != nil || strings.Count(result, `"match"`) != 10_000 {
 					b.Fatal(err)
-				}
-				n := 0
-				for range s.All() {
-					n++
-				}
-				s.release()
-				if n != 10_000 {
-					b.Fatal(n)
 				}
 			}
 		})

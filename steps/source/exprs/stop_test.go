@@ -1,4 +1,4 @@
-package exprs
+package exprs_test
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
 // ending is a context that ends at the third look at it.
@@ -32,7 +32,7 @@ func TestSearchIsStopped(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1<<18)
 	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
-		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
+		_, err := invoke(ending{t.Context(), new(int)}, exprs.New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", fn, err)
 		}
@@ -68,7 +68,7 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 			defer cancel()
 			done := make(chan error, 2)
 			go func() {
-				_, err := invoke(ctx, New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+				_, err := invoke(ctx, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
 				done <- err
 			}()
 			synctest.Wait()
@@ -95,26 +95,44 @@ func TestLeavesASlot(t *testing.T) {
 	limiter := admit.New(1, 2)
 	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
+	goesOn := make(chan struct{}) // receives while a search looks at its context
+	ctx = looking{ctx, goesOn}
 	var searching sync.WaitGroup
 	for range 3 {
 		searching.Go(func() {
-			_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
+			_, err := invoke(ctx, exprs.New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		})
 	}
-	time.Sleep(30 * time.Millisecond) // one of them has a slot, or will have
+	for range 100 { // by then one of them has a slot
+		goesOn <- struct{}{}
+	}
 	for range 3 {
 		release, err := limiter.Acquire(t.Context(), "modest")
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		goesOn <- struct{}{}
 		release()
 	}
 	cancel()
 	searching.Wait()
+}
+
+// looking is a context that tells of each look at it, if anybody waits for one.
+type looking struct {
+	context.Context
+	at <-chan struct{}
+}
+
+func (l looking) Err() error {
+	select {
+	case <-l.at:
+	default:
+	}
+	return l.Context.Err()
 }
 
 // TestMatchIsStopped has one match that takes seconds: the context must end it inside.
@@ -132,7 +150,7 @@ func TestMatchIsStopped(t *testing.T) {
 			fn = "text.replace"
 		}
 		looks := 0
-		if _, err := invoke(ending{t.Context(), &looks}, New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
+		if _, err := invoke(ending{t.Context(), &looks}, exprs.New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
 			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
 		}
 	}
@@ -153,7 +171,7 @@ func (a *asked) Err() error {
 func TestContextIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
 	ctx := &asked{Context: t.Context()}
-	got, err := invoke(ctx, New(), "text.replace",
+	got, err := invoke(ctx, exprs.New(), "text.replace",
 		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
 		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)

@@ -1,4 +1,4 @@
-package files
+package files_test
 
 import (
 	"bytes"
@@ -16,7 +16,61 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/files"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// The results of the functions, whose members have the names of the fields.
+type (
+	catResult struct {
+		Path, Encoding, Type           string
+		Size                           int64
+		Lines, From, To                *int
+		InvalidUTF8, Binary, Truncated bool
+		Next                           int
+		Text                           *string
+	}
+	listResult struct {
+		Path        string
+		Count, Next int
+		Truncated   bool
+		Entries     []struct {
+			Name, Path, Type string
+			Size             *int64
+		}
+	}
+	findResult struct {
+		Count, Next int
+		Truncated   bool
+		Files       []string
+		Folders     []folderCount
+		Skipped     []skip
+	}
+	folderCount struct {
+		Path  string
+		Count int
+	}
+	grepResult struct {
+		Count, FileCount, Next int
+		Truncated              bool
+		Files                  []struct {
+			Path        string
+			Count       int
+			InvalidUTF8 bool
+			Matches     []struct {
+				Line          int
+				Text          string
+				Cut           bool
+				Before, After []string
+			}
+		}
+		Skipped []skip
+	}
+	skip struct {
+		Reason  string
+		Count   int
+		Example string
+	}
 )
 
 // writeTree makes files below a folder; a name that ends in "/" is an empty folder.
@@ -41,16 +95,16 @@ func must(t tester, err error) {
 }
 
 // open makes a source over a tree in a new folder.
-func open(t testing.TB, tree map[string]string) (*Source, string) {
+func open(t testing.TB, tree map[string]string) (*files.Source, string) {
 	t.Helper()
 	root := t.TempDir()
 	writeTree(t, root, tree)
-	return openAt(t, &Options{Root: root}), root
+	return openAt(t, &files.Options{Root: root}), root
 }
 
-func openAt(t testing.TB, o *Options) *Source {
+func openAt(t testing.TB, o *files.Options) *files.Source {
 	t.Helper()
-	s, err := New(o)
+	s, err := files.New(o)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -59,7 +113,12 @@ func openAt(t testing.TB, o *Options) *Source {
 // outputs are the compiled output schemas by function name.
 var outputs = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	c, all := jsonschema.NewCompiler(), map[string]*jsonschema.Schema{}
-	for _, f := range functions {
+	s, err := files.New(nil)
+	if err != nil {
+		panic(err)
+	}
+	defer s.Close()
+	for _, f := range s.Functions() {
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Output))
 		if err == nil {
 			err = c.AddResource(f.Name, doc)
@@ -80,7 +139,7 @@ type tester interface {
 }
 
 // do calls a function and decodes its result, which must fit the function's output schema. args are JSON.
-func do[R any](t tester, s *Source, fn, args string) R {
+func do[R any](t tester, s *files.Source, fn, args string) R {
 	t.Helper()
 	raw, err := rawCall(t, s, fn, args)
 	if err != nil {
@@ -91,7 +150,7 @@ func do[R any](t tester, s *Source, fn, args string) R {
 	return result
 }
 
-func rawCall(t tester, s *Source, fn, args string) ([]byte, error) {
+func rawCall(t tester, s *files.Source, fn, args string) ([]byte, error) {
 	t.Helper()
 	raw, err := function(s, fn).Call(context.Background(), []byte(args))
 	if err != nil {
@@ -108,19 +167,19 @@ func rawCall(t tester, s *Source, fn, args string) ([]byte, error) {
 	return raw, nil
 }
 
-func function(s *Source, name string) steps.Function {
+func function(s *files.Source, name string) steps.Function {
 	all := s.Functions()
 	return all[slices.IndexFunc(all, func(f steps.Function) bool { return f.Name == name })]
 }
 
 // fails calls a function that must fail with a code.
-func fails(t tester, s *Source, fn, args string, code fault.Code) {
+func fails(t tester, s *files.Source, fn, args string, code fault.Code) {
 	t.Helper()
 	_ = failure(t, s, fn, args, code)
 }
 
 // failure is fails, and returns the error.
-func failure(t tester, s *Source, fn, args string, code fault.Code) *fault.Error {
+func failure(t tester, s *files.Source, fn, args string, code fault.Code) *fault.Error {
 	t.Helper()
 	raw, err := rawCall(t, s, fn, args)
 	if fault.CodeOf(err) != code {
@@ -145,12 +204,12 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o644))
-	for _, o := range []*Options{{Root: file}, {Root: file + "/nowhere"}, {MaxFileBytes: 1}, {MaxFileBytes: -1}, {MaxResultBytes: 5}} {
-		if s, err := New(o); fault.CodeOf(err) != fault.BadRequest {
+	for _, o := range []*files.Options{{Root: file}, {Root: file + "/nowhere"}, {MaxFileBytes: 1}, {MaxFileBytes: -1}, {MaxResultBytes: 5}} {
+		if s, err := files.New(o); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("New(%+v) = %v, %v", o, s, err)
 		}
 	}
-	s, err := New(nil)
+	s, err := files.New(nil)
 	must(t, err)
 	must(t, s.Close())
 	must(t, s.Close())
@@ -195,7 +254,7 @@ func TestConformance(t *testing.T) {
 	root := t.TempDir()
 	writeTree(t, root, map[string]string{"a/file.txt": "text\n", "top.txt": "text\n"})
 	stepstest.Run(t, stepstest.Options{
-		New: func(t *testing.T) steps.Source { return openAt(t, &Options{Root: root}) },
+		New: func(t *testing.T) steps.Source { return openAt(t, &files.Options{Root: root}) },
 		Args: map[string]string{
 			"fs.list": `{"depth":2}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"te.t","context":1}`, "fs.cat": `{"path":"a/file.txt"}`,
 		},
@@ -229,11 +288,11 @@ func TestCancellation(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		tree[name+"/"+name+"/file"] = "a line\n"
 	}
-	s, _ := open(t, tree)
-	s.maxFileBytes = 100_000 // fs.cat streams
-	for fn, args := range map[string]string{"fs.list": `{"depth":5}`, "fs.find": `{"pattern":"*"}`,
-		"fs.grep": `{"pattern":"line","path":"big"}`,
-		"fs.cat":  `{"path":"big","from":90000,"to":90001}`} {
+	_, root := open(t, tree)
+	s := openAt(t, &files.Options{Root: root, MaxFileBytes: 100_000}) // fs.cat streams
+	for _, c := range [][2]string{{"fs.list", `{"depth":5}`}, {"fs.find", `{"pattern":"*"}`}, {"fs.grep", `{"pattern":"line","path":"big"}`},
+		{"fs.grep", `{"pattern":"line","limit":1}`}, {"fs.cat", `{"path":"big","from":90000,"to":90001}`}} {
+		fn, args := c[0], c[1]
 		for _, after := range []int{0, 1, 3} {
 			_, err := function(s, fn).Call(&countdown{Context: context.Background(), left: after}, []byte(args))
 			if fault.CodeOf(err) != fault.Cancelled {
@@ -248,7 +307,8 @@ func TestCancellation(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := s.grep(cancelled, grepArgs{Pattern: "line", Path: ".", Limit: 1}); fault.CodeOf(err) != fault.Cancelled {
+	_, err := function(s, "fs.grep").Call(&countdown{Context: cancelled, left: 1}, []byte(`{"pattern":"line","limit":1}`))
+	if fault.CodeOf(err) != fault.Cancelled {
 		t.Errorf("fs.grep of a tree in a cancelled context: %v", err)
 	}
 }

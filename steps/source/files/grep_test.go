@@ -1,4 +1,4 @@
-package files
+package files_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 func TestGrep(t *testing.T) {
@@ -59,13 +60,18 @@ func TestGrep(t *testing.T) {
 		}
 	}
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
-	if len(got.Skipped) != 1 || got.Skipped[0] != (skip{binary, 1, "bin"}) {
+	if len(got.Skipped) != 1 || got.Skipped[0] != (skip{"binary", 1, "bin"}) {
 		t.Errorf("skipped %v", got.Skipped)
 	}
-	raw, err := rawCall(t, s, "fs.grep", `{"pattern":"Needle","path":"sub","context":1}`)
-	if want := `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,"matches":[{"line":2,"text":"two Needle",` +
-		`"before":["one"],"after":["three"]}]}]}`; err != nil || string(raw) != want {
-		t.Errorf("%s, %v, want %s", raw, err, want)
+	for args, want := range map[string]string{
+		`{"pattern":"Needle","path":"sub","context":1}`: `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,` +
+			`"matches":[{"line":2,"text":"two Needle","before":["one"],"after":["three"]}]}]}`,
+		`{"pattern":"needles","path":"b.ts","context":1}`: `{"count":1,"fileCount":1,"files":[{"path":"b.ts","count":1,` +
+			`"matches":[{"line":2,"text":"needles","before":["let x = needle + needle"]}]}]}`,
+	} {
+		if raw, err := rawCall(t, s, "fs.grep", args); err != nil || string(raw) != want {
+			t.Errorf("%s, %v, want %s", raw, err, want)
+		}
 	}
 	latin := do[grepResult](t, s, "fs.grep", `{"pattern":"caf","path":"latin"}`).Files[0]
 	if !latin.InvalidUTF8 || latin.Matches[0].Text != "needle caf\uFFFD \uFFFD" {
@@ -108,26 +114,40 @@ func TestGrepRanks(t *testing.T) {
 	if got, want := paths(`{"pattern":"func Render"}`), "a/def_test.go a/comment.go a/longer.go"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for text, want := range map[string]bool{
-		"func Name(": true, "func (s *T) Name(": true, "type Name struct": true, "class Name:": true, "def Name(": true,
-		"async def Name(": true, "#define Name 1": true,
-		"pub fn Name(": true, "export const Name =": true, "interface Name": true, "    var Name int": true, "struct *Name": true,
-		"func Named(": false, "x := Name": false,
-		"return Name": false, "// type Name": false, "type: Name": false, "typeName": false, "func (f func(Name)) x": false,
-		"func (s *T) x() { Name": false, "x.class Name": true,
-	} {
-		at := strings.Index(text, "Name")
-		if got := isDefinition([]byte(text), line{start: 0, end: len(text), matchStart: at, matchEnd: at + 4}); got != want {
-			t.Errorf("%q is a definition: %v", text, got)
+}
+
+// TestGrepRanksByLine: what is a definition, and what is a test.
+func TestGrepRanksByLine(t *testing.T) {
+	t.Parallel()
+	// first wants the files of first before all others, though their names say otherwise.
+	first := func(tree map[string]string, first map[string]bool) {
+		t.Helper()
+		s, _ := open(t, tree)
+		for i, f := range do[grepResult](t, s, "fs.grep", `{"pattern":"Name"}`).Files {
+			if first[f.Path] != (i < len(first)) {
+				t.Errorf("%s (%s) has place %d of %d", f.Path, tree[f.Path], i, len(tree))
+			}
 		}
 	}
-	for path, want := range map[string]bool{"a_test.go": true, "test_a.py": true, "a.test.ts": true, "a.spec.js": true, "test/a.go": true,
-		"x/__tests__/a.js": true, "FooTest.java": true,
-		"x_spec.rb": true, "testdata/a": true, "latest.go": false, "contest/a.go": false, "attest.go": false, "a.go": false, "test.go": false} {
-		if isTest(path) != want {
-			t.Errorf("%s is a test: %v", path, !want)
-		}
+	tree, definitions := map[string]string{}, map[string]bool{}
+	for i, text := range []string{"func Name(", "func (s *T) Name(", "type Name struct", "class Name:", "def Name(", "async def Name(", "#define Name 1",
+		"pub fn Name(", "export const Name =", "interface Name", "    var Name int", "struct *Name", "x.class Name"} {
+		path := fmt.Sprintf("z%02d", i)
+		tree[path], definitions[path] = text, true
 	}
+	for i, text := range []string{"func Named(", "x := Name", "return Name", "// type Name", "type: Name", "typeName", "func (f func(Name)) x",
+		"func (s *T) x() { Name"} {
+		tree[fmt.Sprintf("a%02d", i)] = text
+	}
+	first(tree, definitions)
+	tree, plain := map[string]string{}, map[string]bool{}
+	for _, path := range []string{"latest.go", "contest/a.go", "attest.go", "test.go", "zz.go"} {
+		tree[path], plain[path] = "Name", true
+	}
+	for _, path := range []string{"a_test.go", "test_a.py", "a.test.ts", "a.spec.js", "test/a.go", "x/__tests__/a.js", "FooTest.java", "x_spec.rb", "testdata/a"} {
+		tree[path] = "Name"
+	}
+	first(tree, plain)
 }
 
 // TestGrepOnlyTests: matches that are all in tests are shown like any others, and each is reachable.
@@ -167,7 +187,7 @@ func TestGrepPages(t *testing.T) {
 		path string
 		line int
 	}
-	pages := func(t tester, s *Source, limit int) (all []place, count int) {
+	pages := func(t tester, s *files.Source, limit int) (all []place, count int) {
 		for offset := 0; ; {
 			raw, err := rawCall(t, s, "fs.grep", args(t, "pattern", "needle", "limit", limit, "offset", offset, "context", 1))
 			must(t, err)
@@ -189,12 +209,12 @@ func TestGrepPages(t *testing.T) {
 			offset = got.Next
 		}
 	}
-	want, count := pages(t, s, maxPage)
+	want, count := pages(t, s, 100_000)
 	if count != 66 || len(want) != 66 {
 		t.Fatalf("%d of %d matches", len(want), count)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		bounded, err := New(&Options{Root: root, MaxResultBytes: int64(rapid.IntRange(minBytes, 4*minBytes).Draw(t, "bytes"))})
+		bounded, err := files.New(&files.Options{Root: root, MaxResultBytes: int64(rapid.IntRange(1024, 4*1024).Draw(t, "bytes"))})
 		must(t, err)
 		defer bounded.Close()
 		got, _ := pages(t, bounded, rapid.IntRange(1, 70).Draw(t, "limit"))
@@ -210,7 +230,7 @@ func TestGrepLongLines(t *testing.T) {
 	s, root := open(t, map[string]string{"long": "short needle\n" + long + "\nlast needle\n"})
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle","context":1}`)
 	matches := got.Files[0].Matches
-	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != maxShown+2 || !strings.Contains(matches[1].Text, "needle") ||
+	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != 400+2 || !strings.Contains(matches[1].Text, "needle") ||
 		matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
 		t.Errorf("%+v", got)
 	}
@@ -230,7 +250,7 @@ func TestGrepSystemFiles(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("there is no /proc")
 	}
-	s := openAt(t, &Options{Root: "/proc/self"})
+	s := openAt(t, &files.Options{Root: "/proc/self"})
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"^Name:","path":"status"}`); got.Count != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -243,8 +263,9 @@ func TestGrepSystemFiles(t *testing.T) {
 func TestGrepPageWeighsLines(t *testing.T) {
 	t.Parallel()
 	const lines, most = 20_000, 1 << 20
+	const matchBytes, lineBytes = 64, 24 // what a match and a line weigh beside their text
 	_, root := open(t, map[string]string{"f": strings.Repeat("x\n", lines)})
-	s := openAt(t, &Options{Root: root, MaxResultBytes: most})
+	s := openAt(t, &files.Options{Root: root, MaxResultBytes: most})
 	shown := 0
 	for offset := 0; ; {
 		got := do[grepResult](t, s, "fs.grep", args(t, "pattern", "x", "context", 100, "limit", 100_000, "offset", offset))

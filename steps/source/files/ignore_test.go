@@ -1,4 +1,4 @@
-package files
+package files_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 // gitUnignored lists the files of a repository that Git does not ignore.
@@ -84,7 +86,7 @@ func TestIgnoreAsGit(t *testing.T) {
 			}
 		}
 		want := gitUnignored(t, root)
-		s, err := New(&Options{Root: root})
+		s, err := files.New(&files.Options{Root: root})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,18 +119,18 @@ func TestIgnoreBounds(t *testing.T) {
 		skipped []skip
 	}{
 		"within":   {map[string]string{".gitignore": rules(100) + "*.o\n", "d/.gitignore": "*.p", "d/a.o": "", "d/a.p": ""}, "", nil},
-		"one file": {map[string]string{".gitignore": "*.o\n" + rules(maxRules), "a.o": "", "b": ""}, "b", []skip{{ignoreSize, 1, ".gitignore"}}},
-		"a chain of them": {map[string]string{".gitignore": rules(maxRules - 2), "d/.gitignore": "*.o\n*.p\n*.q\n", "d/e/.gitignore": "*.r\n",
+		"one file": {map[string]string{".gitignore": "*.o\n" + rules(50_000), "a.o": "", "b": ""}, "b", []skip{{"ignore_size", 1, ".gitignore"}}},
+		"a chain of them": {map[string]string{".gitignore": rules(50_000 - 2), "d/.gitignore": "*.o\n*.p\n*.q\n", "d/e/.gitignore": "*.r\n",
 			"d/e/a.p": "", "d/e/a.q": "", "d/e/a.r": "", "f/.gitignore": "*.s\n", "f/a.s": ""}, "d/e/a.q d/e/a.r",
-			[]skip{{ignoreSize, 2, "d/.gitignore"}}},
-		"other folders": {map[string]string{"a/.gitignore": rules(maxRules), "b/.gitignore": rules(maxRules), "b/f": ""}, "b/f", nil},
-		"repositories": {map[string]string{".git/x": "", ".gitignore": rules(maxRules), "r/.git/x": "", "r/.gitignore": "*.o\n",
-			"r/a.o": ""}, "r/a.o", []skip{{ignoreSize, 1, "r/.gitignore"}}},
+			[]skip{{"ignore_size", 2, "d/.gitignore"}}},
+		"other folders": {map[string]string{"a/.gitignore": rules(50_000), "b/.gitignore": rules(50_000), "b/f": ""}, "b/f", nil},
+		"repositories": {map[string]string{".git/x": "", ".gitignore": rules(50_000), "r/.git/x": "", "r/.gitignore": "*.o\n",
+			"r/a.o": ""}, "r/a.o", []skip{{"ignore_size", 1, "r/.gitignore"}}},
 		"bytes": {map[string]string{".gitignore": "*.o\n" + strings.Repeat("#"+strings.Repeat("x", 1022)+"\n", 1024) + "*.p\n",
-			"a.o": "", "a.p": ""}, "a.p", []skip{{ignoreSize, 1, ".gitignore"}}},
-		"a line cut": {map[string]string{".gitignore": strings.Repeat("#", maxIgnoreBytes-2) + "\na.p*\n", "a.o": "", "a.p": "",
-			"a": ""}, "a a.o a.p", []skip{{ignoreSize, 1, ".gitignore"}}},
-		"a folder": {map[string]string{".gitignore/x": "", "a": ""}, "a", []skip{{unreadable, 1, ".gitignore"}}},
+			"a.o": "", "a.p": ""}, "a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
+		"a line cut": {map[string]string{".gitignore": strings.Repeat("#", (1<<20)-2) + "\na.p*\n", "a.o": "", "a.p": "",
+			"a": ""}, "a a.o a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
+		"a folder": {map[string]string{".gitignore/x": "", "a": ""}, "a", []skip{{"unreadable", 1, ".gitignore"}}},
 	} {
 		s, _ := open(t, test.tree)
 		got := do[findResult](t, s, "fs.find", `{"pattern":"*"}`)
@@ -136,7 +138,7 @@ func TestIgnoreBounds(t *testing.T) {
 			t.Errorf("%s: %v, skipped %v; want %s, %v", name, got.Files, got.Skipped, test.files, test.skipped)
 		}
 	}
-	s, _ := open(t, map[string]string{".gitignore": rules(maxRules + 1), "d/f": ""})
+	s, _ := open(t, map[string]string{".gitignore": rules(50_000 + 1), "d/f": ""})
 	if got := do[findResult](t, s, "fs.find", `{"pattern":"*","path":"d"}`); len(got.Skipped) != 1 {
 		t.Errorf("of a folder above: %+v", got)
 	}

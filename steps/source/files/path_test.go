@@ -1,13 +1,11 @@
 //go:build unix
 
-package files
+package files_test
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,12 +14,13 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 const secret = "the-secret-outside-of-the-root"
 
 // outside makes a root beside a folder with a secret, and links of all kinds between them.
-func outside(t testing.TB) (*Source, string) {
+func outside(t testing.TB) (*files.Source, string) {
 	t.Helper()
 	base := t.TempDir()
 	root := filepath.Join(base, "root")
@@ -34,7 +33,7 @@ func outside(t testing.TB) (*Source, string) {
 	} {
 		must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
-	return openAt(t, &Options{Root: root}), root
+	return openAt(t, &files.Options{Root: root}), root
 }
 
 func TestPathsOutside(t *testing.T) {
@@ -80,7 +79,7 @@ func TestPathsInside(t *testing.T) {
 	// A root that is itself reached by a link answers to both of its names.
 	alias := filepath.Join(t.TempDir(), "alias")
 	must(t, os.Symlink(root, alias))
-	linked := openAt(t, &Options{Root: alias})
+	linked := openAt(t, &files.Options{Root: alias})
 	for _, path := range []string{alias + "/top.txt", root + "/top.txt"} {
 		do[catResult](t, linked, "fs.cat", args(t, "path", path))
 	}
@@ -158,7 +157,7 @@ func TestUnreadable(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(root, "closeddir"), 0))
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(root, "closeddir"), 0o755) })
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 1 || len(got.Skipped) != 1 ||
-		got.Skipped[0] != (skip{unreadable, 2, "closed"}) {
+		got.Skipped[0] != (skip{"unreadable", 2, "closed"}) {
 		t.Errorf("%+v", got)
 	}
 	fails(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
@@ -239,30 +238,4 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestReadsDoNotWait uses a pipe that nobody writes to as a system file without data.
-func TestReadsDoNotWait(t *testing.T) {
-	t.Parallel()
-	r, w, err := os.Pipe()
-	must(t, err)
-	defer w.Close()
-	f := &regularFile{r}
-	defer f.Close()
-	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read %d, %v", n, err)
-	}
-	_, err = w.Write([]byte("xy"))
-	must(t, err)
-	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("what is there is not read: %d, %v", n, err)
-	}
-	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
-		os.ErrDeadlineExceeded) {
-		t.Errorf("a search gave %v", err)
-	}
-	s, _ := open(t, nil)
-	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
-		t.Errorf("fs.cat gave %v", err)
-	}
 }

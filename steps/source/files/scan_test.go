@@ -184,3 +184,9 @@ func TestCutAround(t *testing.T) {
 		t.Errorf("%q", shown)
 	}
 }
+
+func must(t interface{ Fatal(args ...any) }, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}

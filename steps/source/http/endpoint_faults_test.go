@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"encoding/json"
@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 func TestEndpointArgumentsRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := withEndpoints(t, func(http.ResponseWriter, *http.Request) { t.Error("a refused request was sent") },
-		Endpoint{Name: "path", URL: "URL/v1/{id}/x.{kind}{?q}", Input: json.RawMessage(`{"type":"object"}`)},
-		Endpoint{Name: "rest", URL: "URL/", Method: "PUT", Headers: map[string]string{"X-A": "$input.a ?? 1"},
+		httpsource.Endpoint{Name: "path", URL: "URL/v1/{id}/x.{kind}{?q}", Input: json.RawMessage(`{"type":"object"}`)},
+		httpsource.Endpoint{Name: "rest", URL: "URL/", Method: "PUT", Headers: map[string]string{"X-A": "$input.a ?? 1"},
 			Query: map[string]json.RawMessage{"q": json.RawMessage(`"$input.q ?? 1"`)}, Body: json.RawMessage(`{"b":"$input.b.c"}`)})
 	tests := []struct{ fn, args, at string }{
 		{"http.path", `{"kind":"a"}`, "/id"},
@@ -49,61 +50,61 @@ func TestEndpointFaults(t *testing.T) {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	fine := "https://a.example/"
 	tests := []struct {
-		endpoint Endpoint
+		endpoint httpsource.Endpoint
 		at       string
 		code     fault.Code
 	}{
-		{Endpoint{}, "/url", fault.BadRequest},
-		{Endpoint{URL: "a.example/x"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "ftp://a.example/x"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://{topsecret}/x"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://a.{topsecret}/x"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://a.example{x}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://a.example{?x}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://a.example{/x}.evil.example"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "{x}://a.example/"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://me:topsecret@a.example/"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://a.example:99999/"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://127.1/"}, "/url", fault.BadRequest},
-		{Endpoint{URL: "https://*.example/"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "#topsecret"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{#x}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{+x}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "?a={+x}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{topsecret"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "topsecret}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{a.b}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{?x}/y"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{?x}{?y}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "?a=b{?y}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "{&y}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "?a=b{/y}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine + "../{y}"}, "/url", fault.BadRequest},
-		{Endpoint{URL: fine, Method: "get"}, "/method", fault.BadRequest},
-		{Endpoint{URL: fine, Method: "GET", Body: raw(`{}`)}, "/body", fault.BadRequest},
-		{Endpoint{URL: fine, Body: raw(`{`)}, "/body", fault.BadRequest},
-		{Endpoint{URL: fine, Body: raw(`{"a":["$0.x"]}`)}, "/body/a/0", fault.BadReference},
-		{Endpoint{URL: fine, Body: raw(`{"a":"$secret.x"}`)}, "/body/a", fault.NotSupported},
-		{Endpoint{URL: fine, Body: raw(`{"a":"$input[0]"}`)}, "/body/a", fault.BadRequest},
-		{Endpoint{URL: fine, Headers: map[string]string{"Host": "topsecret"}}, "/headers/Host", fault.BadRequest},
-		{Endpoint{URL: fine, Headers: map[string]string{"X A": "topsecret"}}, "/headers/X A", fault.BadRequest},
-		{Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret\r\n"}}, "/headers/X-A", fault.BadRequest},
-		{Endpoint{URL: fine, Headers: map[string]string{"X-A": "$inputtopsecret"}}, "/headers/X-A", fault.BadReference},
-		{Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret ${$input.}"}}, "/headers/X-A", fault.BadReference},
-		{Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`"$1"`)}}, "/query/q", fault.BadReference},
-		{Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`{"a":1}`)}}, "/query/q", fault.BadRequest},
-		{Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(``)}}, "/query/q", fault.BadRequest},
-		{Endpoint{URL: fine, Input: raw(`[]`)}, "/input", fault.BadRequest},
-		{Endpoint{URL: fine, Input: raw(`{"type":"string"}`)}, "/input", fault.BadRequest},
-		{Endpoint{URL: fine + "{city}", Input: raw(`{"type":"object","properties":{"citty":{}},"additionalProperties":false}`)}, "/input",
+		{httpsource.Endpoint{}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "a.example/x"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "ftp://a.example/x"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://{topsecret}/x"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://a.{topsecret}/x"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://a.example{x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://a.example{?x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://a.example{/x}.evil.example"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "{x}://a.example/"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://me:topsecret@a.example/"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://a.example:99999/"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://127.1/"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: "https://*.example/"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "#topsecret"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{#x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{+x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "?a={+x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{topsecret"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "topsecret}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{a.b}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{?x}/y"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{?x}{?y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "?a=b{?y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{&y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "?a=b{/y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "../{y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Method: "get"}, "/method", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Method: "GET", Body: raw(`{}`)}, "/body", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Body: raw(`{`)}, "/body", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":["$0.x"]}`)}, "/body/a/0", fault.BadReference},
+		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":"$secret.x"}`)}, "/body/a", fault.NotSupported},
+		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":"$input[0]"}`)}, "/body/a", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"Host": "topsecret"}}, "/headers/Host", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X A": "topsecret"}}, "/headers/X A", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret\r\n"}}, "/headers/X-A", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "$inputtopsecret"}}, "/headers/X-A", fault.BadReference},
+		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret ${$input.}"}}, "/headers/X-A", fault.BadReference},
+		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`"$1"`)}}, "/query/q", fault.BadReference},
+		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`{"a":1}`)}}, "/query/q", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(``)}}, "/query/q", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Input: raw(`[]`)}, "/input", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Input: raw(`{"type":"string"}`)}, "/input", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine + "{city}", Input: raw(`{"type":"object","properties":{"citty":{}},"additionalProperties":false}`)}, "/input",
 			fault.BadRequest},
-		{Endpoint{URL: fine, Output: raw(`{`)}, "/output", fault.BadRequest},
-		{Endpoint{URL: fine, Effect: "reed"}, "/effect", fault.BadRequest},
-		{Endpoint{URL: fine, Result: "bodi"}, "/result", fault.BadRequest},
-		{Endpoint{URL: fine, TimeoutMs: -1}, "/timeoutMs", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Output: raw(`{`)}, "/output", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Effect: "reed"}, "/effect", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, Result: "bodi"}, "/result", fault.BadRequest},
+		{httpsource.Endpoint{URL: fine, TimeoutMs: -1}, "/timeoutMs", fault.BadRequest},
 	}
-	o := Options{Allow: []string{"a b", "fine.example", "*"}}
+	o := httpsource.Options{Allow: []string{"a b", "fine.example", "*"}}
 	want := []string{"/allow/0 bad_request", "/allow/2 bad_request"}
 	for i, test := range tests {
 		test.endpoint.Name = "e" + string(rune('a'+i%26)) + string(rune('a'+i/26))
@@ -111,12 +112,12 @@ func TestEndpointFaults(t *testing.T) {
 		want = append(want, "/endpoints/"+test.endpoint.Name+test.at+" "+string(test.code))
 	}
 	for _, name := range []string{"", "a/b", "a.", "Get", "request", "ea a"} {
-		o.Endpoints = append(o.Endpoints, Endpoint{Name: name, URL: fine})
+		o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: name, URL: fine})
 		want = append(want, fault.Key("/endpoints", name)+" bad_request")
 	}
-	o.Endpoints = append(o.Endpoints, Endpoint{Name: "twice", URL: fine}, Endpoint{Name: "Twice", URL: fine})
+	o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: "twice", URL: fine}, httpsource.Endpoint{Name: "Twice", URL: fine})
 	want = append(want, "/endpoints/Twice bad_request")
-	_, err := New(&o)
+	_, err := httpsource.New(&o)
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("got %v", err)

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"encoding/json"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
@@ -29,7 +30,7 @@ func echoing(w http.ResponseWriter, r *http.Request) {
 
 // withEndpoints starts a server and a source whose endpoints call it: URL in theirs stands for the server. No host is in
 // the list of allowed ones.
-func withEndpoints(t testing.TB, handler http.HandlerFunc, list ...Endpoint) (*Source, *httptest.Server) {
+func withEndpoints(t testing.TB, handler http.HandlerFunc, list ...httpsource.Endpoint) (*httpsource.Source, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -39,7 +40,7 @@ func withEndpoints(t testing.TB, handler http.HandlerFunc, list ...Endpoint) (*S
 			list[i].Name = "it"
 		}
 	}
-	s, err := New(&Options{Endpoints: list, Retries: -1})
+	s, err := httpsource.New(&httpsource.Options{Endpoints: list, Retries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestEndpointConformance(t *testing.T) {
 	stepstest.Run(t, stepstest.Options{
 		AssumedEffects: true, // what http.request does, its arguments say
 		New: func(t *testing.T) steps.Source {
-			source, err := New(&Options{Endpoints: []Endpoint{
+			source, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{
 				{Name: "weather.city", URL: server.URL + "/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}},
 				{Name: "make", URL: server.URL + "/things", Body: json.RawMessage(`{"name":"$input.name","n":"$input.n ?? 1"}`), Result: "response"},
 				{Name: "drop", Method: "DELETE", URL: server.URL + "/things/{id}",
@@ -79,30 +80,30 @@ func TestEndpointRequests(t *testing.T) {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	tests := []struct {
 		name, args string
-		endpoint   Endpoint
+		endpoint   httpsource.Endpoint
 		want       map[string]string
 	}{
-		{"path and query", `{"city":"Zürich/ü b","units":"a&b=c","n":1.10}`, Endpoint{URL: "URL/v1/{city}/x{?units,n}"},
+		{"path and query", `{"city":"Zürich/ü b","units":"a&b=c","n":1.10}`, httpsource.Endpoint{URL: "URL/v1/{city}/x{?units,n}"},
 			map[string]string{"line": "GET /v1/Z%C3%BCrich%2F%C3%BC%20b/x?units=a%26b%3Dc&n=1.10"}},
-		{"what is left out", `{"city":"x","units":null}`, Endpoint{URL: "URL/v1/{city}{?units,n}"}, map[string]string{"line": "GET /v1/x"}},
+		{"what is left out", `{"city":"x","units":null}`, httpsource.Endpoint{URL: "URL/v1/{city}{?units,n}"}, map[string]string{"line": "GET /v1/x"}},
 		{"a literal query goes on", `{"a":1,"list":["x","y"]}`,
-			Endpoint{URL: "URL/?v=2&q={a}{&list*}", Query: map[string]json.RawMessage{"z": raw(`"$input.a"`), "no": raw("null")}},
+			httpsource.Endpoint{URL: "URL/?v=2&q={a}{&list*}", Query: map[string]json.RawMessage{"z": raw(`"$input.a"`), "no": raw("null")}},
 			map[string]string{"line": "GET /?v=2&q=1&list=x&list=y&z=1"}},
-		{"segments and objects", `{"p":["a","b/c"],"o":{"x":1,"y":"é"}}`, Endpoint{URL: "URL{/p*}{?o*}", Input: raw(`{"type":"object"}`)},
+		{"segments and objects", `{"p":["a","b/c"],"o":{"x":1,"y":"é"}}`, httpsource.Endpoint{URL: "URL{/p*}{?o*}", Input: raw(`{"type":"object"}`)},
 			map[string]string{}},
 		{"big numbers and types are kept", `{"id":717897987691852588770249,"list":[1.10,true],"text":"a \"b\""}`,
-			Endpoint{URL: "URL/", Body: raw(`{"id":"$input.id","all":"$input.list","say":"<${$input.text}>","n":1.0,` +
+			httpsource.Endpoint{URL: "URL/", Body: raw(`{"id":"$input.id","all":"$input.list","say":"<${$input.text}>","n":1.0,` +
 				`"deep":[{"x":"$input.no ?? null"}]}`)},
 			map[string]string{"line": "POST /", "body": `{"id":717897987691852588770249,"all":[1.10,true],"say":"<a \"b\">","n":1.0,` +
 				`"deep":[{"x":null}]}`, "header.Content-Type.0": "application/json"}},
-		{"the whole input", `{"b":2,"a":[1]}`, Endpoint{URL: "URL/", Method: "PATCH", Body: raw(`"$input"`)},
+		{"the whole input", `{"b":2,"a":[1]}`, httpsource.Endpoint{URL: "URL/", Method: "PATCH", Body: raw(`"$input"`)},
 			map[string]string{"line": "PATCH /", "body": `{"b":2,"a":[1]}`}},
-		{"a form", `{"a":"x y"}`, Endpoint{URL: "URL/", Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+		{"a form", `{"a":"x y"}`, httpsource.Endpoint{URL: "URL/", Headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
 			Body: raw(`{"a":"$input.a","b":1.10}`)},
 			map[string]string{"body": "a=x+y&b=1.10"}},
-		{"a text", `{"a":"x y"}`, Endpoint{URL: "URL/", Body: raw(`"say ${$input.a}"`)},
+		{"a text", `{"a":"x y"}`, httpsource.Endpoint{URL: "URL/", Body: raw(`"say ${$input.a}"`)},
 			map[string]string{"body": "say x y", "header.Content-Type.0": "text/plain; charset=utf-8"}},
-		{"headers", `{"tag":"v1","n":7}`, Endpoint{URL: "URL/", Headers: map[string]string{"If-Match": "$input.tag", "X-N": "${$input.n}!",
+		{"headers", `{"tag":"v1","n":7}`, httpsource.Endpoint{URL: "URL/", Headers: map[string]string{"If-Match": "$input.tag", "X-N": "${$input.n}!",
 			"Accept-Language": "$5 and $$7 ${HOME}", "X-None": "$input.none ?? null"}},
 			map[string]string{"header.If-Match.0": "v1", "header.X-N.0": "7!", "header.Accept-Language.0": "$5 and $$7 ${HOME}",
 				"header.X-None": ""}},
@@ -131,8 +132,8 @@ func TestEndpointRequests(t *testing.T) {
 func TestValuesStayInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	var seen *url.URL
-	s, err := New(&Options{
-		Endpoints: []Endpoint{{Name: "it", URL: "https://a.example/v1/{x}/{y}/end?q={x}{&y,z}"}},
+	s, err := httpsource.New(&httpsource.Options{
+		Endpoints: []httpsource.Endpoint{{Name: "it", URL: "https://a.example/v1/{x}/{y}/end?q={x}{&y,z}"}},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) { seen = r.URL; return respond(200, ""), nil }),
 	})
 	if err != nil {
@@ -189,28 +190,28 @@ func TestEndpointSpecs(t *testing.T) {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	const scalar = `{"type":["string","number","boolean"]}`
 	tests := []struct {
-		endpoint   Endpoint
+		endpoint   httpsource.Endpoint
 		input      string
 		effect     steps.Effect
 		idempotent bool
 	}{
-		{Endpoint{URL: "https://a.example/{x}{?y,z*}"}, `{"type":"object","properties":{"x":` + scalar + `,"y":` + scalar +
+		{httpsource.Endpoint{URL: "https://a.example/{x}{?y,z*}"}, `{"type":"object","properties":{"x":` + scalar + `,"y":` + scalar +
 			`,"z":{"type":["array","string","number","boolean"],"items":` + scalar + `}},"required":["x"],"additionalProperties":false}`,
 			steps.Read, false},
-		{Endpoint{URL: "https://a.example/", Body: raw(`["$input.a","$input.b?.c","${$input.d}","$input.a.x ?? 1"]`)},
+		{httpsource.Endpoint{URL: "https://a.example/", Body: raw(`["$input.a","$input.b?.c","${$input.d}","$input.a.x ?? 1"]`)},
 			`{"type":"object","properties":{"a":{},"b":{},"d":` + scalar + `},"required":["a","d"],"additionalProperties":false}`, steps.Write,
 			false},
-		{Endpoint{URL: "https://a.example/", Method: "PUT", Body: raw(`"$input"`)}, `{"type":"object","properties":{}}`, steps.Write, true},
-		{Endpoint{URL: "https://a.example/", Method: "DELETE"}, `{"type":"object","properties":{},"additionalProperties":false}`,
+		{httpsource.Endpoint{URL: "https://a.example/", Method: "PUT", Body: raw(`"$input"`)}, `{"type":"object","properties":{}}`, steps.Write, true},
+		{httpsource.Endpoint{URL: "https://a.example/", Method: "DELETE"}, `{"type":"object","properties":{},"additionalProperties":false}`,
 			steps.Destroy, true},
-		{Endpoint{URL: "https://a.example/", Method: "POST", Effect: "read"},
+		{httpsource.Endpoint{URL: "https://a.example/", Method: "POST", Effect: "read"},
 			`{"type":"object","properties":{},"additionalProperties":false}`, steps.Read, false},
-		{Endpoint{URL: "https://a.example/", Method: "POST", Idempotent: true, Input: raw(`{"type":"object"}`)}, `{"type":"object"}`,
+		{httpsource.Endpoint{URL: "https://a.example/", Method: "POST", Idempotent: true, Input: raw(`{"type":"object"}`)}, `{"type":"object"}`,
 			steps.Write, true},
 	}
 	for _, test := range tests {
 		test.endpoint.Name = "it"
-		s, err := New(&Options{Endpoints: []Endpoint{test.endpoint}})
+		s, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +232,7 @@ func TestEndpointHosts(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(w, "here")
-	}, Endpoint{Name: "it", URL: "URL/x"}, Endpoint{Name: "away", URL: "URL/away"})
+	}, httpsource.Endpoint{Name: "it", URL: "URL/x"}, httpsource.Endpoint{Name: "away", URL: "URL/away"})
 	if result, err := invoke(t.Context(), s, "http.it", `{}`); err != nil || string(result) != `"here"` {
 		t.Errorf("got %s, %v", result, err)
 	}
@@ -255,10 +256,10 @@ func TestConfiguredSecrets(t *testing.T) {
 		echoing(w, r)
 		_, _ = io.WriteString(w, r.Header.Get("X-Key"))
 	},
-		Endpoint{Name: "good", URL: "URL/?token=query-token&n={n}",
+		httpsource.Endpoint{Name: "good", URL: "URL/?token=query-token&n={n}",
 			Headers: map[string]string{"X-Key": secret, "Authorization": "Bearer ${$input.token}", "Accept-Language": "german-de"}},
-		Endpoint{Name: "whole", URL: "URL/", Headers: map[string]string{"X-Key": secret}, Result: "response"},
-		Endpoint{Name: "bad", URL: "URL/fail", Headers: map[string]string{"X-Key": secret},
+		httpsource.Endpoint{Name: "whole", URL: "URL/", Headers: map[string]string{"X-Key": secret}, Result: "response"},
+		httpsource.Endpoint{Name: "bad", URL: "URL/fail", Headers: map[string]string{"X-Key": secret},
 			Body: json.RawMessage(`{"client_secret":"body-secret"}`)})
 	for fn, args := range map[string]string{"http.good": `{"n":1,"token":"of-the-caller"}`, "http.whole": `{}`, "http.bad": `{}`} {
 		result, err := invoke(t.Context(), s, fn, args)
@@ -277,7 +278,7 @@ func TestConfiguredSecrets(t *testing.T) {
 	}
 	good := s.Functions()[2].Spec
 	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`),
-		func([]byte) []byte { return quote("[redacted]") })); got != `{"n":1,"token":"[redacted]"}` {
+		func([]byte) []byte { return []byte(`"[redacted]"`) })); got != `{"n":1,"token":"[redacted]"}` {
 		t.Errorf("recorded as %s", got)
 	}
 	if strings.Contains(good.Description, "token") {
@@ -292,8 +293,8 @@ func TestEndpointResults(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"n": 1.10}`)
 	},
-		Endpoint{Name: "body", URL: "URL/"}, Endpoint{Name: "response", URL: "URL/", Result: "response"},
-		Endpoint{Name: "head", Method: "HEAD", URL: "URL/"}, Endpoint{Name: "headbody", Method: "HEAD", URL: "URL/", Result: "body"})
+		httpsource.Endpoint{Name: "body", URL: "URL/"}, httpsource.Endpoint{Name: "response", URL: "URL/", Result: "response"},
+		httpsource.Endpoint{Name: "head", Method: "HEAD", URL: "URL/"}, httpsource.Endpoint{Name: "headbody", Method: "HEAD", URL: "URL/", Result: "body"})
 	for fn, want := range map[string]string{
 		"http.body":     `{"n":1.10}`,
 		"http.response": `{"status":200,"headers":{"content-length":"11","content-type":"application/json","date":"now"},"body":{"n":1.10}}`,
@@ -310,21 +311,26 @@ func TestEndpointResults(t *testing.T) {
 func TestEndpointRepetition(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		endpoint Endpoint
+		endpoint httpsource.Endpoint
 		sent     int
 		took     time.Duration
 		code     fault.Code
 	}{
-		{Endpoint{Method: "POST"}, 1, 0, fault.FunctionFailed},
-		{Endpoint{Method: "POST", Effect: "read"}, 4, 6 * time.Second, fault.FunctionFailed},
-		{Endpoint{Method: "PATCH", Idempotent: true}, 4, 6 * time.Second, fault.FunctionFailed},
-		{Endpoint{Method: "GET", TimeoutMs: 5000}, 3, 4 * time.Second, fault.FunctionFailed},
+		{httpsource.Endpoint{Method: "POST"}, 1, 0, fault.FunctionFailed},
+		{httpsource.Endpoint{Method: "POST", Effect: "read"}, 4, 6 * time.Second, fault.FunctionFailed},
+		{httpsource.Endpoint{Method: "PATCH", Idempotent: true, Body: json.RawMessage(`{"a":1}`)}, 4, 6 * time.Second, fault.FunctionFailed},
+		{httpsource.Endpoint{Method: "GET", TimeoutMs: 5000}, 3, 4 * time.Second, fault.FunctionFailed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
 			test.endpoint.Name, test.endpoint.URL = "it", "https://a.example/"
-			s, err := New(&Options{Endpoints: []Endpoint{test.endpoint}, Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			s, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				sent++
+				if r.Body != nil {
+					if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
+						t.Errorf("sent %s, %v", body, err)
+					}
+				}
 				return respond(503, "", "Retry-After", "2"), nil
 			})})
 			if err != nil {
@@ -346,8 +352,8 @@ func FuzzEndpoint(f *testing.F) {
 		f.Add(path, "..", "v")
 	}
 	f.Fuzz(func(t *testing.T, path, x, y string) {
-		s, err := New(&Options{
-			Endpoints: []Endpoint{{Name: "it", URL: "https://a.example" + path, Input: json.RawMessage(`{"type":"object"}`)}},
+		s, err := httpsource.New(&httpsource.Options{
+			Endpoints: []httpsource.Endpoint{{Name: "it", URL: "https://a.example" + path, Input: json.RawMessage(`{"type":"object"}`)}},
 			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				if !strings.HasPrefix(path, ".") && !strings.HasPrefix(path, ":") && r.URL.Hostname() != "a.example" && strings.HasPrefix(path, "/") {
 					t.Errorf("%q with %q, %q called %s", path, x, y, r.URL)

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"encoding/json"
@@ -6,10 +6,17 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 func hidden(args []byte) []byte {
-	return redact(args, func([]byte) []byte { return quote("[redacted]") })
+	s, err := httpsource.New(nil)
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = s.Close() }()
+	return s.Functions()[0].Redact(args, func([]byte) []byte { return []byte(`"[redacted]"`) })
 }
 
 func TestRedact(t *testing.T) {

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"io"
@@ -12,12 +12,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	var other, server *httptest.Server
-	var s *Source
+	var s *httpsource.Source
 	var mu sync.Mutex
 	seen := map[string]http.Header{}
 	note := func(where string, r *http.Request) {
@@ -30,7 +31,7 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
 	}))
 	t.Cleanup(other.Close)
-	s, server = serve(t, Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
+	s, server = serve(t, httpsource.Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
 		note("first"+r.URL.Path, r)
 		switch {
 		case r.URL.Path == "/same":
@@ -141,7 +142,7 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	}))
 	defer secure.Close()
 	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
-	s, err := New(&Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
+	s, err := httpsource.New(&httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestCertificateIsVerified(t *testing.T) {
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
 	defer secure.Close()
-	s, err := New(&Options{Allow: []string{secure.Listener.Addr().String()}})
+	s, err := httpsource.New(&httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestRedirectedWrites(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 		for _, status := range []int{301, 302, 303, 307, 308} {
-			s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/items/3" {
 					http.Redirect(w, r, "/items/3/", status)
 					return

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 func TestBodies(t *testing.T) {
@@ -48,7 +49,7 @@ func TestBodies(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", test.contentType)
 				if test.encoding != "" {
 					w.Header().Set("Content-Encoding", test.encoding)
@@ -71,7 +72,7 @@ func TestBodies(t *testing.T) {
 
 func TestHeadersOfTheResponse(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Set-Cookie", "session=1")
 		h.Set("X-Internal", "1")
@@ -99,7 +100,7 @@ func TestBodyBound(t *testing.T) {
 	z := gzip.NewWriter(&bomb)
 	_, _ = io.CopyN(z, zeros{}, 8<<20)
 	_ = z.Close()
-	s, server := serve(t, Options{MaxBodyBytes: 1000}, func(w http.ResponseWriter, r *http.Request) {
+	s, server := serve(t, httpsource.Options{MaxBodyBytes: 1000}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/bomb":
 			w.Header().Set("Content-Encoding", "gzip")
@@ -127,7 +128,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func TestStatusIsFailure(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 16<<10)
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/json":
 			w.WriteHeader(http.StatusUnprocessableEntity)

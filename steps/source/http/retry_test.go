@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 var quiet = log.New(io.Discard, "", 0)
@@ -119,7 +120,7 @@ func TestRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				server := &script{attempts: test.attempts}
-				s, err := New(&Options{Allow: []string{"example.com"}, Transport: server})
+				s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -156,7 +157,7 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &script{attempts: []attempt{{status: 503, retryAfter: "60"}}}
-		s, err := New(&Options{Allow: []string{"example.com"}, Transport: server})
+		s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +174,7 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 func TestTimeoutWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(&Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
+		s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +189,7 @@ func TestTimeoutWithoutADeadline(t *testing.T) {
 func TestRetriesOff(t *testing.T) {
 	t.Parallel()
 	server := &script{attempts: []attempt{{status: 503}}}
-	s, err := New(&Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
+	s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"context"
@@ -15,16 +15,17 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
 // serve starts a server on loopback and a source that may call it.
-func serve(t testing.TB, o Options, handler http.HandlerFunc) (*Source, *httptest.Server) {
+func serve(t testing.TB, o httpsource.Options, handler http.HandlerFunc) (*httpsource.Source, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	o.Allow = append(o.Allow, strings.TrimPrefix(server.URL, "http://"))
-	source, err := New(&o)
+	source, err := httpsource.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func serve(t testing.TB, o Options, handler http.HandlerFunc) (*Source, *httptes
 }
 
 // invoke calls a function of the source with arguments in which URL is replaced by the server's URL.
-func invoke(ctx context.Context, s *Source, name, args string) ([]byte, error) {
+func invoke(ctx context.Context, s *httpsource.Source, name, args string) ([]byte, error) {
 	for _, fn := range s.Functions() {
 		if fn.Name == name {
 			return fn.Call(ctx, []byte(args))
@@ -47,7 +48,7 @@ func TestConformance(t *testing.T) {
 	t.Cleanup(server.Close)
 	stepstest.Run(t, stepstest.Options{
 		New: func(t *testing.T) steps.Source {
-			source, err := New(&Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
+			source, err := httpsource.New(&httpsource.Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +64,7 @@ func TestConformance(t *testing.T) {
 		},
 		AssumedEffects: true, // what http.request does, its arguments say
 	})
-	source, err := New(nil)
+	source, err := httpsource.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestConformance(t *testing.T) {
 
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{UserAgent: "test/1"}, func(w http.ResponseWriter, r *http.Request) {
+	s, server := serve(t, httpsource.Options{UserAgent: "test/1"}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_ = json.NewEncoder(w).Encode(map[string]string{
 			"line": r.Method + " " + r.RequestURI, "type": r.Header.Get("Content-Type"), "body": string(body),
@@ -124,7 +125,7 @@ func TestWhatIsSent(t *testing.T) {
 
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
 	tests := []struct {
 		fn, args string
 		code     fault.Code
@@ -173,7 +174,7 @@ func TestRefusedArguments(t *testing.T) {
 
 func TestDuplicateHeaders(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {})
 	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`","headers":{"X-A":"1","x-a":"2"}}`)
 	if fault.CodeOf(err) != fault.BadArguments {
 		t.Errorf("got %v", err)
@@ -182,7 +183,7 @@ func TestDuplicateHeaders(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{Retries: -1}, func(w http.ResponseWriter, r *http.Request) {})
+	s, server := serve(t, httpsource.Options{Retries: -1}, func(w http.ResponseWriter, r *http.Request) {})
 	server.Close()
 	args := `{"method":"METHOD","url":"` + server.URL + `/?token=topsecret"}`
 	for _, method := range []string{"GET", "POST"} {
@@ -198,7 +199,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestLostAnswerOfAWrite(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := invoke(t.Context(), s, "http.request", `{"method":"POST","url":"`+server.URL+`","body":{}}`)
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "not known whether the POST was carried out") {
 		t.Errorf("got %v", err)
@@ -207,7 +208,7 @@ func TestLostAnswerOfAWrite(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {})
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -220,7 +221,7 @@ func TestClosed(t *testing.T) {
 
 func BenchmarkGet(b *testing.B) {
 	body := `{"items":[` + strings.Repeat(`{"id":12345,"name":"some name"},`, 1000) + `null]}`
-	s, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
+	s, server := serve(b, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
 	b.Run("http.get", func(b *testing.B) {
 		args := []byte(`{"url":"` + server.URL + `"}`)
 		call := s.Functions()[0].Call
@@ -232,7 +233,7 @@ func BenchmarkGet(b *testing.B) {
 		}
 	})
 	b.Run("http.get, unchanged", func(b *testing.B) {
-		known, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		known, server := serve(b, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", `"1"`)
 			if r.Header.Get("If-None-Match") != "" {
 				w.WriteHeader(http.StatusNotModified)
@@ -251,7 +252,7 @@ func BenchmarkGet(b *testing.B) {
 	})
 	b.Run("endpoint", func(b *testing.B) {
 		named, _ := withEndpoints(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) },
-			Endpoint{URL: "URL/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}})
+			httpsource.Endpoint{URL: "URL/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}})
 		args := []byte(`{"city":"Bern","units":"metric"}`)
 		call := named.Functions()[2].Call
 		for b.Loop() {

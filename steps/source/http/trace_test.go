@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/steps"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 // TestTraceReachesServers: a request carries the trace of its step, unless it names another itself; an answer that is known
@@ -16,13 +17,13 @@ import (
 func TestTraceReachesServers(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-	s, server := withEndpoints(t, echoing, Endpoint{Name: "plain", URL: "URL/"},
-		Endpoint{Name: "own", URL: "URL/", Headers: map[string]string{"traceparent": theirs}},
-		Endpoint{Name: "given", URL: "URL/", Method: "POST", Headers: map[string]string{"tracestate": "$input.state"}})
-	open, other := serve(t, Options{}, echoing)
+	s, server := withEndpoints(t, echoing, httpsource.Endpoint{Name: "plain", URL: "URL/"},
+		httpsource.Endpoint{Name: "own", URL: "URL/", Headers: map[string]string{"traceparent": theirs}},
+		httpsource.Endpoint{Name: "given", URL: "URL/", Method: "POST", Headers: map[string]string{"tracestate": "$input.state"}})
+	open, other := serve(t, httpsource.Options{}, echoing)
 	for _, test := range []struct {
 		name, fn, args string
-		source         *Source
+		source         *httpsource.Source
 		traced         bool
 		parent, state  string
 	}{
@@ -60,7 +61,7 @@ func TestTraceReachesServers(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s, _ := withEndpoints(t, echoing,
-		Endpoint{Name: "pay", URL: "URL/", Method: "POST", Headers: map[string]string{"idempotency-key": "$input.key"}})
+		httpsource.Endpoint{Name: "pay", URL: "URL/", Method: "POST", Headers: map[string]string{"idempotency-key": "$input.key"}})
 	ctx := steps.WithIdempotencyKey(t.Context(), "Idempotency-Key", "oc-1")
 	result, err := invoke(ctx, s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["oc-1"]` {
@@ -76,7 +77,7 @@ func TestIdempotencyKey(t *testing.T) {
 func TestTraceIsNoPartOfWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 2)
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Header.Get("Traceparent") + " " + r.Header.Get("If-None-Match")
 		w.Header().Set("Etag", `"1"`)
 		if r.Header.Get("If-None-Match") != "" {

@@ -1,4 +1,4 @@
-package http
+package http_test
 
 import (
 	"encoding/json"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
 // TestRefusedCallsAreNotSent: what is refused before anything left is not_sent.
 func TestRefusedCallsAreNotSent(t *testing.T) {
 	t.Parallel()
-	s, err := New(&Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
+	s, err := httpsource.New(&httpsource.Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestConfiguredWrites(t *testing.T) {
 				_, _ = w.Write([]byte("{}"))
 			}))
 			defer server.Close()
-			s, err := New(&Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []Endpoint{
+			s, err := httpsource.New(&httpsource.Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []httpsource.Endpoint{
 				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"}}})
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +122,7 @@ func TestConfiguredWrites(t *testing.T) {
 }
 
 // configured is the function of that name as the settings have it; nil leaves it as its source says.
-func configured(t *testing.T, s *Source, settings *steps.Settings, name string) *steps.Entry {
+func configured(t *testing.T, s *httpsource.Source, settings *steps.Settings, name string) *steps.Entry {
 	t.Helper()
 	var list []steps.Function
 	for _, fn := range s.Functions() {

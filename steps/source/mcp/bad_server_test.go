@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	ossignal "os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -176,7 +175,6 @@ var badServers = map[string]func(){
 					say(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{}}`, i, params.Get("arguments.method").Str)
 				}
 				if params.Get("arguments.cancel").Bool() {
-					time.Sleep(50 * time.Millisecond)
 					say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q0"}}`)
 				}
 			}
@@ -194,6 +192,7 @@ var badServers = map[string]func(){
 	},
 	"stubborn": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Append(nil, os.Getpid()), 0o600)
 		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
 		hang()
 	},

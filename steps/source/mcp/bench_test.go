@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,10 +12,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // bare connects the SDK's own client to the same kind of server.
-func bare(b *testing.B, o *Options) *sdk.ClientSession {
+func bare(b *testing.B, o *mcpsource.Options) *sdk.ClientSession {
 	b.Helper()
 	var transport sdk.Transport = &sdk.StreamableClientTransport{Endpoint: o.URL}
 	if o.URL == "" {

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // TestConcurrency: a server is called no more often at once than it is said to bear, and callers get their turns.
@@ -26,7 +27,7 @@ func TestConcurrency(t *testing.T) {
 			<-goOn
 			return text("done"), nil
 		})
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
 	until(t, s, func() bool { return len(s.Functions()) == 1 })
 	work := function(t, s, "shelf.work")
 	var calls sync.WaitGroup

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"encoding/json"
@@ -16,16 +16,7 @@ func TestCrashInACall(t *testing.T) {
 	s := openSource(t, child(t, "good"))
 	await(t, s, steps.StateReady)
 	before := len(s.Functions())
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := function(t, s, "shelf.wait").Call(t.Context(), []byte(`{}`))
-		waiting <- err
-	}()
-	until(t, s, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.conn != nil && s.conn.calls == 1
-	})
+	done := waiting(t, s)
 	f := mustFail(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown {
 		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
@@ -33,7 +24,7 @@ func TestCrashInACall(t *testing.T) {
 	if !strings.Contains(f.Message, "; it ended with exit status 7; its last words: ") || !strings.Contains(f.Message, "dying of tests") {
 		t.Errorf("the call that killed the server: %s", f.Message)
 	}
-	other, ok := fault.As(<-waiting)
+	other, ok := fault.As(<-done)
 	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
 		t.Errorf("the other call: %v", other)
 	}

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -20,7 +20,9 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // resourceCounts are the goroutines, and the open files where the system lists them.
@@ -54,6 +56,8 @@ type switchedHandler struct {
 	before atomic.Pointer[func(w http.ResponseWriter, r *http.Request, body string) bool] // true: it has answered
 	mu     sync.Mutex
 	seen   []http.Header
+
+	greetings atomic.Int32
 }
 
 func newFront(t testing.TB, o *sdk.StreamableHTTPOptions) *switchedHandler {
@@ -72,6 +76,9 @@ func (f *switchedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.seen = append(f.seen, r.Header.Clone())
 	f.mu.Unlock()
+	if method := gjson.Get(string(body), "method").Str; method == "initialize" || method == "server/discover" {
+		f.greetings.Add(1)
+	}
 	if before := f.before.Load(); before != nil && (*before)(w, r, string(body)) {
 		return
 	}
@@ -101,15 +108,15 @@ func TestHeadersAndRefusals(t *testing.T) {
 		return false
 	})
 	url := listen(t, f)
-	s := openSource(t, &Options{Name: "shelf", URL: url + "/?api_key=hidden456", Headers: map[string]string{"Authorization": "Bearer hidden789"}})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url + "/?api_key=hidden456", Headers: map[string]string{"Authorization": "Bearer hidden789"}})
 	status := await(t, s, steps.StateRetrying)
 	if status.Error.Code != fault.Denied || !strings.Contains(status.Error.Message, "onecall auth login shelf") || strings.Contains(status.Error.Message, "hidden") {
 		t.Errorf("%v", status.Error)
 	}
-	if wait := time.Until(status.Retry); wait < longestWait/2 {
+	if wait := time.Until(status.Retry); wait < time.Minute/2 {
 		t.Errorf("it is tried again in %v already", wait)
 	}
-	good := openSource(t, &Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
+	good := openSource(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
 	await(t, good, steps.StateReady)
 	if got := mustCall(t, good, "shelf.put", `{"name":"a"}`); got != `"put"` {
 		t.Errorf("it answers %s", got)
@@ -134,7 +141,7 @@ func TestHeadersStayAtTheirHost(t *testing.T) {
 	url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other, http.StatusTemporaryRedirect)
 	}))
-	s := openSource(t, &Options{Name: "shelf", URL: url, Headers: map[string]string{"X-Key": "hidden123"}})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"X-Key": "hidden123"}})
 	if status := await(t, s, steps.StateRetrying); status.Error.Code != fault.Unavailable {
 		t.Errorf("%v", status.Error)
 	}
@@ -151,7 +158,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	s := openSource(t, &Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
 	status := await(t, s, steps.StateRetrying)
 	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") || strings.Contains(status.Error.Message, "secret-path") {
 		t.Errorf("%v", status.Error)
@@ -173,7 +180,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 func TestSessionGone(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	var once atomic.Bool
 	f.set(onlyOnce(&once, func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) }))
@@ -231,11 +238,8 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"deep", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}}`), "", "", ""},
 	}
 	f := newFront(t, &sdk.StreamableHTTPOptions{})
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
-	s.mu.Lock()
-	session := s.conn
-	s.mu.Unlock()
 	for _, test := range tests {
 		f.set(onCalls(test.answer))
 		result, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
@@ -249,9 +253,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 	}
 	f.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 	mustCall(t, s, "shelf.put", `{"name":"a"}`)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn != session {
+	if f.greetings.Load() != 1 {
 		t.Error("the session was lost on the way")
 	}
 }
@@ -259,7 +261,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 func TestAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f)})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
 	await(t, s, steps.StateReady)
 	f.set(onCalls(func(w http.ResponseWriter, _ string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -283,7 +285,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	s := openSource(t, &Options{Name: "shelf", URL: server.URL})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: server.URL})
 	t.Cleanup(server.CloseClientConnections)
 	await(t, s, steps.StateReady)
 	for range 1000 {
@@ -304,7 +306,7 @@ func TestTransportErrors(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), HTTPClient: client})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), HTTPClient: client})
 	for _, test := range []struct {
 		err     error
 		code    fault.Code
@@ -316,20 +318,14 @@ func TestTransportErrors(t *testing.T) {
 		{fault.New(fault.Denied, "the host is not allowed"), fault.Denied, fault.NotSent},
 	} {
 		await(t, s, steps.StateReady)
-		s.mu.Lock()
-		session := s.conn
-		s.mu.Unlock()
+		before := f.greetings.Load()
 		failing.Store(&test.err)
 		if got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, test.code); got.Outcome != test.outcome {
 			t.Errorf("%v: outcome %q, want %q", test.err, got.Outcome, test.outcome)
 		}
 		failing.Store(nil)
 		if test.code == fault.Unavailable && test.outcome == fault.NotSent {
-			until(t, s, func() bool { // a server that cannot be reached is greeted anew
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.conn != nil && s.conn != session
-			})
+			until(t, s, func() bool { return f.greetings.Load() > before }) // a server that cannot be reached is greeted again
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -342,3 +338,20 @@ func TestTransportErrors(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The data of a JSON-RPC error holds no secret either.
+func TestErrorDataIsCleaned(t *testing.T) {
+	t.Parallel()
+	const key = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
+	f := newFront(t, nil)
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": key}})
+	await(t, s, steps.StateReady)
+	f.set(onCalls(func(w http.ResponseWriter, id string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, key, key)
+	}))
+	got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
+	if strings.Contains(got.Message, key[:6]) || strings.Contains(string(got.Body), key[:6]) || gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
+		t.Errorf("%s, %s", got.Message, got.Body)
+	}
+}

@@ -1,14 +1,16 @@
-package mcp
+package mcp_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // The answers of a server that is greeted in both ways.
@@ -25,19 +27,19 @@ func playLate(discovered, initialized string, order ...int) func() {
 	return func() {
 		var discover gjson.Result
 		greeted := 0
-		serveRaw(func(method string, id, _ gjson.Result) {
+		serveRaw(func(method string, id, params gjson.Result) {
 			switch {
-			case method == methodDiscover && greeted == 0:
+			case method == "server/discover" && greeted == 0:
 				discover = id
 				greeted++
-			case method == methodDiscover:
+			case method == "server/discover":
 				say(lateDiscovered, id.Raw)
-			case method == methodInitialize:
+			case method == "initialize":
 				for _, place := range order {
 					say([...]string{discovered, initialized}[place], [...]gjson.Result{discover, id}[place].Raw)
 				}
-			case !greet(method, id, oneTool):
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+			case !greet(method, id, `{"name":"meta"}`):
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw, params.Get("_meta").Raw)
 			}
 		})
 	}
@@ -56,32 +58,27 @@ var lateServers = map[string]func(){
 // may refuse that for having got both. It is ready all the same, in the process that was started first.
 func TestLateGreeting(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ kind, protocol string }{
-		{"slow", "2026-07-28"}, // as the SDK's servers are
-		{"late", "2026-07-28"},
-		{"late, out of order", "2026-07-28"},
-		{"late, of both", protocol.Stateful},
-		{"late, old", protocol.Stateful},
+	for _, c := range []struct {
+		kind  string
+		newer bool // greeted in 2026-07-28, whose calls say so
+	}{
+		{"slow", true}, // as the SDK's servers are
+		{"late", true},
+		{"late, out of order", true},
+		{"late, of both", false},
+		{"late, old", false},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
-			s, _ := openBad(t, c.kind, nil)
+			file := filepath.Join(t.TempDir(), "starts")
+			s, _ := openBad(t, c.kind, func(o *mcpsource.Options) { o.Env["STARTS"] = file })
 			await(t, s, steps.StateReady, steps.StateRetrying, steps.StateFailed)
-			s.mu.Lock()
-			n, failed := s.conn, s.attempts
-			s.mu.Unlock()
-			if n == nil || failed > 0 {
-				t.Fatalf("%+v", s.Status())
+			if got := mustCall(t, s, "shelf.meta", `{}`); strings.Contains(got, `protocolVersion":"2026-07-28"`) != c.newer {
+				t.Errorf("called with %s", got)
 			}
-			if n.protocol != c.protocol {
-				t.Errorf("greeted in %s", n.protocol)
-			}
-			fn := s.Functions()[0]
-			if got, err := fn.Call(t.Context(), []byte(`{"name":"x"}`)); err != nil || !strings.Contains(string(got), `"`) {
-				t.Errorf("%s, %v", got, err)
-			}
-			if _ = s.Close(); n.process.err != nil {
-				t.Errorf("the process did not leave by itself: %v", n.process.err)
+			_ = s.Close()
+			if starts, err := os.ReadFile(file); err != nil || string(starts) != "begun left " {
+				t.Errorf("its processes: %s, %v, want one that leaves by itself", starts, err)
 			}
 		})
 	}

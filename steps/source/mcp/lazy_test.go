@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 func TestLazy(t *testing.T) {
@@ -28,16 +29,18 @@ func TestLazy(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, err := os.ReadFile(o.CacheFile)
-	if err != nil || strings.Contains(string(kept), "verysecret") {
-		t.Fatalf("the cache holds a secret, or nothing: %v", err)
+	if err != nil || !json.Valid(kept) || strings.Contains(string(kept), "verysecret") {
+		t.Fatalf("the cache holds a secret, or nothing: %s, %v", kept, err)
 	}
 
 	again := openSource(t, o)
 	if status := again.Status(); status.State != steps.StateIdle || status.Version != "shelf 1.2" {
 		t.Errorf("with a cache it begins as %+v", status)
 	}
-	if second := again.Functions(); len(second) != len(first) {
-		t.Errorf("%d functions of the cache, %d before", len(second), len(first))
+	for i, fn := range again.Functions() {
+		if fn.Name != first[i].Name || string(fn.Listing) != strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(string(first[i].Listing)) {
+			t.Errorf("from the cache %s, before %s", fn.Listing, first[i].Listing)
+		}
 	}
 	if got := mustCall(t, again, "shelf.put", `{"name":"x"}`); got != `"put"` {
 		t.Errorf("the call that starts it answers %s", got)
@@ -59,16 +62,20 @@ func TestLazy(t *testing.T) {
 	}
 }
 
-func TestCacheIsValidJSON(t *testing.T) {
+// A list is kept for the server of one path; what the query holds may be a secret, and counts for nothing.
+func TestLazyTellsServersApart(t *testing.T) {
 	t.Parallel()
-	s := newSource(Options{Name: "s", Command: "x", Lazy: true, CacheFile: filepath.Join(t.TempDir(), "c")})
-	s.writeCache([]tool{{name: "a", function: "s.a", raw: `{"name":"a","description":"<b>","inputSchema":{"type":"object"}}`}}, "v", nil)
-	text, err := os.ReadFile(s.options.CacheFile)
-	if err != nil || !json.Valid(text) {
-		t.Fatal(err)
-	}
-	tools, version, _, ok := s.readCache()
-	if !ok || version != "v" || len(tools) != 1 || tools[0].function != "s.a" {
-		t.Errorf("%+v %q %v", tools, version, ok)
+	url, file := listen(t, newFront(t, nil)), filepath.Join(t.TempDir(), "tools.json")
+	for _, c := range []struct {
+		path   string
+		cached bool
+	}{{"/a", false}, {"/a?key=x", true}, {"/b", false}} {
+		s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url + c.path, Lazy: true, CacheFile: file})
+		if idle := s.Status().State == steps.StateIdle; idle != c.cached {
+			t.Errorf("%s: %s", c.path, s.Status().State)
+		} else if !idle {
+			await(t, s, steps.StateReady)
+		}
+		_ = s.Close()
 	}
 }

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // serverEnv names the server that the test binary plays instead of running tests.
@@ -30,8 +32,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is the main function of the servers that tests start as child processes.
+// play is the main function of the servers that tests start as child processes. The file STARTS tells of their beginning and end.
 func play(kind string) {
+	note := func(what string) {
+		if file, err := os.OpenFile(os.Getenv("STARTS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			_, _ = file.WriteString(what)
+			_ = file.Close()
+		}
+	}
+	note("begun ")
+	defer note("left ")
 	if serve, ok := badServers[kind]; ok {
 		serve()
 		return
@@ -48,7 +58,7 @@ func play(kind string) {
 		discover, _ := in.ReadString('\n')
 		initialize, _ := in.ReadString('\n')
 		both := io.MultiReader(strings.NewReader(discover+initialize), in)
-		_ = goodServer(nil).Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(both), Writer: os.Stdout})
+		_ = fullServer().Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(both), Writer: os.Stdout})
 	case "full":
 		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
 	default:
@@ -88,7 +98,10 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 	add("pid", reads, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(fmt.Sprint(os.Getpid())), nil
 	})
-	add("wait", nil, `{"type":"object"}`, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	add("wait", nil, `{"type":"object"}`, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if file := gjson.GetBytes(r.Params.Arguments, "begun").Str; file != "" {
+			_ = os.WriteFile(file, nil, 0o600)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -159,18 +172,18 @@ func httpServer(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
 }
 
 // child are the options of a server that the test binary plays.
-func child(t testing.TB, kind string) *Options {
+func child(t testing.TB, kind string) *mcpsource.Options {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: kind}}
+	return &mcpsource.Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: kind}}
 }
 
 // openSource makes a source that is closed with the test.
-func openSource(t testing.TB, o *Options) *Source {
+func openSource(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
-	s, err := New(o)
+	s, err := mcpsource.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +205,7 @@ func poll(holds func() bool) bool {
 }
 
 // await waits until the source is in one of the states.
-func await(t testing.TB, s *Source, states ...steps.State) steps.Status {
+func await(t testing.TB, s *mcpsource.Source, states ...steps.State) steps.Status {
 	t.Helper()
 	return until(t, s, func() bool {
 		for _, state := range states {
@@ -205,7 +218,7 @@ func await(t testing.TB, s *Source, states ...steps.State) steps.Status {
 }
 
 // until waits until the condition holds, looking again at every change and now and then.
-func until(t testing.TB, s *Source, holds func() bool) steps.Status {
+func until(t testing.TB, s *mcpsource.Source, holds func() bool) steps.Status {
 	t.Helper()
 	changes := make(chan struct{}, 1)
 	s.Watch(func() {
@@ -228,19 +241,27 @@ func until(t testing.TB, s *Source, holds func() bool) steps.Status {
 	return s.Status()
 }
 
-func function(t testing.TB, s *Source, name string) *steps.Function {
+func function(t testing.TB, s *mcpsource.Source, name string) *steps.Function {
 	t.Helper()
-	for _, fn := range s.Functions() {
-		if fn.Name == name {
-			return &fn
-		}
+	return find(t, s.Functions(), name)
+}
+
+// waiting calls shelf.wait, and returns when the server has the call.
+func waiting(t testing.TB, s *mcpsource.Source) <-chan error {
+	t.Helper()
+	begun, fn, done := filepath.Join(t.TempDir(), "begun"), function(t, s, "shelf.wait"), make(chan error, 1)
+	go func() {
+		_, err := fn.Call(context.WithoutCancel(t.Context()), fmt.Appendf(nil, `{"begun":%q}`, begun))
+		done <- err
+	}()
+	if !poll(func() bool { _, err := os.Stat(begun); return err == nil }) {
+		t.Fatal("the call does not reach the server")
 	}
-	t.Fatalf("there is no function %s", name)
-	return nil
+	return done
 }
 
 // mustCall calls a function, which has to succeed.
-func mustCall(t testing.TB, s *Source, name, args string) string {
+func mustCall(t testing.TB, s *mcpsource.Source, name, args string) string {
 	t.Helper()
 	result, err := function(t, s, name).Call(t.Context(), []byte(args))
 	if err != nil {
@@ -250,7 +271,7 @@ func mustCall(t testing.TB, s *Source, name, args string) string {
 }
 
 // mustFail calls a function, which has to fail with the code.
-func mustFail(ctx context.Context, t testing.TB, s *Source, name, args string, code fault.Code) *fault.Error {
+func mustFail(ctx context.Context, t testing.TB, s *mcpsource.Source, name, args string, code fault.Code) *fault.Error {
 	t.Helper()
 	result, err := function(t, s, name).Call(ctx, []byte(args))
 	f, ok := fault.As(err)

@@ -76,32 +76,4 @@ func TestProgramOfServer(t *testing.T) {
 	if cmd := command(own); cmd.Path != program || pathOf(own) != folder {
 		t.Errorf("%s with the PATH %s", cmd.Path, pathOf(own))
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	relative, err := filepath.Rel(here, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range []struct {
-		o    Options
-		path string
-		want Program
-	}{
-		{Options{Command: "./my-server", Dir: relative}, "/nowhere", Program{Path: program}},
-		{Options{Command: "bin/my-server", Dir: filepath.Dir(relative)}, "/nowhere", Program{Path: program}},
-		{Options{Command: relative + "/my-server"}, "/nowhere", Program{Path: program}},
-		{Options{Command: "path_test.go", Env: map[string]string{"PATH": "/nowhere:"}}, "", Program{}},
-		{Options{Command: "my-server"}, folder, Program{Path: program}},
-		{Options{Command: "my-server"}, "/nowhere", Program{}},
-		{Options{Command: "my-server", Env: map[string]string{"PATH": "/nowhere"}}, folder, Program{}},
-		{Options{Command: program}, "/nowhere", Program{Path: program}},
-		{Options{Command: "./my-server", Dir: folder}, "/nowhere", Program{Path: program}},
-		{Options{Command: program + "x"}, folder, Program{}},
-	} {
-		if got := FindProgram(&one.o, one.path); got != one.want {
-			t.Errorf("%s with %s: %+v, want %+v", one.o.Command, one.path, got, one.want)
-		}
-	}
 }

@@ -1,76 +1,35 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidwall/gjson"
 	"golang.org/x/oauth2"
 
-	"github.com/onecall-mcp/onecall/internal/protocol"
-	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
-
-// oddServer is a server with sessions that answers calls as call does. Its list has a tool more each time.
-func oddServer(t *testing.T, get http.HandlerFunc, call func(w http.ResponseWriter, r *http.Request, id string)) (url string) {
-	var lists atomic.Int64
-	return listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			if get == nil {
-				w.WriteHeader(http.StatusMethodNotAllowed)
-			} else {
-				get(w, r)
-			}
-			return
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		id := gjson.GetBytes(body, "id").Raw
-		switch gjson.GetBytes(body, "method").Str {
-		case methodInitialize:
-			w.Header().Set("Mcp-Session-Id", "s1")
-			answerJSON(w, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"x","version":"1"}}`)
-		case "tools/list":
-			tools := `{"name":"a","inputSchema":{"type":"object"}}`
-			for i := range lists.Add(1) - 1 {
-				tools += fmt.Sprintf(`,{"name":"more%d","inputSchema":{"type":"object"}}`, i)
-			}
-			answerJSON(w, id, `{"tools":[`+tools+`]}`)
-		case methodCall:
-			call(w, r, id)
-		default:
-			w.WriteHeader(http.StatusAccepted)
-		}
-	}))
-}
-
-func answerJSON(w http.ResponseWriter, id, result string) {
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
-}
-
-const okResult = `{"content":[{"type":"text","text":"ok"}]}`
 
 // TestPostHearsOfTools: what a server says in the stream of an answer is heard, though the SDK does not read it.
 func TestPostHearsOfTools(t *testing.T) {
 	t.Parallel()
-	url := oddServer(t, nil, func(w http.ResponseWriter, _ *http.Request, id string) {
+	server := &rawServer{}
+	server.call = func(w http.ResponseWriter, _ *http.Request, id string) {
+		server.mu.Lock()
+		server.own = toolsNamed("a", "b")
+		server.mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
-	})
-	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
-	mustCall(t, s, "x.a", `{}`)
+	}
+	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("a"))
+	mustCall(t, s, "net.a", `{}`)
 	until(t, s, func() bool { return len(s.Functions()) == 2 })
 }
 
@@ -78,7 +37,7 @@ func TestPostHearsOfTools(t *testing.T) {
 func TestPostAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	answers := make(chan string, 1)
-	url := oddServer(t, func(w http.ResponseWriter, r *http.Request) {
+	stream := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for {
 			_ = http.NewResponseController(w).Flush()
@@ -89,15 +48,15 @@ func TestPostAnsweredElsewhere(t *testing.T) {
 				return
 			}
 		}
-	}, func(w http.ResponseWriter, r *http.Request, id string) {
+	}
+	call := func(w http.ResponseWriter, r *http.Request, id string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_ = http.NewResponseController(w).Flush()
 		answers <- id
 		<-r.Context().Done()
-	})
-	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
-	if got := mustCall(t, s, "x.a", `{}`); got != `"ok"` {
+	}
+	s := openRaw(t, &rawServer{stream: stream, call: call}, mcpsource.Options{}, toolsNamed("a"))
+	if got := mustCall(t, s, "net.a", `{}`); got != `"ok"` {
 		t.Error(got)
 	}
 }
@@ -121,21 +80,20 @@ func TestPostsApart(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	users := map[string]int{}
-	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, id string) {
 		mu.Lock()
 		users[r.Header.Get("X-User")+" "+r.URL.RawQuery]++
 		mu.Unlock()
 		answerJSON(w, id, okResult)
-	})
-	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful, HTTPClient: &http.Client{Transport: userHeader{}}})
-	await(t, s, steps.StateReady)
-	fn := function(t, s, "x.a")
+	}}
+	s := openRaw(t, server, mcpsource.Options{HTTPClient: &http.Client{Transport: userHeader{}}}, toolsNamed("a"))
+	fn := function(t, s, "net.a")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { _, _ = fn.Call(context.WithValue(t.Context(), userKey{}, "ann"), []byte(`{}`)) })
 	}
 	all.Wait()
-	mustCall(t, s, "x.a", `{}`)
+	mustCall(t, s, "net.a", `{}`)
 	if users["ann user=ann"] != 20 || users[" "] != 1 || len(users) != 2 {
 		t.Error(users)
 	}
@@ -178,7 +136,7 @@ func TestPostRefusedLate(t *testing.T) {
 	t.Parallel()
 	var refusing atomic.Bool
 	late, renewed := make(chan struct{}), make(chan struct{})
-	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, id string) {
 		if refusing.Load() && r.Header.Get("Authorization") == "Bearer A" {
 			if r.Header.Get("X-User") != "" {
 				close(late)
@@ -188,13 +146,15 @@ func TestPostRefusedLate(t *testing.T) {
 			return
 		}
 		answerJSON(w, id, okResult)
-	})
+	}}
 	login := &staleLogin{current: "A"}
-	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful, OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}})
-	await(t, s, steps.StateReady)
-	mustCall(t, s, "x.a", `{}`)
+	s := openRaw(t, server, mcpsource.Options{OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}}, toolsNamed("a"))
+	mustCall(t, s, "net.a", `{}`)
 	refusing.Store(true)
-	fn := function(t, s, "x.a")
+	fn := function(t, s, "net.a")
+	if fn.Prompt {
+		t.Error("nobody can promise for the tokens of a login")
+	}
 	done := make(chan error, 1)
 	go func() {
 		_, err := fn.Call(context.WithValue(t.Context(), userKey{}, "late"), []byte(`{}`))
@@ -217,30 +177,28 @@ func TestPostRefusedLate(t *testing.T) {
 // are used again.
 func TestStreamsEndAgain(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int64
-	url := oddServer(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+	var calls, connections atomic.Int64
+	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, id string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
-		if calls.Add(1) <= maxLingering {
+		if calls.Add(1) <= 3 {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
-	})
-	s := openSource(t, &Options{Name: "x", URL: url, Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
-	n, f := s.acquire(t.Context())
-	if f != nil {
-		t.Fatal(f)
+	}}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		connections.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	defer s.release(n)
-	for range maxLingering {
-		mustCall(t, s, "x.a", `{}`)
-	}
-	if got := n.lingering.Load(); got != maxLingering {
-		t.Fatalf("%d streams were waited for in vain", got)
-	}
-	for n.lingering.Load() > 0 {
-		if mustCall(t, s, "x.a", `{}`); calls.Load() > 1000 {
+	transport := &http.Transport{DialContext: dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	s := openRaw(t, server, mcpsource.Options{HTTPClient: &http.Client{Transport: transport}}, toolsNamed("a"))
+	for before := int64(-1); before != connections.Load(); { // until twenty calls need no new connection
+		before = connections.Load()
+		for range 20 {
+			mustCall(t, s, "net.a", `{}`)
+		}
+		if calls.Load() > 1000 {
 			t.Fatal("the end of no stream is waited for any more")
 		}
 	}

@@ -1,12 +1,12 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // postRecorder keeps the calls of tools that go over HTTP.
@@ -39,7 +40,7 @@ func (p *postRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if gjson.GetBytes(text, "method").Str == methodCall {
+		if gjson.GetBytes(text, "method").Str == "tools/call" {
 			p.mu.Lock()
 			p.calls = append(p.calls, sentCall{r.Header.Clone(), string(text)})
 			p.mu.Unlock()
@@ -48,63 +49,63 @@ func (p *postRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestPostIsWhatTheSDKSends: a call that is made past the SDK is the request that the SDK would send, but for its id.
+// TestPostIsWhatTheSDKSends: a call that is made past the SDK is the request that the SDK would send, but for its id. The SDK itself
+// calls tools whose arguments go into headers too.
 func TestPostIsWhatTheSDKSends(t *testing.T) {
 	t.Parallel()
-	withMeta := sdk.Meta{"progressToken": 7, "mine": json.RawMessage(`{"a":1}`)}
+	const client = `{"_meta":{"progressToken":7,"mine":{"a":1},"io.modelcontextprotocol/clientInfo":{"name":"ann","version":"2"}}}`
 	for name, c := range map[string]struct {
-		options Options
-		linked  bool
-		meta    sdk.Meta
+		options mcpsource.Options
+		params  string // of a client that has a session; "": none
+		parent  string // the trace
 	}{
-		"sessions":                {Options{Protocol: protocol.Stateful}, false, nil},
-		"sessions, with _meta":    {Options{Protocol: protocol.Stateful}, false, withMeta},
-		"stateless":               {Options{}, false, nil},
-		"stateless, with _meta":   {Options{}, false, withMeta},
-		"as a proxy":              {Options{AsProxy: true, Roots: true}, false, nil},
-		"of a link":               {Options{AsProxy: true}, true, nil},
-		"of a link, with _meta":   {Options{AsProxy: true}, true, sdk.Meta{sdk.MetaKeyClientInfo: json.RawMessage(`{"name":"ann","version":"2"}`)}},
-		"with headers of its own": {Options{Headers: map[string]string{"X-Team": "a", "Accept": "unused"}}, false, nil},
+		"sessions":                {mcpsource.Options{Protocol: protocol.Stateful}, "", ""},
+		"sessions, with _meta":    {mcpsource.Options{Protocol: protocol.Stateful}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"stateless":               {mcpsource.Options{}, "", ""},
+		"stateless, with _meta":   {mcpsource.Options{}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"as a proxy":              {mcpsource.Options{AsProxy: true, Roots: true}, "", ""},
+		"of a link":               {mcpsource.Options{AsProxy: true}, "{}", ""},
+		"of a link, with _meta":   {mcpsource.Options{AsProxy: true}, client, ""},
+		"with headers of its own": {mcpsource.Options{Headers: map[string]string{"X-Team": "a", "Accept": "unused"}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := goodServer(nil)
-			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
-				&sdk.StreamableHTTPOptions{Stateless: c.options.Protocol == ""})
+			server := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1"}, nil)
+			for tool, schema := range map[string]string{"plain": `{"type":"object"}`, "heads": `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}}}`} {
+				server.AddTool(&sdk.Tool{Name: tool, InputSchema: json.RawMessage(schema)},
+					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
+			}
 			sent := &postRecorder{}
 			o := c.options
-			o.Name, o.URL, o.HTTPClient = "shelf", listen(t, handler), &http.Client{Transport: sent}
+			o.Name, o.HTTPClient = "shelf", &http.Client{Transport: sent}
+			o.URL = listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: o.Protocol == ""}))
 			s := openSource(t, &o)
 			await(t, s, steps.StateReady)
-			var of connector = s
-			if c.linked {
-				of = openSession(t, s, &newClient("ann", protocol.Versions[0]).DownstreamClient)
+			ctx := t.Context()
+			if c.parent != "" {
+				ctx = steps.WithTrace(ctx, c.parent, "s=1")
 			}
-			n, f := of.acquire(t.Context())
-			if f != nil {
-				t.Fatal(f)
+			if c.params != "" {
+				ctx = openSession(t, s, &newClient("ann", protocol.Versions[0]).DownstreamClient).CallContext(ctx, json.RawMessage(c.params))
 			}
-			defer of.release(n)
-			if n.poster == nil {
-				t.Fatal("its calls are the SDK's to make")
-			}
-			const args = `{"name":"<a&b>", "x":12345678901234567890}`
-			params := &sdk.CallToolParams{Name: "echo", Arguments: json.RawMessage(args), Meta: maps.Clone(c.meta)} // to which the SDK adds
-			x := &pendingRequest{stub: noContent, cancel: func() {}}
-			if made, err := n.post(x.withContext(t.Context()), x, params, []byte(args)); !made || err != nil || gjson.GetBytes(x.result, "content.0.text").Str == "" {
-				t.Fatalf("%s, %v, %v %v", x.result, err, x.err, x.failure)
-			}
-			n.tap.forget(x)
-			if _, err := n.client.CallTool(t.Context(), params); err != nil {
-				t.Fatal(err)
+			for _, tool := range []string{"shelf.plain", "shelf.heads"} {
+				if got, err := function(t, s, tool).Call(ctx, []byte(`{"name":"<a&b>", "x":12345678901234567890}`)); err != nil || string(got) != `"there"` {
+					t.Fatalf("%s: %s, %v", tool, got, err)
+				}
 			}
 			ours, theirs := sent.calls[0], sent.calls[1]
+			if gjson.Get(ours.body, "id").Int() < 1<<40 || gjson.Get(theirs.body, "id").Int() >= 1<<40 {
+				t.Fatalf("both are made the same way: %s, %s", ours.body, theirs.body)
+			}
+			if ours.header.Get("Mcp-Name") != "" {
+				ours.header.Set("Mcp-Name", "heads")
+			}
 			if !reflect.DeepEqual(ours.header, theirs.header) {
 				t.Errorf("headers %v, the SDK's are %v", ours.header, theirs.header)
 			}
 			var got, want any
-			if json.Unmarshal([]byte(gjson.Get(ours.body, "params").Raw), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil ||
-				!reflect.DeepEqual(got, want) {
+			plain := strings.Replace(gjson.Get(ours.body, "params").Raw, `"name":"plain"`, `"name":"heads"`, 1)
+			if json.Unmarshal([]byte(plain), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("sent %s\nthe SDK %s", ours.body, theirs.body)
 			}
 		})
@@ -119,8 +120,7 @@ func TestArgumentsInHeaders(t *testing.T) {
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
 	sent := &postRecorder{}
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true})
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, handler), HTTPClient: &http.Client{Transport: sent}})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})), HTTPClient: &http.Client{Transport: sent}})
 	await(t, s, steps.StateReady)
 	mustCall(t, s, "shelf.where", `{"region":"eu"}`)
 	if got := sent.calls[0].header.Get("Mcp-Param-Region"); got != "eu" {

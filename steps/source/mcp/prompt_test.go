@@ -1,8 +1,7 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"runtime"
@@ -11,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // returnsSoon calls a function that would not return by itself, ends its context, and waits for it. The promise is 100
@@ -39,32 +38,37 @@ func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string
 	}
 }
 
+// A server that does not read holds up nobody longer than they want to wait.
 func TestPromptWithDeafServer(t *testing.T) {
 	t.Parallel()
-	s, _ := openBad(t, "deaf", nil)
-	await(t, s, steps.StateReady)
-	fn := function(t, s, "shelf.a")
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes have no deadlines on Windows, and no promise is made")
 	}
+	s, _ := openBad(t, "deaf", nil)
+	await(t, s, steps.StateReady)
+	fn := function(t, s, "shelf.a")
 	if !fn.Prompt {
 		t.Fatal("no promise is made")
 	}
 	// One call fills the pipe and goes on to wait; others do not wait for it.
+	big := `{"a":"` + strings.Repeat("x", 4<<20) + `"}`
 	long, cancel := context.WithCancel(t.Context())
-	filling := make(chan struct{})
+	filling := make(chan error, 1)
 	go func() {
-		defer close(filling)
-		_, _ = fn.Call(long, []byte(`{"a":"`+strings.Repeat("x", 4<<20)+`"}`))
+		_, err := fn.Call(long, []byte(big))
+		filling <- err
 	}()
-	conn, _ := s.conn.transport.conn.(*stdioConn)
-	poll(func() bool { return len(conn.writing) > 0 })
-	if err := returnsSoon(t.Context(), t, fn.Call, `{}`); fault.CodeOf(err) != fault.Timeout {
-		t.Error(err)
+	if !poll(func() bool { // until then the pipe has room for a short call
+		f, _ := fault.As(returnsSoon(t.Context(), t, fn.Call, `{}`))
+		return f != nil && f.Code == fault.Timeout && f.Outcome == fault.NotSent
+	}) {
+		t.Error("a call is said to be sent whose server reads nothing")
 	}
 	cancel()
-	<-filling
-	if err := returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 4<<20)+`"}`); fault.CodeOf(err) != fault.Timeout {
+	if f, _ := fault.As(<-filling); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
+		t.Errorf("half a message was written: %+v", f)
+	}
+	if err := returnsSoon(t.Context(), t, fn.Call, big); fault.CodeOf(err) != fault.Timeout {
 		t.Error(err)
 	}
 }
@@ -73,7 +77,7 @@ func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
 	stop := endOf(t)
 	f := newFront(t, nil)
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.put")
 	if !fn.Prompt {
@@ -127,24 +131,12 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.echo")
 	turned.Store(true)
 	err = returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
 	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout {
-		t.Error(err)
-	}
-}
-
-func TestPromptWithoutSession(t *testing.T) {
-	t.Parallel()
-	s, _ := openBad(t, "silent", nil)
-	call := func(ctx context.Context, args []byte) ([]byte, error) {
-		return s.call(ctx, &tool{name: "a", function: "shelf.a"}, args)
-	}
-	err := returnsSoon(t.Context(), t, call, `{}`)
-	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.NotSent {
 		t.Error(err)
 	}
 }
@@ -174,41 +166,19 @@ func TestPromptWithKeep(t *testing.T) {
 	}
 }
 
-func TestInTime(t *testing.T) {
+// A store that panics does so in the caller's goroutine, which may recover. A value that is large is made on another.
+func TestPanicOfKeep(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := 0
-	if !inTime(ctx, func() func() { return func() { got = 1 } }) || got != 1 {
-		t.Error("what was done in time is lost")
+	s := openSource(t, child(t, "good"))
+	await(t, s, steps.StateReady)
+	if got := mustCall(t, s, "shelf.big", `{"bytes":300000}`); len(got) != 300_002 {
+		t.Errorf("%d bytes", len(got))
 	}
-	func() {
-		defer func() {
-			if v := recover(); v == nil {
-				t.Error("the panic did not reach the caller")
-			}
-		}()
-		inTime(ctx, func() func() { panic(errors.New("broken")) })
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) { panic("broken") }})
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic did not reach the caller")
+		}
 	}()
-	cancel()
-	hang := make(chan struct{})
-	defer close(hang)
-	if inTime(ctx, func() func() { <-hang; return func() { got = 2 } }) || got != 1 {
-		t.Error("it waited, or took what came too late")
-	}
-	big := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", smallResult) + `"}]}`)
-	s := newSource(Options{Name: "s", Command: "x"})
-	if value, f, made := s.valueInTime(t.Context(), &tool{}, big); !made || f != nil || len(value) != smallResult+2 {
-		t.Errorf("%.20s, %v, %v", value, f, made)
-	}
-}
-
-type noLogin struct{ auth.OAuthHandler }
-
-// Nobody can promise for the tokens of a login.
-func TestNoPromiseWithALogin(t *testing.T) {
-	t.Parallel()
-	if newSource(Options{URL: "http://h", OAuth: noLogin{}}).prompt() || !newSource(Options{URL: "http://h"}).prompt() {
-		t.Error("prompt")
-	}
+	_, _ = function(t, s, "shelf.media").Call(ctx, []byte(`{}`))
 }

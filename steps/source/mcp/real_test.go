@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,15 +12,18 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // npm gives the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
-func npm(t *testing.T, script string, args ...string) *Options {
+func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 	t.Helper()
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
@@ -33,11 +36,11 @@ func npm(t *testing.T, script string, args ...string) *Options {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("there is no node")
 	}
-	return &Options{Name: "npm", Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}}
+	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}}
 }
 
 // ready opens a source on a real server, all of whose functions must fit a registry.
-func ready(t *testing.T, o *Options) *Source {
+func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
 	s := openSource(t, o)
 	await(t, s, steps.StateReady)
@@ -94,6 +97,13 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
+// everyCapability is that of a client that can answer all requests of servers.
+//
+//nolint:staticcheck // servers still ask for roots and sample
+func everyCapability() *sdk.ClientCapabilities {
+	return &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}, Elicitation: &sdk.ElicitationCapabilities{}, RootsV2: &sdk.RootCapabilities{ListChanged: true}}
+}
+
 // A server that lists tools only to clients that can be asked, and asks in them.
 func TestServerEverythingInLink(t *testing.T) {
 	t.Parallel()
@@ -104,7 +114,7 @@ func TestServerEverythingInLink(t *testing.T) {
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
 	})
 	c := newClient("ann", "2025-11-25")
-	c.Capabilities = allCapabilities(true)
+	c.Capabilities = everyCapability()
 	c.Ask = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		c.record(method)
 		if method == "roots/list" {
@@ -155,7 +165,7 @@ func everything(t *testing.T) string {
 func TestServerOfConformance(t *testing.T) {
 	t.Parallel()
 	program := everything(t)
-	check := func(t *testing.T, o *Options) {
+	check := func(t *testing.T, o *mcpsource.Options) {
 		s := ready(t, o)
 		if got := mustCall(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
 			t.Errorf("text %s", got)
@@ -167,7 +177,7 @@ func TestServerOfConformance(t *testing.T) {
 	}
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		check(t, &Options{Name: "conformance", Command: program})
+		check(t, &mcpsource.Options{Name: "conformance", Command: program})
 	})
 	for _, stateless := range []string{"true", "false"} {
 		t.Run("http stateless="+stateless, func(t *testing.T) {
@@ -190,7 +200,7 @@ func TestServerOfConformance(t *testing.T) {
 				}
 				return err == nil
 			})
-			o := &Options{Name: "conformance", URL: "http://" + address}
+			o := &mcpsource.Options{Name: "conformance", URL: "http://" + address}
 			if stateless == "false" {
 				o.Protocol = protocol.Stateful
 			}
@@ -210,7 +220,7 @@ func TestServerFilesystemInLink(t *testing.T) {
 			o.AsProxy, o.Roots = true, chosen
 			s := ready(t, o)
 			c := newClient("ann", "2025-11-25")
-			c.Capabilities = allCapabilities(true)
+			c.Capabilities = everyCapability()
 			c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(`{"roots":[{"uri":"file://` + other + `"}]}`), nil
 			}

@@ -51,7 +51,10 @@ func malformed(result gjson.Result) (problem string) {
 		return "isError is no boolean"
 	}
 	blocks := result.Get("content")
-	if blocks.Exists() && blocks.Type != gjson.Null && !blocks.IsArray() {
+	if !blocks.Exists() || blocks.Type == gjson.Null {
+		return ""
+	}
+	if !blocks.IsArray() {
 		return "content is no array"
 	}
 	blocks.ForEach(func(_, block gjson.Result) bool {

@@ -1,9 +1,10 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // breakingServer is a server whose answers to calls are streams that break off after an event with an id, so that the client
@@ -69,11 +71,8 @@ func TestResumeThatFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBreaking(t, test.resume)
-			s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
+			s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			await(t, s, steps.StateReady)
-			s.mu.Lock()
-			session := s.conn
-			s.mu.Unlock()
 			f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 			if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, test.want) || !strings.Contains(f.Message, "it is not known whether") {
 				t.Errorf("%q: %s", f.Outcome, f.Message)
@@ -83,9 +82,7 @@ func TestResumeThatFails(t *testing.T) {
 			}
 			b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 			mustCall(t, s, "shelf.put", `{"name":"a"}`)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.conn != session {
+			if b.greetings.Load() != 1 {
 				t.Error("the session was lost on the way")
 			}
 		})
@@ -113,7 +110,7 @@ func TestResumeFromServerThatIsGone(t *testing.T) {
 		}
 		return response, err
 	})}
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
 	await(t, s, steps.StateReady)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -148,7 +145,7 @@ func TestResume(t *testing.T) {
 		}
 		return before(w, r, body)
 	})
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
 		t.Errorf("it answers %s after %d calls", got, b.writes.Load())
@@ -158,80 +155,71 @@ func TestResume(t *testing.T) {
 // What becomes of the word that a call is cancelled says nothing about the call: it was sent.
 func TestCancellationThatIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, nil)
+	begun := make(chan struct{})
+	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, _ string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		begun <- struct{}{}
+		<-r.Context().Done()
+	}}
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		body, _ := r.GetBody()
-		text := make([]byte, 100)
-		n, _ := body.Read(text)
-		if strings.Contains(string(text[:n]), "notifications/cancelled") {
-			return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+		if r.GetBody != nil {
+			body, _ := r.GetBody()
+			if text, _ := io.ReadAll(body); strings.Contains(string(text), "notifications/cancelled") {
+				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+			}
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	x := &pendingRequest{stub: noContent}
-	s := newSource(Options{Name: "shelf", URL: listen(t, f)})
-	w := newTappedTransport(s, newTap(s), client.Transport)
-	send := func(body string) {
-		r, err := http.NewRequestWithContext(x.withContext(t.Context()), http.MethodPost, s.options.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response, err := w.RoundTrip(r); err == nil {
-			_ = response.Body.Close()
+	s := openRaw(t, server, mcpsource.Options{HTTPClient: client}, `{"name":"a"},{"name":"b","inputSchema":{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}}}}`)
+	for _, tool := range []string{"net.a", "net.b"} { // the SDK calls the second
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-begun
+			cancel()
+		}()
+		if f := mustFail(ctx, t, s, tool, `{}`, fault.Cancelled); f.Outcome != fault.SentUnknown {
+			t.Errorf("%s: %+v", tool, f)
 		}
 	}
-	f.set(onCalls(func(w http.ResponseWriter, _ string) { w.Header().Set("Content-Type", "text/event-stream") }))
-	send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{}}`)
-	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
-	send(`{"jsonrpc":"2.0","id":6,"method":"notifications/cancelled"}`) // another request's id
-	if x.mu.Lock(); !x.sent || x.cause != nil || x.status != 0 || x.id != 5 {
-		t.Errorf("%+v", x)
+	if server.sessions != 1 || s.Status().State != steps.StateReady {
+		t.Errorf("%d sessions, %+v", server.sessions, s.Status())
 	}
-	x.mu.Unlock()
 }
 
 // A refusal of a call names what a refusal at the start does not, and the other way round.
 func TestRefusalOfACall(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]string{
-		404: "it answered Not Found, and has not taken up the call",
-		405: "it answered Method Not Allowed, and has not taken up the call",
-		303: "it answered See Other: it is not known whether the work of the call was done",
-		429: "it answered Too Many Requests: call it again later",
-		500: "it answered Internal Server Error: it is not known whether the work of the call was done",
-		599: "it answered HTTP status 599: it is not known whether the work of the call was done",
-	} {
-		if got := newSource(Options{Name: "shelf"}).refusalText(status); got != want {
-			t.Errorf("%d: %q", status, got)
-		}
-	}
 	f := newFront(t, nil)
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f)})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
 	await(t, s, steps.StateReady)
-	for status, outcome := range map[int]fault.Outcome{
-		301: fault.SentUnknown, 302: fault.SentUnknown, 303: fault.SentUnknown, 404: fault.NotSent, 405: "", 503: fault.SentUnknown,
+	const unknown = ": it is not known whether the work of the call was done"
+	for status, want := range map[int]struct {
+		outcome fault.Outcome
+		text    string
+	}{
+		301: {fault.SentUnknown, "301"},
+		302: {fault.SentUnknown, "302"},
+		303: {fault.SentUnknown, "303"},
+		404: {fault.NotSent, "it answered Not Found, and has not taken up the call"},
+		405: {"", "405"},
+		429: {fault.NotSent, "it answered Too Many Requests: call it again later"},
+		500: {fault.SentUnknown, "it answered Internal Server Error" + unknown},
+		503: {fault.SentUnknown, "it answered Service Unavailable" + unknown},
+		599: {fault.SentUnknown, "it answered HTTP status 599" + unknown},
 	} {
 		f.set(onCalls(func(w http.ResponseWriter, _ string) { w.WriteHeader(status) }))
 		_, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
-		if err == nil || strings.Contains(err.Error(), "check its url") || strings.Contains(err.Error(), "tried again") {
-			t.Errorf("%d: %v", status, err)
-		}
-		if got, _ := fault.As(err); got == nil || got.Outcome != outcome {
-			t.Errorf("%d: %+v, want the outcome %s", status, got, outcome)
+		got, _ := fault.As(err)
+		if got == nil || got.Outcome != want.outcome || !strings.Contains(got.Message, want.text) ||
+			strings.Contains(got.Message, "check its url") || strings.Contains(got.Message, "tried again") {
+			t.Errorf("%d: %+v, want %q and the outcome %s", status, got, want.text, want.outcome)
 		}
 	}
 	late := time.Now().Add(patience)
 	gone := listen(t, http.NotFoundHandler())
-	other := openSource(t, &Options{Name: "shelf", URL: gone})
+	other := openSource(t, &mcpsource.Options{Name: "shelf", URL: gone})
 	if f := await(t, other, steps.StateRetrying).Error; !strings.Contains(f.Message, "check its url") || time.Now().After(late) {
 		t.Errorf("at the start: %v", f)
-	}
-}
-
-func TestFingerprintTellsPathsApart(t *testing.T) {
-	t.Parallel()
-	of := func(url string) string { return (&Options{Name: "shelf", URL: url}).fingerprint() }
-	if of("https://h/a") == of("https://h/b") || of("https://h/a") != of("https://h/a?key=x") {
-		t.Error("the path counts, the query does not")
 	}
 }

@@ -1,18 +1,14 @@
 package mcp
 
 import (
-	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
@@ -63,19 +59,20 @@ func TestNumbersAreSecrets(t *testing.T) {
 func TestWarningsCutNoSecret(t *testing.T) {
 	t.Parallel()
 	for before := maxQuoted - len(longSecret); before <= maxQuoted; before++ {
-		h := &messages{}
-		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: h.warn})
+		var got string
+		warn := func(f *fault.Error) { got += f.Error() }
+		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: warn})
 		over := newTap(s)
 		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
 		c := &stdioPipe{tap: over}
-		h.warn(c.warning([]byte(line), "odd"))
+		warn(c.warning([]byte(line), "odd"))
 		c.garbage = maxGarbage
-		h.warn(fault.New(fault.Internal, "%v", c.countGarbage([]byte(line))))
+		warn(fault.New(fault.Internal, "%v", c.countGarbage([]byte(line))))
 		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), over, nil, &s.options)
 		if _, err := io.ReadAll(b); err != nil {
 			t.Fatal(err)
 		}
-		if got := h.all(); partly(got) || strings.Count(got, "---") < 3 {
+		if partly(got) || strings.Count(got, "---") < 3 {
 			t.Fatalf("%d bytes before it: %s", before, got)
 		}
 	}
@@ -151,21 +148,5 @@ func TestStderrOfOneRepeatedSecret(t *testing.T) {
 	})
 	if longest == 0 || longest > 2*maxLogLine || shown {
 		t.Errorf("the longest line has %d bytes; shown: %v", longest, shown)
-	}
-}
-
-// The data of a JSON-RPC error holds no secret either.
-func TestErrorDataIsCleaned(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, nil)
-	s := openSource(t, &Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": longSecret}})
-	await(t, s, steps.StateReady)
-	f.set(onCalls(func(w http.ResponseWriter, id string) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, longSecret, longSecret)
-	}))
-	got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
-	if partly(got.Message) || partly(string(got.Body)) || gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
-		t.Errorf("%s, %s", got.Message, got.Body)
 	}
 }

@@ -11,33 +11,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func TestContent(t *testing.T) {
-	t.Parallel()
-	deep := strings.Repeat("[", maxTextDepth+1) + strings.Repeat("]", maxTextDepth+1)
-	for blocks, want := range map[string]string{
-		`[]`: `null`, ``: `null`, `5`: `null`,
-		`[{"type":"text","text":"a\u00e9\n"}]`:                                        `"a\u00e9\n"`,
-		`[{"type":"text","text":" {\"a\": 1.50}\n"}]`:                                 `{"a": 1.50}`,
-		`[{"type":"text","text":"[1,2]"}]`:                                            `[1,2]`,
-		`[{"type":"text","text":"5"}]`:                                                `"5"`,
-		`[{"type":"text","text":"null"}]`:                                             `"null"`,
-		`[{"type":"text","text":"{not json}"}]`:                                       `"{not json}"`,
-		`[{"type":"text","text":"` + deep + `"}]`:                                     `"` + deep + `"`,
-		`[{"type":"text"}]`:                                                           `null`,
-		`[{"type":"text","text":"a"},{"type":"text","text":"{}"}]`:                    `["a",{}]`,
-		`[{"type":"image","mimeType":"image/png","data":"MTIzNA=="}]`:                 `{"type":"image","mimeType":"image/png","size":4,"kept":false}`,
-		`[{"type":"audio","data":""}]`:                                                `{"type":"audio","size":0,"kept":false}`,
-		`[{"type":"resource","resource":{"uri":"u","text":"t","_meta":{"x":1}}}]`:     `{"type":"resource","uri":"u","text":"t"}`,
-		`[{"type":"resource","resource":{"uri":"u","blob":"MTIz","mimeType":"a/b"}}]`: `{"type":"resource","uri":"u","mimeType":"a/b","size":3,"kept":false}`,
-		`[{"type":"resource_link","uri":"u"}]`:                                        `{"type":"resource_link","uri":"u"}`,
-		`[{"type":"new","x":1},{"type":"text","text":""}]`:                            `[{"type":"new","x":1},""]`,
-	} {
-		if got := content(gjson.Parse(blocks), func(string) string { return "" }); string(got) != want {
-			t.Errorf("%.80s became %.80s, want %.80s", blocks, got, want)
-		}
-	}
-}
-
 func TestScrubber(t *testing.T) {
 	t.Parallel()
 	o := Options{URL: "https://u:pass%21word@h/p?key=q%2Fsecret", Headers: map[string]string{"Authorization": "Bearer abcdef123"},
@@ -123,14 +96,4 @@ func FuzzFilter(f *testing.F) {
 			t.Errorf("%q: %v", text, failure)
 		}
 	})
-}
-
-func TestShortened(t *testing.T) {
-	t.Parallel()
-	if got := fault.Clip("ééé", 3); got != "é…" {
-		t.Errorf("%q", got)
-	}
-	if got := fmt.Sprint(quoted("a\n")); got != `"a\n"` {
-		t.Errorf("%q", got)
-	}
 }

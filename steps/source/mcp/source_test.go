@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -16,29 +16,30 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
 // transports are the ways to the good server.
-var transports = map[string]func(t testing.TB) *Options{
-	"stdio": func(t testing.TB) *Options { return child(t, "good") },
-	"stdio 2025-11-25": func(t testing.TB) *Options {
+var transports = map[string]func(t testing.TB) *mcpsource.Options{
+	"stdio": func(t testing.TB) *mcpsource.Options { return child(t, "good") },
+	"stdio 2025-11-25": func(t testing.TB) *mcpsource.Options {
 		o := child(t, "good")
 		o.Protocol = protocol.Stateful
 		return o
 	},
-	"http stateless": func(t testing.TB) *Options {
-		return &Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
+	"http stateless": func(t testing.TB) *mcpsource.Options {
+		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
 	},
-	"http json": func(t testing.TB) *Options {
-		return &Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
+	"http json": func(t testing.TB) *mcpsource.Options {
+		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
 	},
-	"http sessions": func(t testing.TB) *Options {
-		return &Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
+	"http sessions": func(t testing.TB) *mcpsource.Options {
+		return &mcpsource.Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
 	},
-	"sse": func(t testing.TB) *Options {
+	"sse": func(t testing.TB) *mcpsource.Options {
 		server := goodServer(endOf(t))
-		return &Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server }, nil))}
+		return &mcpsource.Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server }, nil))}
 	},
 }
 
@@ -103,7 +104,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 			}
 			checkMedia(t, s)
 			if name != "http json" { // which has no stream to send notes on
-				checkNotes(t, s)
+				checkNotes(t, s, name != "sse")
 			}
 			checkCancel(t, s)
 			checkChangedList(t, s)
@@ -111,7 +112,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 	}
 }
 
-func checkMedia(t *testing.T, s *Source) {
+func checkMedia(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	var kept []string
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(_ context.Context, value []byte) (string, error) {
@@ -134,7 +135,7 @@ func checkMedia(t *testing.T, s *Source) {
 }
 
 // checkNotes wants the messages of a call at its own callbacks, before it returns.
-func checkNotes(t *testing.T, s *Source) {
+func checkNotes(t *testing.T, s *mcpsource.Source, ordered bool) {
 	t.Helper()
 	var mu sync.Mutex
 	var done []float64
@@ -168,7 +169,7 @@ func checkNotes(t *testing.T, s *Source) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !s.options.SSE && !slices.Equal(done, []float64{0, 1, 2}) {
+	if ordered && !slices.Equal(done, []float64{0, 1, 2}) {
 		t.Errorf("progress %v", done)
 	}
 	if len(logged) == 0 || logged[0] != `warning l {"x":1}` {
@@ -176,7 +177,7 @@ func checkNotes(t *testing.T, s *Source) {
 	}
 }
 
-func checkCancel(t *testing.T, s *Source) {
+func checkCancel(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -193,7 +194,7 @@ func checkCancel(t *testing.T, s *Source) {
 	}
 }
 
-func checkChangedList(t *testing.T, s *Source) {
+func checkChangedList(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	mustCall(t, s, "shelf.more", `{}`)
 	has := func(name string) bool {
@@ -207,7 +208,7 @@ func checkChangedList(t *testing.T, s *Source) {
 
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]*Options{
+	for name, o := range map[string]*mcpsource.Options{
 		"nil": nil, "no name": {Command: "x"}, "a dot": {Name: "a.b", Command: "x"}, "neither": {Name: "a"},
 		"both": {Name: "a", Command: "x", URL: "http://h"}, "scheme": {Name: "a", URL: "ftp://h"}, "no host": {Name: "a", URL: "http://"},
 		"headers": {Name: "a", Command: "x", Headers: map[string]string{"A": "b"}}, "bad header": {Name: "a", URL: "http://h", Headers: map[string]string{"A b": "c"}},
@@ -215,11 +216,11 @@ func TestBadOptions(t *testing.T) {
 		"negative": {Name: "a", Command: "x", StartTimeout: -1}, "env": {Name: "a", Command: "x", Env: map[string]string{"A=": ""}},
 		"NUL": {Name: "a", Command: "x\x00"},
 	} {
-		if _, err := New(o); fault.CodeOf(err) != fault.BadRequest {
+		if _, err := mcpsource.New(o); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := New(&Options{Name: "a", URL: "http://u:hidden1@[::1"})
+	_, err := mcpsource.New(&mcpsource.Options{Name: "a", URL: "http://u:hidden1@[::1"})
 	if err == nil || strings.Contains(err.Error(), "hidden1") {
 		t.Errorf("the error shows the url: %v", err)
 	}
@@ -232,22 +233,12 @@ func TestCloseEndsCalls(t *testing.T) {
 			t.Parallel()
 			s := openSource(t, options(t))
 			await(t, s, steps.StateReady)
-			fn := function(t, s, "shelf.wait")
-			waiting := make(chan error, 1)
-			go func() {
-				_, err := fn.Call(context.WithoutCancel(t.Context()), []byte(`{}`))
-				waiting <- err
-			}()
-			until(t, s, func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.conn.calls == 1
-			})
+			done := waiting(t, s)
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 			select {
-			case err := <-waiting:
+			case err := <-done:
 				if fault.CodeOf(err) != fault.Unavailable {
 					t.Errorf("the call in flight: %v", err)
 				}
@@ -258,36 +249,5 @@ func TestCloseEndsCalls(t *testing.T) {
 				t.Errorf("after Close: %+v", f)
 			}
 		})
-	}
-}
-
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	s := openSource(t, child(t, "good"))
-	var mu sync.Mutex
-	running, calls := 0, 0
-	s.Watch(func() {
-		mu.Lock()
-		running++
-		if calls++; running > 1 {
-			t.Error("two at a time")
-		}
-		mu.Unlock()
-		time.Sleep(time.Millisecond)
-		mu.Lock()
-		running--
-		mu.Unlock()
-	})
-	called := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return calls > 0
-	}
-	poll(func() bool { return s.Status().State == steps.StateReady && called() })
-	_ = s.Close()
-	mu.Lock()
-	defer mu.Unlock()
-	if calls == 0 || running != 0 {
-		t.Errorf("%d calls, %d running after Close", calls, running)
 	}
 }

@@ -1,150 +1,139 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// memorySource is a source on a server of the same process, which the test can have refuse connections and break them.
-type memorySource struct {
-	*Source
+// memoryServer is a server behind an HTTP client of the same process, which fits into a bubble with a false clock: the tests on it
+// take no time.
+type memoryServer struct {
+	handler http.Handler
+
 	mu      sync.Mutex
 	refusal error
-	at      []time.Time
-	server  *sdk.ServerSession
+	hangs   bool
+	at      []time.Time // when it was greeted
 }
 
-func (m *memorySource) refuse(err error) {
+// RoundTrip implements http.RoundTripper.
+func (m *memoryServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	m.mu.Lock()
+	if gjson.GetBytes(body, "method").Str == "initialize" {
+		m.at = append(m.at, time.Now())
+	}
+	refusal, hangs := m.refusal, m.hangs
+	m.mu.Unlock()
+	switch {
+	case hangs:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case refusal != nil:
+		return nil, refusal
+	}
+	answer := httptest.NewRecorder()
+	m.handler.ServeHTTP(answer, httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), strings.NewReader(string(body))))
+	return answer.Result(), nil
+}
+
+func (m *memoryServer) set(refusal error, hangs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refusal = err
+	m.refusal, m.hangs = refusal, hangs
 }
 
-// starts are the times at which the server was started.
-func (m *memorySource) starts() []time.Time {
+func (m *memoryServer) greeted() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at)
 }
 
-// lose breaks the connection from the server's side.
-func (m *memorySource) lose() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_ = m.server.Close()
-}
+// down is a server that cannot be reached.
+var down = &net.OpError{Op: "dial", Err: errors.New("down")}
 
-func openInMemory(t *testing.T, o Options) *memorySource {
+// inBubble runs a test with a false clock on a source of a server in memory.
+func inBubble(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t *testing.T, m *memoryServer, s *mcpsource.Source)) {
 	t.Helper()
-	o.Name, o.Command = "shelf", "x"
-	checked, f := o.withDefaults()
-	if f != nil {
-		t.Fatal(f)
-	}
-	m := &memorySource{Source: newSource(checked)}
-	m.dial = func(over *tap) (sdk.Transport, *process, *fault.Error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.at = append(m.at, time.Now())
-		if m.refusal != nil {
-			f := fault.New(fault.Unavailable, "refused")
-			errors.As(m.refusal, &f)
-			return nil, nil, f
-		}
-		near, far := sdk.NewInMemoryTransports()
-		session, err := goodServer(nil).Connect(context.Background(), far, nil)
+	synctest.Test(t, func(t *testing.T) {
+		handler := httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+		m := &memoryServer{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			handler.ServeHTTP(w, r)
+		})}
+		o.Name, o.URL, o.HTTPClient, o.Protocol = "shelf", "http://shelf.test", &http.Client{Transport: m}, protocol.Stateful
+		s, err := mcpsource.New(&o)
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		m.server = session
-		return memoryTransport{near, over}, nil, nil
+		defer func() { _ = s.Close() }()
+		synctest.Wait()
+		if s.Status().State != steps.StateReady {
+			t.Fatalf("%+v", s.Status())
+		}
+		test(t, m, s)
+	})
+}
+
+// lose has the source find out that its server cannot be reached.
+func (m *memoryServer) lose(t *testing.T, s *mcpsource.Source) {
+	t.Helper()
+	m.set(down, false)
+	if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable); f.Outcome != fault.NotSent {
+		t.Errorf("%+v", f)
 	}
-	return m
+	synctest.Wait()
 }
 
-// memoryTransport puts the tap into a transport in memory.
-type memoryTransport struct {
-	sdk.Transport
-	tap *tap
-}
-
-func (t memoryTransport) Connect(ctx context.Context) (sdk.Connection, error) {
-	conn, err := t.Transport.Connect(ctx)
-	return memoryConn{conn, t.tap}, err
-}
-
-type memoryConn struct {
-	sdk.Connection
-	tap *tap
-}
-
-func (c memoryConn) Write(ctx context.Context, m jsonrpc.Message) error {
-	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() {
-		if id, ok := request.ID.Raw().(int64); ok {
-			if x := c.tap.register(ctx, id); x != nil {
-				x.markSent()
-			}
-		}
-	}
-	return c.Connection.Write(ctx, m)
-}
-
-func (c memoryConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		m, err := c.Connection.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		text, err := jsonrpc.EncodeMessage(m)
-		if err != nil {
-			return nil, err
-		}
-		if kept := c.tap.filter(string(text), nil); kept != "" {
-			return jsonrpc.DecodeMessage([]byte(kept))
-		}
-	}
-}
-
-// The clock of these tests is false: they take no time.
 func TestBackOff(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{})
-		m.refuse(errors.New("down"))
-		m.open()
-		defer func() { _ = m.Close() }()
+	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		m.lose(t, s)
+		lost := time.Now()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if n := len(m.starts()); n < 12 || n > 20 {
+		starts := m.greeted()[1:]
+		if n := len(starts); n < 12 || n > 20 {
 			t.Fatalf("%d starts in ten minutes", n)
 		}
-		starts := m.starts()
-		for i := 1; i < len(starts); i++ {
-			wait := starts[i].Sub(starts[i-1])
-			want := min(firstWait<<(i-1), longestWait)
-			if wait < want*8/10 || wait > want*12/10 {
+		for i, start := range starts {
+			wait, want := start.Sub(lost), min(time.Second/2<<i, time.Minute)
+			if lost = start; wait < want*8/10 && i != 1 || wait > max(want*12/10, time.Second) { // starts are a second apart at the least
 				t.Errorf("the wait before start %d is %v, want about %v", i, wait, want)
 			}
 		}
-		if status := m.Status(); status.State != steps.StateRetrying || time.Until(status.Retry) > 72*time.Second {
+		if status := s.Status(); status.State != steps.StateRetrying || time.Until(status.Retry) > 72*time.Second {
 			t.Errorf("%+v", status)
 		}
-		m.refuse(nil)
+		m.set(nil, false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if m.Status().State != steps.StateReady || len(m.Functions()) == 0 {
-			t.Errorf("%+v when the server has come", m.Status())
+		if s.Status().State != steps.StateReady || len(s.Functions()) == 0 {
+			t.Errorf("%+v when the server has come", s.Status())
 		}
 	})
 }
@@ -152,49 +141,42 @@ func TestBackOff(t *testing.T) {
 // What only a change of the configuration can mend is not tried again, but by a call.
 func TestFailedIsNotRetried(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{})
-		m.refuse(fault.New(fault.BadRequest, "no such command"))
-		m.open()
-		defer func() { _ = m.Close() }()
+	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		m.lose(t, s)
+		m.set(fault.New(fault.BadRequest, "no such server"), false)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		if len(m.starts()) != 1 || m.Status().State != steps.StateFailed || !m.Status().Retry.IsZero() {
-			t.Fatalf("%d starts, %+v", len(m.starts()), m.Status())
+		if len(m.greeted()) != 2 || s.Status().State != steps.StateFailed || !s.Status().Retry.IsZero() {
+			t.Fatalf("%d starts, %+v", len(m.greeted()), s.Status())
 		}
-		m.refuse(nil)
-		if _, err := m.call(t.Context(), &tool{name: "put", function: "shelf.put"}, []byte(`{"name":"a"}`)); err != nil {
-			t.Error(err)
+		if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.BadRequest); f.Outcome != fault.NotSent || !strings.Contains(f.Message, "no such server") {
+			t.Errorf("%+v", f)
 		}
+		m.set(nil, false)
+		mustCall(t, s, "shelf.put", `{"name":"a"}`)
 	})
 }
 
 // A call hurries the next start, and fails as soon as that has failed.
 func TestCallsHurryARetry(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{})
-		m.refuse(errors.New("down"))
-		m.open()
-		defer func() { _ = m.Close() }()
+	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		m.lose(t, s)
 		time.Sleep(5 * time.Minute)
 		for range 5 {
 			begun := time.Now()
-			_, err := m.call(t.Context(), &tool{name: "put", function: "shelf.put"}, []byte(`{}`))
-			if f, _ := fault.As(err); f == nil || f.Code != fault.Unavailable || f.Outcome != fault.NotSent || f.Message != "refused" {
-				t.Fatalf("%v", err)
-			}
-			if took := time.Since(begun); took > hurryAfter {
-				t.Errorf("the call waited %v", took)
+			f := mustFail(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable)
+			if took := time.Since(begun); f.Outcome != fault.NotSent || !strings.Contains(f.Message, "down") || took > time.Second {
+				t.Errorf("after %v: %+v", took, f)
 			}
 		}
-		before := len(m.starts())
+		before := len(m.greeted())
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := m.call(ctx, &tool{name: "put", function: "shelf.put"}, []byte(`{}`)); fault.CodeOf(err) != fault.Timeout {
-			t.Errorf("a call that cannot wait: %v", err)
+		if f := mustFail(ctx, t, s, "shelf.put", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
+			t.Errorf("a call that cannot wait: %+v", f)
 		}
-		if len(m.starts()) != before {
+		if len(m.greeted()) != before {
 			t.Error("starts were not held apart")
 		}
 	})
@@ -203,53 +185,132 @@ func TestCallsHurryARetry(t *testing.T) {
 // A connection that breaks is made again, soon if it was healthy for a minute.
 func TestHealthySessionIsRestartedSoon(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{})
-		m.open()
-		defer func() { _ = m.Close() }()
+	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		for range 10 {
-			time.Sleep(2 * healthyAfter)
+			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			broken := time.Now()
-			starts := len(m.starts())
-			m.lose()
+			starts := len(m.greeted())
+			m.lose(t, s)
+			m.set(nil, false)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if len(m.starts()) != starts+1 || m.starts()[starts].Sub(broken) > time.Second {
-				t.Fatalf("not restarted within a second: %d starts", len(m.starts())-starts)
+			if len(m.greeted()) != starts+1 {
+				t.Fatalf("not restarted within a second: %d starts", len(m.greeted())-starts)
 			}
 		}
-		if m.Status().State != steps.StateReady {
-			t.Errorf("%+v", m.Status())
+		if s.Status().State != steps.StateReady {
+			t.Errorf("%+v", s.Status())
 		}
 	})
 }
 
+// A start that hangs ends at its deadline, and a call that waits for it at its own.
 func TestStartDeadline(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{StartTimeout: 5 * time.Second})
-		var conns []sdk.Connection
-		defer func() {
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-		}()
-		m.dial = func(*tap) (sdk.Transport, *process, *fault.Error) {
-			near, far := sdk.NewInMemoryTransports()
-			conn, err := far.Connect(context.Background()) // which reads, and never answers
-			if err != nil {
-				t.Error(err)
-			}
-			conns = append(conns, conn)
-			return near, nil, nil
+	inBubble(t, goodServer(nil), mcpsource.Options{StartTimeout: 5 * time.Second}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		m.lose(t, s)
+		m.set(nil, true)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if f := mustFail(ctx, t, s, "shelf.put", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
+			t.Errorf("%+v", f)
 		}
-		m.open()
-		defer func() { _ = m.Close() }()
-		time.Sleep(5*time.Second + time.Millisecond)
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if status := m.Status(); status.State != steps.StateRetrying || status.Error == nil || status.Error.Code != fault.Unavailable {
+		if status := s.Status(); status.State != steps.StateRetrying || status.Error == nil || !strings.Contains(status.Error.Message, "not ready within 5s") {
 			t.Errorf("after its deadline: %+v", status)
+		}
+	})
+}
+
+// Of the sessions that may be open, the one that was idle longest makes room for another, preferably one without a subscription.
+func TestSessionsMakeRoom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fullServer(), mcpsource.Options{MaxSessions: 2}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		// uses calls in a session, and wants to see whether that was opened again.
+		uses := func(what string, l *session, again bool) {
+			t.Helper()
+			before := len(m.greeted())
+			callText(t, l, "shelf.pid", `{}`)
+			if (len(m.greeted()) > before) != again {
+				t.Errorf("%s: opened again: %t", what, !again)
+			}
+		}
+		a, b := openSession(t, s, nil), openSession(t, s, nil)
+		if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.LimitExceeded {
+			t.Errorf("a third: %v", err)
+		}
+		if _, err := a.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		uses("the other", b, false)
+		time.Sleep(time.Hour)
+		third := openSession(t, s, nil)
+		uses("the session with a subscription", a, false)
+		_ = third.Close()
+		uses("the session that was idle", b, true)
+		_ = a.Close()
+		for what, err := range map[string]error{
+			"a session that has ended": func() error { _, err := a.Do(t.Context(), "ping", nil); return err }(),
+			"a call in it":             func() error { _, err := callTool(t, a, "shelf.pid", `{}`, ""); return err }(),
+		} {
+			if fault.CodeOf(err) != fault.Unavailable {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		_ = openSession(t, s, nil).Close()
+		_ = s.Close()
+		if _, err := b.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("after the end of the source: %v", err)
+		}
+		if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("a session of a closed source: %v", err)
+		}
+	})
+}
+
+// A session that is lost stays so if its client waits for nothing.
+func TestSessionOfNobodyStaysLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fullServer(), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		c := newClient("ann", "2025-11-25")
+		l := openSession(t, s, &c.DownstreamClient)
+		m.set(down, false)
+		if _, err := callTool(t, l, "shelf.pid", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("%v", err)
+		}
+		m.set(nil, false)
+		before := len(m.greeted())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if after := len(m.greeted()); after != before || len(c.all()) > 0 {
+			t.Errorf("%d sessions for nobody, who is told %q", after-before, c.all())
+		}
+	})
+}
+
+// The function that is told of changes runs once at a time, and no more after Close.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		var running, calls atomic.Int32
+		s.Watch(func() {
+			if calls.Add(1); running.Add(1) > 1 {
+				t.Error("two at a time")
+			}
+			time.Sleep(time.Minute)
+			running.Add(-1)
+		})
+		for range 3 {
+			m.lose(t, s)
+			m.set(nil, false)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		if _ = s.Close(); calls.Load() == 0 || running.Load() != 0 {
+			t.Errorf("%d calls, %d running after Close", calls.Load(), running.Load())
 		}
 	})
 }

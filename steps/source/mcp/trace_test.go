@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // TestTraceReachesServers: a call carries the trace of its step in _meta, in place of what the client of a link has said.
@@ -18,7 +19,7 @@ func TestTraceReachesServers(t *testing.T) {
 		theirs = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 		said   = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
 	)
-	eachTransport(t, func(t *testing.T, s *Source) {
+	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		l := openSession(t, s, &newClient("ann", "2025-11-25").DownstreamClient)
 		traced := steps.WithTrace(t.Context(), ours, "o=1")
 		for _, c := range []struct {

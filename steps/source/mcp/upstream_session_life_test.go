@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // A client that takes nothing is no reason for others to wait, nor for the server.
@@ -66,58 +67,6 @@ func TestLinkComesBack(t *testing.T) {
 	c.awaitNotification(t, "notifications/resources/updated")
 }
 
-func TestLinkBounds(t *testing.T) {
-	t.Parallel()
-	o := child(t, "full")
-	o.MaxSessions = 2
-	s := openSource(t, o)
-	await(t, s, steps.StateReady)
-	a, b := openSession(t, s, nil), openSession(t, s, nil)
-	if callText(t, a, "shelf.pid", `{}`) == callText(t, b, "shelf.pid", `{}`) {
-		t.Error("two clients share a process")
-	}
-	if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("a third: %v", err)
-	}
-	before := map[*UpstreamSession]string{}
-	for _, l := range []*UpstreamSession{a, b} {
-		before[l] = callText(t, l, "shelf.pid", `{}`)
-		l.mu.Lock()
-		l.conn.used = l.conn.used.Add(-time.Hour)
-		l.mu.Unlock()
-	}
-	if _, err := a.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
-		t.Fatal(err)
-	}
-	a.mu.Lock()
-	a.conn.used = a.conn.used.Add(-2 * time.Hour) // but it has a subscription
-	a.mu.Unlock()
-	third := openSession(t, s, nil)
-	callText(t, third, "shelf.pid", `{}`)
-	if callText(t, a, "shelf.pid", `{}`) != before[a] {
-		t.Error("the session with a subscription has made room")
-	}
-	_ = third.Close()
-	if again := callText(t, b, "shelf.pid", `{}`); again == before[b] {
-		t.Error("no session has made room")
-	}
-	_ = a.Close()
-	if _, err := a.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("after its end: %v", err)
-	}
-	if _, err := callTool(t, a, "shelf.pid", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("a call after its end: %v", err)
-	}
-	_ = openSession(t, s, nil).Close()
-	_ = s.Close()
-	if _, err := b.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("after the end of the source: %v", err)
-	}
-	if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("a link to a closed source: %v", err)
-	}
-}
-
 // A server that does not start, and one that does not answer.
 func TestLinkFailures(t *testing.T) {
 	t.Parallel()
@@ -134,7 +83,7 @@ func TestLinkFailures(t *testing.T) {
 	} else {
 		t.Error("a mute server has answered")
 	}
-	silent := openSource(t, &Options{Name: "shelf", Command: "/nowhere/at-all"})
+	silent := openSource(t, &mcpsource.Options{Name: "shelf", Command: "/nowhere/at-all"})
 	if _, err := silent.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("not there: %v", err)
 	}
@@ -142,18 +91,20 @@ func TestLinkFailures(t *testing.T) {
 
 // Nothing stays when links are closed.
 func TestLinkLeavesNothing(t *testing.T) {
-	s := openSource(t, child(t, "full"))
+	o := child(t, "full")
+	o.MaxSessions = 1 // one that is left would be in the way of the next
+	s := openSource(t, o)
 	await(t, s, steps.StateReady)
-	remote := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful})
+	remote := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful, MaxSessions: 1})
 	await(t, remote, steps.StateReady)
 	round := func() {
-		for _, source := range []*Source{s, remote} {
+		for _, source := range []*mcpsource.Source{s, remote} {
 			c := newClient("ann", "2025-11-25")
 			l, err := source.OpenSession(t.Context(), &c.DownstreamClient)
 			if err != nil {
 				t.Fatal(err)
 			}
-			callText(t, l, "shelf.ask", `{}`)
+			callText(t, &session{l, source}, "shelf.ask", `{}`)
 			if _, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -170,25 +121,21 @@ func TestLinkLeavesNothing(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		t.Errorf("%d goroutines before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
 	}
-	if n := len(s.clientSessions) + len(remote.clientSessions); n != 0 {
-		t.Errorf("%d links are left", n)
-	}
 }
 
 // A client that waits for what a server tells is told when the server has ended meanwhile, and goes on being told, without
 // calling anything.
 func TestLinkComesBackByItself(t *testing.T) {
 	t.Parallel()
-	for name, follow := range map[string]func(l *UpstreamSession) error{
-		"subscribed": func(l *UpstreamSession) error {
+	for name, follow := range map[string]func(l *session) error{
+		"subscribed": func(l *session) error {
 			_, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`))
 			return err
 		},
-		"listening": func(l *UpstreamSession) error {
+		"listening": func(l *session) error {
 			l.SetReconnect(true)
 			return nil
 		},
-		"neither": func(*UpstreamSession) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,15 +148,6 @@ func TestLinkComesBackByItself(t *testing.T) {
 			}
 			if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
 				t.Errorf("died: %v", err)
-			}
-			if name == "neither" {
-				time.Sleep(2 * firstWait)
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				if l.connects != 1 || len(c.all()) > 0 {
-					t.Errorf("%d sessions for nobody, who is told %q", l.connects, c.all())
-				}
-				return
 			}
 			c.awaitNotification(t, "notifications/resources/list_changed")
 			c.awaitNotification(t, "notifications/prompts/list_changed")

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // What a server asks is refused where the client cannot do it, and where it cannot be asked.
@@ -70,7 +71,7 @@ func TestLinkBoundsAsks(t *testing.T) {
 		t.Errorf("the first answer is %s", got)
 	}
 	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call that they were asked in
-	if n := begun.Load(); n > maxAsks {
+	if n := begun.Load(); n > 16 {
 		t.Errorf("%d were asked at once", n)
 	}
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
@@ -98,14 +99,13 @@ func TestLinkAsksOutlastOtherCalls(t *testing.T) {
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	late, held := make(chan string, 1), make(chan string, 1)
-	go func() { late <- callText(t, l, toolOf(t, s, "ask late"), `{}`) }()
-	until(t, s, func() bool { // the other is the latest
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conn.tap.mu.Lock()
-		defer l.conn.tap.mu.Unlock()
-		return l.conn.tap.latest() != nil
-	})
+	begun := make(chan struct{})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { close(begun) }})
+	go func() {
+		result, _ := function(t, s, toolOf(t, s, "ask late")).Call(l.CallContext(ctx, nil), []byte(`{}`))
+		late <- string(result)
+	}()
+	<-begun // the other is the latest
 	go func() { held <- callText(t, l, "shelf.hold", `{}`) }()
 	<-asked
 	callText(t, l, toolOf(t, s, "let go"), `{}`)
@@ -113,13 +113,13 @@ func TestLinkAsksOutlastOtherCalls(t *testing.T) {
 		t.Errorf("the other call: %s", got)
 	}
 	close(answer)
-	if got := <-late; got != "accept ann" {
+	if got := <-late; got != `"accept ann"` {
 		t.Errorf("the call that asks: %s", got)
 	}
 }
 
 // toolOf is the function of a tool whose name does not fit a function.
-func toolOf(t testing.TB, s *Source, tool string) string {
+func toolOf(t testing.TB, s *mcpsource.Source, tool string) string {
 	t.Helper()
 	for _, fn := range s.Functions() {
 		if gjson.GetBytes(fn.Listing, "name").Str == tool {
@@ -195,7 +195,7 @@ func TestLinkRoots(t *testing.T) {
 // that asked for them.
 func TestLinkShared(t *testing.T) {
 	t.Parallel()
-	test := func(t *testing.T, s *Source) {
+	test := func(t *testing.T, s *mcpsource.Source, streams bool) {
 		await(t, s, steps.StateReady)
 		type caller struct{}
 		c := newClient("", "2026-07-28")
@@ -225,16 +225,16 @@ func TestLinkShared(t *testing.T) {
 				t.Errorf("somebody else is told %s", what)
 			}
 		}
-		if streams := s.options.URL != ""; streams != (len(c.all()) == 3) {
+		if streams != (len(c.all()) == 3) {
 			t.Errorf("they are told %q", c.all())
 		}
 	}
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		test(t, openSource(t, child(t, "full")))
+		test(t, openSource(t, child(t, "full")), false)
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		test(t, openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}))
+		test(t, openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}), true)
 	})
 }

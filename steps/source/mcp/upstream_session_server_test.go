@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -50,6 +50,11 @@ func fullServer() *sdk.Server {
 	})
 	gate, held := make(chan struct{}), make(chan struct{})
 	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs
+		if token := r.Params.GetProgressToken(); token != nil {
+			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
+				return nil, err
+			}
+		}
 		<-gate
 		return text(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))), nil
 	})

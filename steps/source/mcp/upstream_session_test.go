@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -17,11 +17,12 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // testClient is a peer that keeps what it is told.
 type testClient struct {
-	DownstreamClient
+	mcpsource.DownstreamClient
 	mu   sync.Mutex
 	told []string
 	news chan struct{}
@@ -30,7 +31,7 @@ type testClient struct {
 // newClient is a client that can be asked: it answers with its own name.
 func newClient(name, protocol string) *testClient {
 	c := &testClient{news: make(chan struct{}, 1)}
-	c.DownstreamClient = DownstreamClient{
+	c.DownstreamClient = mcpsource.DownstreamClient{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{}}, Protocol: protocol,
 		Info: &sdk.Implementation{Name: name, Version: "1"},
 		Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -48,7 +49,10 @@ func (c *testClient) record(what string) {
 	c.mu.Lock()
 	c.told = append(c.told, what)
 	c.mu.Unlock()
-	signal(c.news)
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
 }
 
 func (c *testClient) all() []string {
@@ -75,19 +79,25 @@ func (c *testClient) awaitNotification(t testing.TB, prefix string) string {
 	}
 }
 
-// openSession opens a link that is closed with the test.
-func openSession(t testing.TB, s *Source, p *DownstreamClient) *UpstreamSession {
+// session is a client's session with the server of a source.
+type session struct {
+	*mcpsource.UpstreamSession
+	source *mcpsource.Source
+}
+
+// openSession opens a session that is closed with the test.
+func openSession(t testing.TB, s *mcpsource.Source, p *mcpsource.DownstreamClient) *session {
 	t.Helper()
 	l, err := s.OpenSession(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return &session{l, s}
 }
 
 // callTool calls a function in a link, and gives its result as the server wrote it.
-func callTool(t testing.TB, l *UpstreamSession, name, args, params string) (string, error) {
+func callTool(t testing.TB, l *session, name, args, params string) (string, error) {
 	t.Helper()
 	var raw string
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Verbatim: func(result []byte) { raw = string(result) }})
@@ -96,7 +106,7 @@ func callTool(t testing.TB, l *UpstreamSession, name, args, params string) (stri
 }
 
 // callText is the text of the result of a call that has to succeed.
-func callText(t testing.TB, l *UpstreamSession, name, args string) string {
+func callText(t testing.TB, l *session, name, args string) string {
 	t.Helper()
 	raw, err := callTool(t, l, name, args, "")
 	if err != nil {
@@ -106,7 +116,7 @@ func callText(t testing.TB, l *UpstreamSession, name, args string) string {
 }
 
 // eachTransport runs a test on a source with the full server over stdio, and over HTTP.
-func eachTransport(t *testing.T, test func(t *testing.T, s *Source)) {
+func eachTransport(t *testing.T, test func(t *testing.T, s *mcpsource.Source)) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
 		s := openSource(t, child(t, "full"))
@@ -115,7 +125,7 @@ func eachTransport(t *testing.T, test func(t *testing.T, s *Source)) {
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		s := openSource(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
+		s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
 		await(t, s, steps.StateReady)
 		test(t, s)
 	})
@@ -123,7 +133,7 @@ func eachTransport(t *testing.T, test func(t *testing.T, s *Source)) {
 
 func TestLink(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, s *Source) {
+	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
 			t.Fatalf("capabilities %+v", c)
 		}
@@ -192,7 +202,7 @@ func TestLink(t *testing.T) {
 // Nothing of one client reaches another, while both call at once.
 func TestLinksApart(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, s *Source) {
+	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		var all sync.WaitGroup
 		clients := map[string]*testClient{}
 		for _, name := range []string{"ann", "bob", "cid"} {
@@ -250,7 +260,7 @@ func TestLinkWithoutSession(t *testing.T) {
 			t.Parallel()
 			o := child(t, "full")
 			if u := url(t); u != "" {
-				o = &Options{Name: "shelf", URL: u}
+				o = &mcpsource.Options{Name: "shelf", URL: u}
 			}
 			s := openSource(t, o)
 			await(t, s, steps.StateReady)
@@ -293,24 +303,5 @@ func TestLinkWithoutSession(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// A tool is listed as its server did, but for icons and _meta, and shares its bytes with the schemas.
-func TestListing(t *testing.T) {
-	t.Parallel()
-	s := newSource(Options{Name: "s", Command: "x"})
-	l := lister{source: s, seen: map[string]bool{}}
-	l.add(gjson.Parse(`{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1}`))
-	spec := s.spec(&s.assignNames(l.tools)[0])
-	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
-		t.Errorf("listed %s", spec.Listing)
-	}
-	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {
-		t.Errorf("schemas %s, %s", spec.Input, spec.Output)
-	}
-	spec.Listing[len(`{"name":"t","inputSchema":{`)] = '\''
-	if spec.Input[1] != '\'' {
-		t.Error("the schema is a copy")
 	}
 }

@@ -1,4 +1,4 @@
-package replay
+package replay_test
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // TestRealChains records the calls of real chains in one file and answers each chain from it: in BFCL the same call may
@@ -32,7 +33,7 @@ func TestRealChains(t *testing.T) {
 			}
 			var chains []chain
 			var recording bytes.Buffer
-			recorder := NewRecorder(&recording, nil)
+			recorder := replay.NewRecorder(&recording, nil)
 			lines := bufio.NewScanner(file)
 			lines.Buffer(nil, 16<<20)
 			for lines.Scan() {
@@ -41,14 +42,14 @@ func TestRealChains(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, step := range c.Steps {
-					recorder.Observe(WithChain(t.Context(), c.ID), &steps.Spec{Name: step.Fn}, c.Args[i], c.Want[i], nil)
+					recorder.Observe(replay.WithChain(t.Context(), c.ID), &steps.Spec{Name: step.Fn}, c.Args[i], c.Want[i], nil)
 				}
 				chains = append(chains, c)
 			}
 			if lines.Err() != nil || recorder.Err() != nil || len(chains) == 0 {
 				t.Fatal(lines.Err(), recorder.Err(), len(chains))
 			}
-			c, err := Read(&recording, name)
+			c, err := replay.Read(&recording, name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package replay
+package replay_test
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // TestWhatIsNotRecorded: secrets that an answer repeats, and calls that the client cancelled.
 func TestWhatIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
-	r := NewRecorder(&tape, nil)
+	r := replay.NewRecorder(&tape, nil)
 	spec := &steps.Spec{Name: "http.get", Redact: hide}
 	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), []byte(`{"you sent":"hunter22"}`), nil)
 	r.Observe(t.Context(), spec, []byte(`{}`), nil, fault.New(fault.Cancelled, "the client cancelled"))
@@ -30,7 +31,7 @@ func TestWhatIsNotRecorded(t *testing.T) {
 func TestLiteralDefaults(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
-	recorder := NewRecorder(&tape, nil)
+	recorder := replay.NewRecorder(&tape, nil)
 	registry, err := steps.NewRegistry([]steps.Function{{Call: func(_ context.Context, args []byte) ([]byte, error) { return args, nil },
 		Spec: steps.Spec{
 			Name: "s.f", Input: []byte(`{"type":"object","properties":{"apiKey":{"type":"string"},"n":{"type":"integer"}},"required":["apiKey"]}`),
@@ -48,7 +49,7 @@ func TestLiteralDefaults(t *testing.T) {
 	if !strings.Contains(want, "sk-live") || strings.Contains(shown, "sk-live") {
 		t.Errorf("the call gives %s, shown is\n%s", want, shown)
 	}
-	c, err := Read(&tape, "x")
+	c, err := replay.Read(&tape, "x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package replay
+package replay_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // base returns a registry of functions that must not be called.
@@ -31,9 +32,9 @@ func base(t testing.TB, specs ...steps.Spec) *steps.Registry {
 	return registry
 }
 
-func load(t testing.TB, registry *steps.Registry, lines ...string) (*Cassette, *steps.Registry) {
+func load(t testing.TB, registry *steps.Registry, lines ...string) (*replay.Cassette, *steps.Registry) {
 	t.Helper()
-	c, err := Read(strings.NewReader(strings.Join(lines, "\n")), "calls.jsonl")
+	c, err := replay.Read(strings.NewReader(strings.Join(lines, "\n")), "calls.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestWithoutCursor(t *testing.T) {
 
 func TestUnfitName(t *testing.T) {
 	t.Parallel()
-	c, err := Read(strings.NewReader(`{"fn":"a b","result":1}`), "x")
+	c, err := replay.Read(strings.NewReader(`{"fn":"a b","result":1}`), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,8 +336,8 @@ func TestRoundTrip(t *testing.T) {
 		return answers
 	}
 	var file bytes.Buffer
-	recorder := NewRecorder(&file, nil)
-	want := run(WithChain(t.Context(), "trip"), original.Observe(recorder.Observe))
+	recorder := replay.NewRecorder(&file, nil)
+	want := run(replay.WithChain(t.Context(), "trip"), original.Observe(recorder.Observe))
 	if err := recorder.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +347,7 @@ func TestRoundTrip(t *testing.T) {
 	if n := strings.Count(file.String(), "\n"); n != 1+len(want) {
 		t.Errorf("%d lines for %d calls", n, len(want))
 	}
-	c, err := Read(bytes.NewReader(file.Bytes()), "trip.jsonl")
+	c, err := replay.Read(bytes.NewReader(file.Bytes()), "trip.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func mustRegistry(t testing.TB, c *Cassette, base *steps.Registry) *steps.Registry {
+func mustRegistry(t testing.TB, c *replay.Cassette, base *steps.Registry) *steps.Registry {
 	t.Helper()
 	r, err := c.Registry(base)
 	if err != nil {

@@ -1,0 +1,40 @@
+//go:build unix
+
+package files
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestReadsDoNotWait uses a pipe that nobody writes to as a system file without data.
+func TestReadsDoNotWait(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer w.Close()
+	f := &regularFile{r}
+	defer f.Close()
+	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d, %v", n, err)
+	}
+	_, err = w.Write([]byte("xy"))
+	must(t, err)
+	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("what is there is not read: %d, %v", n, err)
+	}
+	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
+		os.ErrDeadlineExceeded) {
+		t.Errorf("a search gave %v", err)
+	}
+	s, err := New(nil)
+	must(t, err)
+	defer s.Close()
+	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
+		t.Errorf("fs.cat gave %v", err)
+	}
+}

@@ -1,0 +1,388 @@
+package mcp_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+var update = flag.Bool("update", false, "write what is read into testdata")
+
+// pathOf is how a name is read, without the source; "": whole.
+func pathOf(fn *steps.Function) string { return strings.TrimPrefix(fn.Path, "net.") }
+
+// named opens a source whose server lists tools with these names; configured: Options.Names.
+func named(t testing.TB, configured string, names ...string) *mcpsource.Source {
+	t.Helper()
+	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolsNamed(names...))
+}
+
+// TestToolNames reads the tools of public servers (testdata/toolnames.txt: the package, its version and the form that is
+// found, then the names of the tools, each with what it is read as).
+func TestToolNames(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/toolnames.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read strings.Builder
+	servers := 0
+	for section := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		lines := strings.Split(section, "\n")
+		title, _, _ := strings.Cut(lines[0], ":")
+		var names []string
+		for _, line := range lines[1:] {
+			names = append(names, strings.Fields(line)[0])
+		}
+		s := named(t, "", names...)
+		fmt.Fprintf(&read, "%s: %s\n", title, s.Status().Names)
+		for _, name := range names {
+			fmt.Fprintln(&read, strings.TrimRight(fmt.Sprintf("%-40s %s", name, pathOf(function(t, s, "net."+name))), " "))
+		}
+		read.WriteString("\n")
+		servers++
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(read.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read.String(); got != string(text) && !*update {
+		t.Errorf("names are read otherwise than %s says (-update writes it):\n%s", file, got)
+	}
+	if servers < 10 {
+		t.Errorf("%d servers", servers)
+	}
+}
+
+// TestReadNames: the ways to write names.
+func TestReadNames(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		names, form string
+		want        string
+	}{
+		"resource and action":      {"device_list device_get device_interface_list", "", "device.list device.get device_interface.list"},
+		"action and resource":      {"list_devices get_device delete_device", "", "device.list device.get device.delete"},
+		"camel case":               {"listDevices getDevice getHTMLPage", "", "device.list device.get HTMLPage.get"},
+		"Pascal case":              {"ListDevices GetDevice", "", "device.list device.get"},
+		"with hyphens":             {"list-pull-requests get-pull-request", "", "pull-request.list pull-request.get"},
+		"ies":                      {"list_categories get_category", "", "category.list category.get"},
+		"es":                       {"list_branches create_branch", "", "branch.list branch.create"},
+		"no singular anywhere":     {"get_file_contents delete_file list_news", "", "file_contents.get file.delete news.list"},
+		"part of another name":     {"list_issues add_issue_comment", "", "issue.list issue_comment.add"},
+		"both would get one":       {"get_issue get_issues list_issues", "", "- - issue.list"},
+		"one is another's whole":   {"list_x get_x x_list", "", "- - -"},
+		"one word before all":      {"slack_list_channels slack_post_message slack_get_channel", "", "channel.list message.post channel.get"},
+		"a verb before all":        {"get_user_name get_user_id", "", "user_name.get user_id.get"},
+		"two verbs":                {"create_or_update_file get_file", "", "file.create_or_update file.get"},
+		"an article":               {"retrieve-a-block delete-a-block", "", "block.retrieve block.delete"},
+		"no form for so few":       {"list_devices get_device reboot device_tree", "", "- - - -"},
+		"four of five":             {"list_devices get_device add_device set_device reboot", "", "device.list device.get device.add device.set -"},
+		"whole":                    {"list_devices get_device", "whole", "- -"},
+		"configured":               {"frobnicate_devices reboot_device ping", "action_resource", "device.frobnicate device.reboot -"},
+		"configured the other way": {"devices_frobnicate device_reboot", "resource_action", "device.frobnicate device.reboot"},
+		"dots":                     {"device.list get_device", "action_resource", "- device.get"},
+		"only separators":          {"_ __ -", "action_resource", "- - -"},
+	} {
+		names := strings.Fields(test.names)
+		s := named(t, test.form, names...)
+		for i, want := range strings.Fields(test.want) {
+			if got := pathOf(function(t, s, "net."+names[i])); got != strings.Trim(want, "-") {
+				t.Errorf("%s: %s is read as %q, want %q", name, names[i], got, want)
+			}
+		}
+	}
+}
+
+// TestReadings: what a name may be read as by itself.
+func TestReadings(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"delete_issues":                   "issues.delete issu.delete issue.delete",
+		"slack_delete_message":            "message.delete",
+		"acme_slack_delete_replies":       "replies.delete reply.delete repli.delete replie.delete",
+		"message_delete":                  "message.delete",
+		"slack_message_delete":            "slack_message.delete message.delete",
+		"send_delete_notice":              "delete_notice.send",
+		"deleteIssue":                     "issue.delete",
+		"device.delete":                   "",
+		"reboot":                          "",
+		"device_tree":                     "",
+		"_":                               "",
+		strings.Repeat("delete_", 13):     "",
+		"resource_action:do_purge":        "do.purge",
+		"action_resource:purge_items":     "items.purge item.purge",
+		"action_resource:app_purge_items": "purge_items.app purge_item.app items.purge item.purge",
+		"whole:delete_issues":             "",
+	} {
+		form, plain, configured := strings.Cut(name, ":")
+		if !configured {
+			form, plain = "", name
+		}
+		got := strings.Join(function(t, named(t, form, plain), "net."+plain).PossiblePaths, " ")
+		if strings.ReplaceAll(got, "net.", "") != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestNamesStayApart: whatever the names, no two tools are read alike, the order of the list is of no importance, and a path is
+// among those that the name alone may be read as.
+func TestNamesStayApart(t *testing.T) {
+	t.Parallel()
+	word := rapid.SampledFrom([]string{"get", "list", "delete", "or", "a", "Device", "devices", "issue", "issues", "branches", "categories", "category", "x",
+		"HTTP", "é", "_", "-", "."})
+	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_") })
+	pathsOf := func(configured string, names []string) map[string]string {
+		s := named(t, configured, names...)
+		defer func() { _ = s.Close() }()
+		paths := map[string]string{}
+		for _, fn := range s.Functions() {
+			if paths[fn.Name] = fn.Path; fn.Path != "" && !slices.Contains(fn.PossiblePaths, fn.Path) {
+				t.Errorf("%s is read as %s in %v, and by itself as %v", fn.Name, fn.Path, names, fn.PossiblePaths)
+			}
+		}
+		return paths
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		names := rapid.SliceOfNDistinct(name, 1, 12, rapid.ID[string]).Draw(r, "names")
+		if rapid.Bool().Draw(r, "prefixed") {
+			for i := range names {
+				names[i] = "slack_" + names[i]
+			}
+		}
+		configured := rapid.SampledFrom([]string{"", "resource_action", "action_resource", "whole"}).Draw(r, "configured")
+		paths := pathsOf(configured, names)
+		owners := map[string]string{}
+		for name, path := range paths {
+			plain := path
+			if plain == "" {
+				plain = name
+			}
+			if other, taken := owners[steps.FoldName(plain)]; taken && (path != "" || paths[other] != "") {
+				r.Fatalf("%s and %s are both read as %s", other, name, plain)
+			}
+			owners[steps.FoldName(plain)] = name
+			if strings.Contains(path, "..") || strings.HasSuffix(path, ".") {
+				r.Fatalf("%s is read as %s", name, path)
+			}
+		}
+		slices.Reverse(names)
+		if again := pathsOf(configured, names); !maps.Equal(again, paths) {
+			r.Fatalf("%v, the other way round %v", paths, again)
+		}
+	})
+}
+
+// TestFormIsFoundOnce: the first list that holds a tool decides how names are read, unless it is configured.
+func TestFormIsFoundOnce(t *testing.T) {
+	t.Parallel()
+	server := &rawServer{}
+	s := openRaw(t, server, mcpsource.Options{}, "")
+	for _, step := range []struct{ names, want, form string }{
+		{"", "", ""},
+		{"list_devices get_device", "device.list device.get", "action_resource"},
+		{"device_list reboot get_rack", "  rack.get", "action_resource"},
+	} {
+		server.change(t, s, toolsNamed(strings.Fields(step.names)...))
+		var got []string
+		for _, fn := range s.Functions() {
+			got = append(got, pathOf(&fn))
+		}
+		if strings.Join(got, " ") != step.want || s.Status().Names != step.form {
+			t.Errorf("%s: %q, %s", step.names, got, s.Status().Names)
+		}
+	}
+	_, err := mcpsource.New(&mcpsource.Options{Name: "net", Command: "x", Names: "verb_noun"})
+	if f, _ := fault.As(err); f == nil || f.At != "/names" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestManyNames: a list of the longest names is read at once.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 20_000 {
+		names = append(names, fmt.Sprintf("get_%d_a_b_c_d_e_f_g_devices", i))
+	}
+	s := named(t, "", names...)
+	if n := len(s.Functions()); n != len(names) || s.Functions()[0].Path != "net.0_a_b_c_d_e_f_g_devices.get" {
+		t.Errorf("%d are read, the first as %s", n, s.Functions()[0].Path)
+	}
+}
+
+// TestFunctionNames: a name that no function can have is replaced by one that is the same in every list.
+func TestFunctionNames(t *testing.T) {
+	t.Parallel()
+	names := func(tools ...string) (functions []string) {
+		s := named(t, "", tools...)
+		for _, fn := range s.Functions() {
+			functions = append(functions, strings.TrimPrefix(fn.Name, "net."))
+		}
+		if _, err := steps.NewRegistry(s.Functions(), nil); err != nil {
+			t.Error(err)
+		}
+		return functions
+	}
+	got := names("a", "a.b", "x/y", "a b", "a_b", "ä", "..", "p/q", "p.q", strings.Repeat("n", 300))
+	want := []string{"a", "a.b", "x.y", "a_b_c8687a08", "a_b"}
+	if !slices.Equal(got[:5], want) || got[8] != "p.q" || !strings.HasPrefix(got[7], "p.q_") {
+		t.Errorf("names %q, want %q", got, want)
+	}
+	if again := names("ä", "a b"); again[0] != got[5] || again[1] != got[3] {
+		t.Errorf("other names in another list: %q", again)
+	}
+}
+
+// TestHints: the effect is declared by readOnlyHint or destructiveHint, whatever they say, and by nothing else.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	tests := map[string]steps.Spec{
+		`null`:                      {},
+		`{"title":"x"}`:             {},
+		`{"idempotentHint":true}`:   {Idempotent: true},
+		`{"idempotentHint":false}`:  {},
+		`{"openWorldHint":true}`:    {},
+		`{"openWorldHint":false}`:   {Local: true},
+		`{"readOnlyHint":"yes"}`:    {},
+		`{"readOnlyHint":false}`:    {EffectDeclared: true},
+		`{"readOnlyHint":true}`:     {Effect: steps.Read, EffectDeclared: true},
+		`{"destructiveHint":false}`: {EffectDeclared: true},
+		`{"destructiveHint":true}`:  {Effect: steps.Destroy, EffectDeclared: true},
+		`{"readOnlyHint":true,"destructiveHint":true,"idempotentHint":true}`: {Effect: steps.Read, EffectDeclared: true, Idempotent: true},
+	}
+	var tools []string
+	annotations := slices.Sorted(maps.Keys(tests))
+	for i, text := range annotations {
+		tools = append(tools, fmt.Sprintf(`{"name":"t%d","annotations":%s}`, i, text))
+	}
+	s := openRaw(t, &rawServer{}, mcpsource.Options{}, strings.Join(tools, ","))
+	for i, text := range annotations {
+		got, want := function(t, s, fmt.Sprintf("net.t%d", i)), tests[text]
+		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent || got.Local != want.Local {
+			t.Errorf("%s: %v declared %t idempotent %t local %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local)
+		}
+	}
+}
+
+// TestListing: a tool is listed as its server did, but for nulls and the order, and shares its bytes with the schemas.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	s := openRaw(t, &rawServer{}, mcpsource.Options{}, `{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},
+		"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1},{"name":"u","title":"U"},{"name":"v","inputSchema":5}`)
+	spec := function(t, s, "net.t").Spec
+	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
+		t.Errorf("listed %s", spec.Listing)
+	}
+	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {
+		t.Errorf("schemas %s, %s", spec.Input, spec.Output)
+	}
+	spec.Listing[len(`{"name":"t","inputSchema":{`)] = '\''
+	if spec.Input[1] != '\'' {
+		t.Error("the schema is a copy")
+	}
+	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" || string(v.Input) != `{"type":"object"}` {
+		t.Errorf("%+v, %+v", u.Spec, v.Spec)
+	}
+}
+
+// TestRulesSurviveTheList: a rule that restricts holds whatever else is in the list.
+func TestRulesSurviveTheList(t *testing.T) {
+	t.Parallel()
+	admin, hide := steps.TierAdmin, true
+	for title, test := range map[string]struct {
+		tool, pattern string
+		before, after string // lists
+	}{
+		"a sibling is lost":         {"delete_issues", "net.issue.delete", "get_issue delete_issues", "delete_issues list_users"},
+		"a sibling comes":           {"delete_issues", "net.issues.delete", "delete_issues list_users", "get_issue delete_issues"},
+		"another would read alike":  {"delete_issues", "net.issue.delete", "get_issue delete_issues", "get_issue delete_issues delete_issue"},
+		"the prefix is not shared":  {"slack_delete_message", "*.delete", "slack_delete_message slack_post_message", "slack_delete_message slack_post_message ping"},
+		"too few fit at the start":  {"delete_device", "*.device.delete", "delete_device get_device", "reboot device_tree rack status delete_device"},
+		"the other form at a start": {"device_delete", "*.device.delete", "device_delete device_get", "list_racks get_rack add_rack open_rack read_rack device_delete"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: test.pattern, Tier: &admin, Hide: &hide}})
+			check := func(when string, functions []steps.Function) {
+				fn, hidden := settings.Apply(*find(t, functions, "net."+test.tool))
+				if fn.MinimumTier() != steps.TierAdmin || !hidden {
+					t.Errorf("%s: %s asks for %s, hidden %t", when, fn.Name, fn.MinimumTier(), hidden)
+				}
+			}
+			before, after := toolsNamed(strings.Fields(test.before)...), toolsNamed(strings.Fields(test.after)...)
+			server := &rawServer{all: after}
+			s := openRaw(t, server, mcpsource.Options{}, before)
+			check("before", s.Functions())
+			check("in a session's own", functionsIn(t, s))
+			server.change(t, s, after)
+			check("after list_changed", s.Functions())
+			check("at the next start", openRaw(t, &rawServer{}, mcpsource.Options{}, after).Functions())
+			check("of a session alone", functionsIn(t, openRaw(t, &rawServer{all: before}, mcpsource.Options{}, "")))
+		})
+	}
+}
+
+// functionsIn are the functions in a client's session with the server.
+func functionsIn(t testing.TB, s *mcpsource.Source) []steps.Function {
+	t.Helper()
+	functions, err := openSession(t, s, nil).Functions(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return functions
+}
+
+// TestGrantsFollowTheSharedList: lists of access fit the whole name and the path of the shared list, rules also what the name alone gives.
+func TestGrantsFollowTheSharedList(t *testing.T) {
+	t.Parallel()
+	server := &rawServer{all: toolsNamed("delete_issues", "get_widget", "list_users")}
+	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("get_issue", "delete_issues", "list_users"))
+	shared, own := s.Functions(), functionsIn(t, s)
+	server.change(t, s, toolsNamed("delete_issues", "list_users"))
+	lost := s.Functions()
+	for title, test := range map[string]struct {
+		functions []steps.Function
+		tool      string
+		pattern   string
+		want      bool
+	}{
+		"the shared path":                     {shared, "delete_issues", "net.issue.delete", true},
+		"a reading that is not chosen":        {shared, "delete_issues", "net.issues.delete", false},
+		"the whole name":                      {shared, "delete_issues", "net.delete_*", true},
+		"after the sibling is lost":           {lost, "delete_issues", "net.issue.delete", false},
+		"the new path":                        {lost, "delete_issues", "net.issues.delete", true},
+		"a session without the sibling":       {own, "delete_issues", "net.issue.delete", true},
+		"the session's own path":              {own, "delete_issues", "net.issues.delete", false},
+		"a tool of one session by its path":   {own, "get_widget", "net.widget.*", false},
+		"a tool of one session by its name":   {own, "get_widget", "net.get_widget", true},
+		"a tool that all lists read the same": {own, "list_users", "net.users.list", true},
+	} {
+		fn := find(t, test.functions, "net."+test.tool)
+		if got := (steps.Rights{Tier: steps.TierAdmin, Functions: test.pattern}).Allows(&fn.Spec); got != test.want {
+			t.Errorf("%s: %s allows %s: %t", title, test.pattern, test.tool, got)
+		}
+	}
+	for tool, want := range map[string]string{"delete_issues": "net.issues.delete", "get_widget": "net.widget.get", "list_users": ""} {
+		if fn := find(t, own, "net."+tool); fn.SessionPath != want {
+			t.Errorf("%s is shown as %q in the session, want %q", tool, fn.SessionPath, want)
+		}
+	}
+	if paths := find(t, own, "net.get_widget").PossiblePaths; !slices.Equal(paths, []string{"net.widget.get"}) {
+		t.Errorf("a tool of one session may be read as %q", paths)
+	}
+}

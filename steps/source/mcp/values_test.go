@@ -1,0 +1,61 @@
+package mcp_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// TestValues: what the results of tools become. Malformed ones are failures, and never the value null.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 1001) + strings.Repeat("]", 1001)
+	const malformed = ""
+	var result string
+	server := &rawServer{call: func(w http.ResponseWriter, _ *http.Request, id string) { answerJSON(w, id, result) }}
+	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("a"))
+	check := func(raw, want string) {
+		result = raw
+		value, err := function(t, s, "net.a").Call(t.Context(), []byte(`{}`))
+		switch f, _ := fault.As(err); {
+		case want == malformed && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != fault.SentUnknown):
+			t.Errorf("%s gives %s, %v", raw, value, err)
+		case want != malformed && (err != nil || string(value) != want):
+			t.Errorf("%.80s became %.80s, %v, want %.80s", raw, value, err, want)
+		}
+	}
+	for raw, want := range map[string]string{
+		`"s"`: malformed, `5`: malformed, `[1]`: malformed, `{"content":"x"}`: malformed, `{"content":{}}`: malformed,
+		`{"isError":"yes","content":[]}`: malformed, `{}`: `null`, `{"content":null}`: `null`, `{"structuredContent":{"a":1},"content":[]}`: `{"a":1}`,
+	} {
+		check(raw, want)
+	}
+	for blocks, want := range map[string]string{
+		`[]`:                                   `null`,
+		`["x"]`:                                malformed,
+		`[{"text":"x"}]`:                       malformed,
+		`[{"type":"text"}]`:                    malformed,
+		`[{"type":"text","text":7}]`:           malformed,
+		`[{"type":"text","text":""}]`:          `""`,
+		`[{"type":"text","text":"a\u00e9\n"}]`: `"a\u00e9\n"`,
+		`[{"type":"text","text":" {\"a\": 1.50}\n"}]`:                                 `{"a": 1.50}`,
+		`[{"type":"text","text":"[1,2]"}]`:                                            `[1,2]`,
+		`[{"type":"text","text":"5"}]`:                                                `"5"`,
+		`[{"type":"text","text":"null"}]`:                                             `"null"`,
+		`[{"type":"text","text":"{not json}"}]`:                                       `"{not json}"`,
+		`[{"type":"text","text":"` + deep + `"}]`:                                     `"` + deep + `"`,
+		`[{"type":"text","text":"a"},{"type":"text","text":"{}"}]`:                    `["a",{}]`,
+		`[{"type":"image","mimeType":"image/png","data":"MTIzNA=="}]`:                 `{"type":"image","mimeType":"image/png","size":4,"kept":false}`,
+		`[{"type":"audio","data":""}]`:                                                `{"type":"audio","size":0,"kept":false}`,
+		`[{"type":"resource","resource":{"uri":"u","text":"t","_meta":{"x":1}}}]`:     `{"type":"resource","uri":"u","text":"t"}`,
+		`[{"type":"resource","resource":{"uri":"u","blob":"MTIz","mimeType":"a/b"}}]`: `{"type":"resource","uri":"u","mimeType":"a/b","size":3,"kept":false}`,
+		`[{"type":"resource_link","uri":"u"}]`:                                        `{"type":"resource_link","uri":"u"}`,
+		`[{"type":"new","x":1},{"type":"text","text":""}]`:                            `[{"type":"new","x":1},""]`,
+	} {
+		check(fmt.Sprintf(`{"content":%s}`, blocks), want)
+	}
+}

@@ -32,6 +32,12 @@ func (h Header) RoundTrip(r *http.Request) (*http.Response, error) {
 // Send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
 func Send(t testing.TB, method, url, body string, headers Header) (*http.Response, string) {
 	t.Helper()
+	return SendOver(t, http.DefaultTransport, method, url, body, headers)
+}
+
+// SendOver is Send over a transport.
+func SendOver(t testing.TB, transport http.RoundTripper, method, url, body string, headers Header) (*http.Response, string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func Send(t testing.TB, method, url, body string, headers Header) (*http.Respons
 		}
 		r.Header.Set(name, value)
 	}
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,14 +46,13 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				if err := s.catalog.Add("late", late); err != nil {
 					t.Fatal(err)
 				}
-				url, client := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, test.first) })
-				url += transport.Path
+				url := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, test.first) }) + transport.Path
 				headers, meta := mcptest.Header{"Authorization": "Bearer ann"}, ""
 				if test.stateless {
 					meta = mcptest.StatelessMeta
 					headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "late_item_come"
 				} else {
-					r, _ := mcptest.SendOver(t, client, "POST", url, mcptest.Hello, headers)
+					r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 					headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
 				}
 				listing := maps.Clone(headers)
@@ -64,7 +63,7 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				sent := func(body string, headers mcptest.Header) <-chan string {
 					got := make(chan string, 1)
 					go func() {
-						_, answer := mcptest.SendOver(t, client, "POST", url, body, headers)
+						_, answer := mcptest.Send(t, "POST", url, body, headers)
 						got <- answer
 					}()
 					return got

@@ -2,57 +2,99 @@ package mcptest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// memoryListener accepts connections in memory, which work in a synctest bubble.
+// memoryListener accepts connections in memory, which work in a synctest bubble. They have no buffers: a write returns when it has
+// been read.
 type memoryListener struct {
-	conns  chan net.Conn
-	ctx    context.Context
-	cancel context.CancelFunc
+	port  int
+	conns chan net.Conn
+	done  context.Context
+	close context.CancelFunc
 }
 
 func (l *memoryListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
-	case <-l.ctx.Done():
+	case <-l.done.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 func (l *memoryListener) Close() error {
-	l.cancel()
+	l.close()
 	return nil
 }
 
-func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (l *memoryListener) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: l.port}
+}
 
-// ServeMemory is Serve without sockets: its requests go through client.
-func ServeMemory(t testing.TB, serve func(ctx context.Context, l net.Listener) error) (url string, client *http.Transport) {
+func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.done.Done():
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var (
+	memoryPorts atomic.Int64
+	inMemory    sync.Map // from hosts to their *http.Transport
+)
+
+// TransportTo returns the transport for requests to a host, whether it is served in memory or not.
+func TransportTo(host string) http.RoundTripper {
+	if transport, ok := inMemory.Load(host); ok {
+		return transport.(*http.Transport)
+	}
+	return http.DefaultTransport
+}
+
+// Dial connects to a host, likewise.
+func Dial(t testing.TB, host string) net.Conn {
 	t.Helper()
-	l := &memoryListener{conns: make(chan net.Conn)}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	client = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		here, there := net.Pipe()
-		select {
-		case l.conns <- there:
-			return here, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}
+	dial := (&net.Dialer{}).DialContext
+	if transport, ok := inMemory.Load(host); ok {
+		dial = transport.(*http.Transport).DialContext
+	}
+	conn, err := dial(t.Context(), "tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// ServeMemory is Serve without a socket: requests with TransportTo and connections of Dial reach it.
+func ServeMemory(t testing.TB, serve func(ctx context.Context, l net.Listener) error) string {
+	t.Helper()
+	l := &memoryListener{port: int(100_000 + memoryPorts.Add(1)), conns: make(chan net.Conn)}
+	l.done, l.close = context.WithCancel(context.Background())
+	host := fmt.Sprintf("127.0.0.1:%d", l.port)
+	transport := &http.Transport{DialContext: l.dial}
+	inMemory.Store(host, transport)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- serve(ctx, l) }()
 	t.Cleanup(func() {
-		client.CloseIdleConnections()
+		inMemory.Delete(host)
+		transport.CloseIdleConnections()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("ServeHTTP: %v", err)
 		}
 	})
-	return "http://127.0.0.1", client
+	return "http://" + host
 }

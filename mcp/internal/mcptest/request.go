@@ -26,17 +26,11 @@ func (h Header) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return TransportTo(r.URL.Host).RoundTrip(r)
 }
 
 // Send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
 func Send(t testing.TB, method, url, body string, headers Header) (*http.Response, string) {
-	t.Helper()
-	return SendOver(t, http.DefaultTransport, method, url, body, headers)
-}
-
-// SendOver is Send over a transport.
-func SendOver(t testing.TB, transport http.RoundTripper, method, url, body string, headers Header) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -51,7 +45,7 @@ func SendOver(t testing.TB, transport http.RoundTripper, method, url, body strin
 		}
 		r.Header.Set(name, value)
 	}
-	response, err := transport.RoundTrip(r)
+	response, err := TransportTo(r.URL.Host).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

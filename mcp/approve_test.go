@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -48,48 +49,16 @@ func TestApprovalByElicitation(t *testing.T) {
 }
 
 // approving has the calls of functions wait for approval.
-func approving(t *testing.T, what string) func(*Options) {
+func approving(t *testing.T, what string) func(*mcp.Options) {
 	t.Helper()
 	j, err := journal.New(&journal.Memory{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return func(o *Options) {
+	return func(o *mcp.Options) {
 		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: what, ApproveByPerson: true, MaxTotalTokens: o.MaxTotalTokens}); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// TestApprovalIsSeenAsItIs: no argument and no undo reads as a line of the question's own, turns its text around or hides a part of it.
-func TestApprovalIsSeenAsItIs(t *testing.T) {
-	t.Parallel()
-	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
-	said := `{"a":"é日` + hidden + `  undo: {}"}`
-	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
-	text, ok := questionText([]chain.ApprovalCall{call})
-	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
-		t.Fatalf("%t, %q", ok, text)
-	}
-	for _, line := range strings.Split(text, "\n")[2:] {
-		_, shown, _ := strings.Cut(line, `{"a"`)
-		shown = `{"a"` + shown
-		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(said, "a").Str {
-			t.Errorf("%q is shown as %q", said, shown)
-		}
-	}
-}
-
-// TestApprovalIsSeenWhole: what is too long for a question is asked of nobody.
-func TestApprovalIsSeenWhole(t *testing.T) {
-	t.Parallel()
-	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
-	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
-		t.Errorf("%t, %s", ok, text)
-	}
-	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
-	if _, ok := questionText([]chain.ApprovalCall{call}); ok {
-		t.Error("a question that nobody can read")
 	}
 }

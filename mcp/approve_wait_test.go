@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -40,28 +39,14 @@ func newAskedUser() *userPrompt { return &userPrompt{make(chan struct{}, 10), ma
 func TestQuestionWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		user := newAskedUser()
-		server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		server.AddTool(&sdk.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			started := time.Now()
-			yes, err := approver(ctx, r.Session)(ctx, []chain.ApprovalCall{{Function: "a.b", Args: []byte("{}")}})
-			if yes || err == nil || time.Since(started) != maxWait {
-				t.Errorf("%t, %v after %v", yes, err, time.Since(started))
-			}
-			return &sdk.CallToolResult{}, nil
+		s := serve(t, approving(t, steps.ApproveWrite))
+		c := mcptest.StdioOf(t, newAskedUser().options(), statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+			return s.ServeStdio(ctx, in, out, writer)
 		})
-		here, there := sdk.NewInMemoryTransports()
-		session, err := server.Connect(t.Context(), there, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := mcptest.Connect(t, here, user.options(), statefulVersion)
-		if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask"}); err != nil {
-			t.Error(err)
-		}
-		client.Close()
-		if err := session.Wait(); err != nil {
-			t.Error(err)
+		began := time.Now()
+		text, _ := mcptest.Ask(t, c, "chain", createChain)
+		if took := time.Since(began); gjson.Get(text, "error.code").Str != "approval_required" || took != 10*time.Minute {
+			t.Errorf("after %v: %s", took, text)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -47,7 +48,7 @@ func (l *idLog) of(id string) (found []gjson.Result) {
 }
 
 // observed makes a server's engine one that is observed, and gives its log.
-func observed(t *testing.T, o *Options) *idLog {
+func observed(t *testing.T, o *mcp.Options) *idLog {
 	t.Helper()
 	log := &idLog{}
 	tel, err := telemetry.New(&telemetry.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})
@@ -103,8 +104,8 @@ func TestChainID(t *testing.T) {
 	t.Parallel()
 	var log *idLog
 	a := newBehind(t, "a", false)
-	s := serve(t, func(o *Options) {
-		o.Surface = SurfaceFlat
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
 		pass(t, o, a)
 		if err := o.Catalog.Add(a.name, a.source); err != nil {
 			t.Fatal(err)
@@ -152,7 +153,7 @@ func TestChainID(t *testing.T) {
 func TestChainIDOfRefusals(t *testing.T) {
 	t.Parallel()
 	var log *idLog
-	s := serve(t, func(o *Options) {
+	s := serve(t, func(o *mcp.Options) {
 		o.CallerCalls = 1
 		log = observed(t, o)
 	})
@@ -183,7 +184,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 func TestChainIDOverStdio(t *testing.T) {
 	t.Parallel()
 	var log *idLog
-	client := legacyStdio(t, serve(t, func(o *Options) { log = observed(t, o) }), nil)
+	client := legacyStdio(t, serve(t, func(o *mcp.Options) { log = observed(t, o) }), nil)
 	for _, call := range []struct {
 		tool, args string
 		failed     bool

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -14,21 +15,21 @@ import (
 func TestDeclaresWhatIsTold(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change   func(*Options)
+		change   func(*mcp.Options)
 		version  string
 		declares bool
 	}{
-		"a session of its own":           {func(*Options) {}, statefulVersion, true},
-		"without sessions":               {func(o *Options) { o.Stateless = true }, statefulVersion, false},
-		"2026-07-28":                     {func(*Options) {}, statelessVersion, true},
-		"2026-07-28, without sessions":   {func(o *Options) { o.Stateless = true }, statelessVersion, true},
-		"an older version, without them": {func(*Options) {}, "2025-03-26", true},
-		"an older version, no session":   {func(o *Options) { o.Stateless = true }, "2025-06-18", false},
+		"a session of its own":           {func(*mcp.Options) {}, statefulVersion, true},
+		"without sessions":               {func(o *mcp.Options) { o.Stateless = true }, statefulVersion, false},
+		"2026-07-28":                     {func(*mcp.Options) {}, statelessVersion, true},
+		"2026-07-28, without sessions":   {func(o *mcp.Options) { o.Stateless = true }, statelessVersion, true},
+		"an older version, without them": {func(*mcp.Options) {}, "2025-03-26", true},
+		"an older version, no session":   {func(o *mcp.Options) { o.Stateless = true }, "2025-06-18", false},
 	} {
 		for _, surface := range []string{"chain", "flat"} {
 			t.Run(name+"/"+surface, func(t *testing.T) {
 				t.Parallel()
-				s := serve(t, func(o *Options) {
+				s := serve(t, func(o *mcp.Options) {
 					test.change(o)
 					addUpstream(t, o, newBehind(t, openUpstream, false))
 					steps.Await(t.Context(), o.Catalog, nil)

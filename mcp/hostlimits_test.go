@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -39,10 +40,10 @@ func longWinded() functionsSource {
 // TestListsWithinHosts: names and descriptions are within what hosts take on every surface, whatever sources and operators write.
 func TestListsWithinHosts(t *testing.T) {
 	t.Parallel()
-	for _, surface := range []Surface{SurfaceChain, SurfaceDispatch, SurfaceFlat, SurfaceHybrid} {
+	for _, surface := range []mcp.Surface{mcp.SurfaceChain, mcp.SurfaceDispatch, mcp.SurfaceFlat, mcp.SurfaceHybrid} {
 		t.Run(surface.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(o *Options) {
+			s := serve(t, func(o *mcp.Options) {
 				o.Surface, o.ReadTool = surface, true
 				o.Dispatch, _ = groups.New(&groups.Config{Autodispatch: true, Groups: []groups.Group{
 					{Name: "told", Description: strings.Repeat("words é ", 1000), Resources: []string{"item", "short"}},
@@ -76,7 +77,7 @@ func TestListsWithinHosts(t *testing.T) {
 					}
 					return true
 				})
-				if surface == SurfaceDispatch && tool.Name == "told" && !strings.Contains(tool.Description, "Omit action for help") {
+				if surface == mcp.SurfaceDispatch && tool.Name == "told" && !strings.Contains(tool.Description, "Omit action for help") {
 					t.Errorf("how help is got is cut: %s", tool.Description[len(tool.Description)-100:])
 				}
 			}
@@ -90,7 +91,7 @@ func failing() functionsSource {
 		Spec: steps.Spec{Name: "bad.fail", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)},
 		Call: func(context.Context, []byte) ([]byte, error) {
 			f := fault.New(fault.FunctionFailed, "%s", strings.Repeat("it failed é \"quoted\" ", 2000))
-			f.Body = marshal(strings.Repeat("body ", 5000))
+			f.Body = []byte(`"` + strings.Repeat("body ", 5000) + `"`)
 			return nil, f
 		},
 	}}
@@ -100,8 +101,8 @@ func failing() functionsSource {
 // tool that runs something of onecall's.
 func TestFailuresWithinHosts(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) {
-		grouped(SurfaceDispatch)(o)
+	s := serve(t, func(o *mcp.Options) {
+		grouped(mcp.SurfaceDispatch)(o)
 		o.ReadTool = true
 		o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "bad", Resources: []string{"bad"}}}})
 		if err := o.Catalog.Add("bad", failing()); err != nil {
@@ -133,7 +134,7 @@ func TestFailuresWithinHosts(t *testing.T) {
 func TestProgressOfSteps(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 100)
-	s := serve(t, func(o *Options) {
+	s := serve(t, func(o *mcp.Options) {
 		o.ReadTool = true
 		if err := o.Catalog.Add("long", functionsSource{aFunction(steps.Spec{Name: "long." + strings.Repeat("name", 60), Effect: steps.Read}), {
 			Spec: steps.Spec{Name: "long.tells", Effect: steps.Read},

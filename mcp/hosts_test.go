@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // functionsSource is a source that never changes.
@@ -53,7 +53,7 @@ func TestOwnToolsOfView(t *testing.T) {
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(o *Options) {
+			s := serve(t, func(o *mcp.Options) {
 				var err error
 				if o.Catalog, err = steps.NewCatalog(nil); err != nil {
 					t.Fatal(err)
@@ -90,7 +90,7 @@ func TestOwnToolsOfView(t *testing.T) {
 			if n := len(tools.Array()); n != 3 {
 				t.Errorf("%d tools", n)
 			}
-			if listing, err := Listing(s.opts(), one.caller.Rights, SurfaceChain); err != nil || gjson.GetBytes(listing, "tools").Raw != tools.Raw {
+			if listing, err := mcp.Listing(s.options, one.caller.Rights, mcp.SurfaceChain); err != nil || gjson.GetBytes(listing, "tools").Raw != tools.Raw {
 				t.Errorf("%s, %v is not what the client reads", listing, err)
 			}
 		})
@@ -100,7 +100,7 @@ func TestOwnToolsOfView(t *testing.T) {
 // TestReadTool: chain_read runs what only reads, and says where the rest belongs, before anything runs.
 func TestReadTool(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.ReadTool = true })
+	s := serve(t, func(o *mcp.Options) { o.ReadTool = true })
 	c := s.stdio(t, writer, nil)
 	list, err := c.ListTools(t.Context(), nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestReadTool(t *testing.T) {
 	for _, tool := range list.Tools {
 		byName[tool.Name] = tool
 	}
-	if tool := byName[readTool.name]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
+	if tool := byName["chain_read"]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
 		t.Fatalf("%+v beside %+v", tool, byName["chain"])
 	}
 	schema := func(name string) string {
@@ -120,14 +120,14 @@ func TestReadTool(t *testing.T) {
 		}
 		return string(text)
 	}
-	if schema(readTool.name) != schema("chain") {
+	if schema("chain_read") != schema("chain") {
 		t.Error("the arguments are others")
 	}
-	if text, failed := mcptest.Ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
+	if text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
 		t.Errorf("a chain that reads: %s", text)
 	}
 	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`, `{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
-		text, failed := mcptest.Ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
+		text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
 		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" || !strings.Contains(fault.Get("message").Str, "the tool chain") {
 			t.Errorf("a chain that writes: %s", text)
 		}
@@ -140,42 +140,11 @@ func TestReadTool(t *testing.T) {
 	}
 }
 
-// TestMended: what whole clients choke on is mended, and nothing else is touched.
-func TestMended(t *testing.T) {
-	t.Parallel()
-	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array"}}}`:  `{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{}}}}`,
-		`{"type":"object","properties":{"a":{"type":["array","null"],"description":"x"}}}`:    `{"type":"object","properties":{"a":{"type":["array","null"],"description":"x","items":{}}}}`,
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`: `{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{}},{"type":"string"}]}}}`,
-		`{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array"}]}}}`:   `{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array","items":{}}],"items":{}}}}`,
-		`{"type":"object","properties":{"a":{"default":{"type":"array"},"n":1.50}}}`:          `{"type":"object","properties":{"a":{"default":{"type":"array"},"n":1.50}}}`,
-		`{"type":"object","properties":{"default":{"type":"array"}},"$schema":"s"}`:           `{"type":"object","properties":{"default":{"type":"array","items":{}}},"$schema":"s"}`,
-		`{"type":"object","properties":{"a":{"$dynamicRef":"#n"}},"$dynamicAnchor":"n"}`:      `{"type":"object","properties":{"a":{}}}`,
-		`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array"}]}}}`:    `{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array","items":{}}]}}}`,
-	} {
-		if got := string(rootObject(json.RawMessage(schema))); got != want {
-			t.Errorf("%s\nis  %s\nnot %s", schema, got, want)
-		}
-	}
-}
-
-// TestLongDescriptions: a schema tells of its members no more than clients read; a member that is named so is a member.
-func TestLongDescriptions(t *testing.T) {
-	t.Parallel()
-	describing := func(text string) string {
-		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` + strings.Repeat("d", 3000) + `"}}}`
-	}
-	long := strings.Repeat("é", 1<<20)
-	if got, want := string(rootObject(json.RawMessage(describing(long)))), describing(schema.BoundDescription(long)); got != want {
-		t.Errorf("%d bytes, want %d", len(got), len(want))
-	}
-}
-
 // TestFetchFields: who asks for a large result finds the fields of the fetch in the schema of the tool that gives it.
 func TestFetchFields(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) {
-		grouped(SurfaceHybrid)(o)
+	s := serve(t, func(o *mcp.Options) {
+		grouped(mcp.SurfaceHybrid)(o)
 		err := o.Catalog.Add("big", functionsSource{
 			aFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always", Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
 			aFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
@@ -219,7 +188,7 @@ func TestFetchFields(t *testing.T) {
 // TestForeignTokens: a token that is not live for the caller reads the same on every tool, and nothing runs.
 func TestForeignTokens(t *testing.T) {
 	t.Parallel()
-	s := serve(t, grouped(SurfaceHybrid))
+	s := serve(t, grouped(mcp.SurfaceHybrid))
 	c := s.stdio(t, writer, nil)
 	for _, one := range []struct{ tool, args, at string }{
 		{"chain", `{"continuation_token":"oc1_foreign","mode":"full"}`, ""},

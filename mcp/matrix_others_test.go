@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"fmt"
@@ -39,10 +39,10 @@ func fromAdministrator(t testing.TB, w *worldServer, end, path string) string {
 	fn := othersFunction(w.all)
 	request := fmt.Sprintf(`{"steps":[{"fn":%q,"args":{%q:"plain",%s`, fn.Spec.Name, fn.mark(inArgument), end)
 	ctx := t.Context()
-	if within := w.Server.opts().Context; within != nil {
+	if within := w.options.Context; within != nil {
 		ctx = within(ctx, nil)
 	}
-	answer := w.Server.opts().Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
+	answer := w.options.Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
 	text := gjson.GetBytes(answer.JSON, path).Str
 	if text == "" {
 		t.Fatalf("no %s: %s", path, answer.JSON)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
@@ -62,7 +63,7 @@ func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := serveThrough(t, a, exists, cassette.Registry, func(o *Options) {
+	w := serveThrough(t, a, exists, cassette.Registry, func(o *mcp.Options) {
 		o.Context = func(ctx context.Context, _ []byte) context.Context { return cassette.Cursor(ctx, "") }
 	})
 	w.all = functions

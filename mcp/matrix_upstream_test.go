@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/proxy"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -39,7 +41,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%s/down %v", name, surface, version, down), func(t *testing.T) {
 						t.Parallel()
 						world := func(whole bool) *worldServer {
-							return serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, func(o *Options) {
+							return serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, func(o *mcp.Options) {
 								if whole {
 									addClosed(t, o, down)
 								}
@@ -61,7 +63,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 }
 
 // addUpstream puts an MCP server behind.
-func addUpstream(t testing.TB, o *Options, b *upstreamServer) {
+func addUpstream(t testing.TB, o *mcp.Options, b *upstreamServer) {
 	t.Helper()
 	pass(t, o, b)
 	if err := o.Catalog.Add(b.name, b.source); err != nil {
@@ -82,7 +84,7 @@ func newBare(t testing.TB, name string) *upstreamServer {
 }
 
 // addClosed puts the server behind that callers may not use: one that answers, or one of which nobody knows what it has.
-func addClosed(t testing.TB, o *Options, down bool) {
+func addClosed(t testing.TB, o *mcp.Options, down bool) {
 	t.Helper()
 	if !down {
 		addUpstream(t, o, newBehind(t, closedUpstream, false))
@@ -95,7 +97,7 @@ func addClosed(t testing.TB, o *Options, down bool) {
 }
 
 // unreachableUpstream is a server that nobody has reached.
-type unreachableUpstream struct{ Upstream }
+type unreachableUpstream struct{ proxy.Upstream }
 
 func (unreachableUpstream) Name() string                          { return closedUpstream }
 func (unreachableUpstream) Capabilities() *sdk.ServerCapabilities { return nil }
@@ -197,7 +199,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			closed, opened := newBehind(t, closedUpstream, false), newBehind(t, openUpstream, false)
-			w := newWorld(t, everything, asItIs, func(o *Options) {
+			w := newWorld(t, everything, asItIs, func(o *mcp.Options) {
 				addUpstream(t, o, closed)
 				addUpstream(t, o, opened)
 				steps.Await(t.Context(), o.Catalog, nil)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -140,10 +140,10 @@ func (c *rawClient) end(t testing.TB) {
 
 // What is never the same twice: times, tokens, ids, and sizes that depend on them; and what an administrator of all functions is told of
 // all runs, which the worlds do not share.
-var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|run_[a-z2-7]{26}|oca_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"lastHour\\?":\{.*?\]\}|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
+var volatile = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|run_[a-z2-7]{26}|oca_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"lastHour\\?":\{.*?\]\}|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
 
 // withoutVolatile is an answer without that.
-func withoutVolatile(answer string) string { return fleeting.ReplaceAllString(answer, "~") }
+func withoutVolatile(answer string) string { return volatile.ReplaceAllString(answer, "~") }
 
 // call calls a tool.
 func (c *rawClient) call(t testing.TB, tool, args string) string {

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -15,7 +16,7 @@ import (
 func TestRevokedBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	meanwhile := func() {}
-	s := serve(t, func(o *Options) {
+	s := serve(t, func(o *mcp.Options) {
 		o.Trace = func(ctx context.Context, _, _, _ string) context.Context { meanwhile(); return ctx }
 	})
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
@@ -26,7 +27,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
 		t.Fatal(body)
 	}
-	meanwhile = func() { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }
+	meanwhile = func() { s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}}) }
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
@@ -43,8 +44,8 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 		ended <- struct{}{}
 		return nil, ctx.Err()
 	})
-	s := serve(t, func(o *Options) {
-		o.Surface = SurfaceFlat
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
 		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
@@ -64,7 +65,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	case body := <-answered:
 		t.Fatal(body)
 	}
-	s.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
 		t.Error(body)
 	}

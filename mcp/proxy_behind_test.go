@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -184,8 +185,13 @@ func (b *upstreamServer) read(_ context.Context, r *sdk.ReadResourceRequest) (*s
 // inFront makes a flat server over upstreams.
 func inFront(t testing.TB, upstreams ...*upstreamServer) *testServer {
 	t.Helper()
-	return serve(t, func(o *Options) {
-		o.Surface = SurfaceFlat
+	return serve(t, through(t, upstreams...))
+}
+
+// through has a flat surface pass upstreams through.
+func through(t testing.TB, upstreams ...*upstreamServer) func(*mcp.Options) {
+	return func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
 		for _, b := range upstreams {
 			pass(t, o, b)
 			if err := o.Catalog.Add(b.name, b.source); err != nil {
@@ -193,7 +199,7 @@ func inFront(t testing.TB, upstreams ...*upstreamServer) *testServer {
 			}
 		}
 		steps.Await(t.Context(), o.Catalog, nil)
-	})
+	}
 }
 
 // notificationLog keeps what a client is told.

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/mcp"
 )
 
 func TestPassJoins(t *testing.T) {
@@ -195,8 +196,10 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 			return &sdk.GetPromptResult{Description: "got", Messages: []*sdk.PromptMessage{}}, nil
 		})
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: "x://hunter22"}, a.read)
-		s := inFront(t, upstreams...)
-		s.opts().Scrubber = secret.New([]string{"hunter22"})
+		s := serve(t, func(o *mcp.Options) {
+			through(t, upstreams...)(o)
+			o.Scrubber = secret.New([]string{"hunter22"})
+		})
 		c := connectOver(t, s.http(t, reader), "2025-11-25", nil)
 		found := 0
 		for p, err := range c.Prompts(t.Context(), nil) {

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
@@ -313,8 +314,8 @@ func TestPassInOneSession(t *testing.T) {
 func TestPassAnnounces(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newSlow(t, "b")
-	s := serve(t, func(o *Options) {
-		o.Surface = SurfaceFlat
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
 		for _, one := range []*upstreamServer{a, b.upstreamServer} {
 			pass(t, o, one)
 			if err := o.Catalog.Add(one.name, one.source); err != nil {
@@ -354,8 +355,8 @@ func TestPassExactResultsAlone(t *testing.T) {
 			return next(ctx, method, req)
 		}
 	})
-	s := serve(t, func(o *Options) {
-		o.Surface = SurfaceDispatch
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceDispatch
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
 		}

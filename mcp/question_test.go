@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -34,7 +35,7 @@ func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, said sdk
 	t.Helper()
 	p := &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args), RequestState: state}
 	if said != nil {
-		p.InputResponses = sdk.InputResponseMap{approvalInput: said}
+		p.InputResponses = sdk.InputResponseMap{"approval": said}
 	}
 	result, err := c.CallTool(t.Context(), p)
 	if err != nil {
@@ -46,7 +47,7 @@ func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, said sdk
 // isAsked is the state of a result that asks, and has nothing else.
 func isAsked(t *testing.T, r *sdk.CallToolResult, about string) (state string) {
 	t.Helper()
-	question, ok := r.InputRequests[approvalInput].(*sdk.ElicitParams)
+	question, ok := r.InputRequests["approval"].(*sdk.ElicitParams)
 	if !ok || !r.NeedsInput() || len(r.InputRequests) != 1 || len(r.Content) != 0 || !strings.Contains(question.Message, about) {
 		t.Fatalf("%+v asks %+v", r, question)
 	}
@@ -79,11 +80,11 @@ func TestQuestionAfterAnswer(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ state, code string }{
 		"of another run": {run + "." + otherProof, "denied"},
-		"of no run":      {statePrefix + "run_none." + proof, "token_expired"},
+		"of no run":      {"ocq_" + "run_none." + proof, "token_expired"},
 		"cut":            {state[:len(state)-1], "denied"},
 		"without proof":  {run + ".", "denied"},
 		"without end":    {run, "denied"},
-		"empty":          {statePrefix, "denied"},
+		"empty":          {"ocq_", "denied"},
 		"longer":         {state + "A", "denied"},
 		"changed":        {run + "." + flipped(proof), "denied"},
 	} {
@@ -179,7 +180,7 @@ func TestQuestionOfFlatTool(t *testing.T) {
 	} {
 		t.Run(test.surface, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(o *Options) {
+			s := serve(t, func(o *mcp.Options) {
 				approving(t, steps.ApproveWrite)(o)
 				o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "items", Resources: []string{"item"}}}})
 			})

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // another makes options like the server's, over a catalogue of its own with a shop under this name.
-func (s *testServer) another(t *testing.T, change func(*Options)) (*Options, *shop) {
+func (s *testServer) another(t *testing.T, change func(*mcp.Options)) (*mcp.Options, *shop) {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *testServer) another(t *testing.T, change func(*Options)) (*Options, *sh
 	if err := catalog.Add("shop", shop); err != nil {
 		t.Fatal(err)
 	}
-	o := *s.opts()
+	o := *s.options
 	o.Catalog = catalog
 	if change != nil {
 		change(&o)
@@ -50,7 +51,7 @@ func (s *testServer) another(t *testing.T, change func(*Options)) (*Options, *sh
 // began with.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Surface, o.SessionTokens = SurfaceFlat, 100_000 })
+	s := serve(t, func(o *mcp.Options) { o.Surface, o.SessionTokens = mcp.SurfaceFlat, 100_000 })
 	changed := make(chan struct{}, 10)
 	client := connectOver(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
@@ -68,7 +69,7 @@ func TestReload(t *testing.T) {
 		running <- result.Content[0].(*sdk.TextContent).Text
 	}()
 	<-s.shop.started
-	o, shop := s.another(t, func(o *Options) { o.MaxTotalTokens = 5000 })
+	o, shop := s.another(t, func(o *mcp.Options) { o.MaxTotalTokens = 5000 })
 	drained, err := s.Reload(o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestReloadRefused(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, reader, nil)
 	before := names(t, client)
-	for _, o := range []*Options{nil, {}, {Engine: s.opts().Engine, Catalog: s.opts().Catalog, Counter: s.opts().Counter, SessionTokens: -1}} {
+	for _, o := range []*mcp.Options{nil, {}, {Engine: s.options.Engine, Catalog: s.options.Catalog, Counter: s.options.Counter, SessionTokens: -1}} {
 		if _, err := s.Reload(o, nil); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -167,7 +168,8 @@ func TestReloadLetsGo(t *testing.T) {
 	s := serve(t, nil)
 	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)}, nil, "2025-11-25")}
 	o, _ := s.another(t, nil)
-	old := weak.Make(s.now.Load())
+	old := weak.Make(s.options.Engine)
+	s.options = nil
 	drained, err := s.Reload(o, nil)
 	if err != nil {
 		t.Fatal(err)

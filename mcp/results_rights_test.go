@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
 		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
-		s.SetAccess(access(change.to))
+		s.SetAccess(t, access(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
 			if text, _ := mcptest.Ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
 				t.Errorf("%d, by %s: %.300s", i, tool, text)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -34,7 +35,7 @@ func as(t testing.TB, url, token, version string) *sdk.ClientSession {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
-	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })
+	s := serve(t, func(o *mcp.Options) { o.Refused = func(why string) { refused.Store(why) } })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
 		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
 	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
@@ -108,7 +109,7 @@ func TestReady(t *testing.T) {
 // TestForeign: what belongs to another caller is answered as what there is not, byte for byte.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.MaxTotalTokens = 400 })
+	s := serve(t, func(o *mcp.Options) { o.MaxTotalTokens = 400 })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann, eve := as(t, url, "ann", "2025-11-25"), as(t, url, "eve", "2025-11-25")
 	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
@@ -163,7 +164,7 @@ func TestAllowed(t *testing.T) {
 // TestCallerLimits: what is one too many is answered with what to do, and what came before goes on.
 func TestCallerLimits(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.MaxSessions, o.CallerCalls = 8, 1 })
+	s := serve(t, func(o *mcp.Options) { o.MaxSessions, o.CallerCalls = 8, 1 })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	ctx, stop := context.WithCancel(t.Context())
@@ -226,7 +227,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -252,7 +253,7 @@ func TestStreamExpires(t *testing.T) {
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 	soon := *mcptest.Staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
-	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": &soon}})
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": &soon}})
 	// It is read to its end, which is that of the token: on a very slow machine that has come before.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {

@@ -1,6 +1,7 @@
-package mcp
+package mcp_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -71,7 +73,7 @@ func (s *shop) Functions() []steps.Function {
 			return `"purged"`, nil
 		}),
 		text("shop.echo", "Says what it is told.", `{"type":"object","properties":{"text":{"type":"string"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
-			return `{"said":` + marshalText(args.Get("text").String()) + `,"big":12345678901234567890,"exact":1.10}`, nil
+			return `{"said":` + cmp.Or(args.Get("text").Raw, `""`) + `,"big":12345678901234567890,"exact":1.10}`, nil
 		}),
 		{
 			Spec: steps.Spec{Name: "shop.slow", Description: "Waits until it is cancelled.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read},
@@ -92,17 +94,16 @@ func (s *shop) Functions() []steps.Function {
 
 func (s *shop) Close() error { return nil }
 
-func marshalText(s string) string { return string(marshal(s)) }
-
 // testServer is a server with a shop behind it.
 type testServer struct {
-	*Server
+	*mcp.Server
+	options *mcp.Options
 	shop    *shop
 	catalog *steps.Catalog
 }
 
 // serve makes a server over a shop; change may alter its options.
-func serve(t testing.TB, change func(*Options)) *testServer {
+func serve(t testing.TB, change func(*mcp.Options)) *testServer {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -124,7 +125,7 @@ func serve(t testing.TB, change func(*Options)) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}}
+	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}}
 	if change != nil {
 		change(o)
 	}
@@ -135,7 +136,8 @@ func serve(t testing.TB, change func(*Options)) *testServer {
 			t.Fatal(err)
 		}
 	}
-	if s.Server, err = New(o); err != nil {
+	s.options = o
+	if s.Server, err = mcp.New(o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -173,7 +175,12 @@ func (s *testServer) serveAs(t testing.TB, a *transport.Access) string {
 }
 
 // SetAccess replaces who is served over HTTP, as a reload does.
-func (s *testServer) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
+func (s *testServer) SetAccess(t testing.TB, a *transport.Access) {
+	t.Helper()
+	if _, err := s.Reload(s.options, a); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // names are those of the tools that a client sees.
 func names(t testing.TB, session *sdk.ClientSession) string {

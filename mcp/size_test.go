@@ -1,37 +1,38 @@
-package mcp
+package mcp_test
 
 import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/onecall-mcp/onecall/budget"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestToolSizes holds the own tools to what they may cost.
 func TestToolSizes(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := serve(t, nil)
+	c, hello := newRawClient(t, s.http(t, mcptest.Caller("admin", steps.TierAdmin)), "chain", statefulVersion)
+	count := func(text string) int { return s.options.Counter.Count([]byte(text), -1) }
 	total := 0
-	for _, tool := range (&toolset{}).listBuiltins(reach{writes: true, destroys: true, outside: true}) {
-		n := counter.Count(tool.listed, -1)
-		t.Logf("%s: %d tokens", tool.Name, n)
+	for _, tool := range gjson.Get(messageIn(c.message(t, "tools/list", `{}`)), "result.tools").Array() {
+		n := count(tool.Raw)
+		t.Logf("%s: %d tokens", tool.Get("name"), n)
 		total += n
-		if len(tool.Description) > 2<<10 {
-			t.Errorf("the description of %s has %d bytes, of which some hosts show 2 KiB", tool.Name, len(tool.Description))
+		if n := len(tool.Get("description").Str); n > 2<<10 {
+			t.Errorf("the description of %s has %d bytes, of which some hosts show 2 KiB", tool.Get("name"), n)
 		}
 	}
-	if total >= 600 {
+	if total < 100 || total >= 600 {
 		t.Errorf("the own tools have %d tokens, not less than 600", total)
 	}
-	if n := utf8.RuneCountInString(instructions); n > 512 {
+	instructions := gjson.Get(messageIn(hello), "result.instructions").Str
+	if n := utf8.RuneCountInString(instructions); n < 100 || n > 512 {
 		t.Errorf("the instructions have %d characters, of which some hosts take 512", n)
 	}
-	if n := counter.Count([]byte(instructions), -1); n > 120 {
+	if n := count(instructions); n > 120 {
 		t.Errorf("the instructions have %d tokens, more than 120", n)
-	} else {
-		t.Logf("instructions: %d tokens", n)
 	}
 }

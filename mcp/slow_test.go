@@ -1,41 +1,16 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
-	"github.com/onecall-mcp/onecall/mcp/transport"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/mcp/proxy"
 )
-
-// TestToolsetsGo: rights that nobody has any more leave nothing behind.
-func TestToolsetsGo(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(o *Options) { o.Surface = SurfaceFlat })
-	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	ann := as(t, url, "ann", "2025-11-25")
-	for i := range 20 {
-		with := mcptest.Callers{"ann": mcptest.Staff["ann"], "new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
-		o, _ := s.another(t, nil)
-		if _, err := s.Reload(o, &transport.Access{Callers: with}); err != nil {
-			t.Fatal(err)
-		}
-		mcptest.Ask(t, as(t, url, "new", "2026-07-28"), "info", `{}`)
-	}
-	if n := len(s.allToolsets()); n > 4 {
-		t.Errorf("%d toolsets", n)
-	}
-	if text, failed := mcptest.Ask(t, ann, "info", `{}`); failed {
-		t.Errorf("a session that stays: %s", text)
-	}
-}
 
 // TestReloadLetsLinksEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
 // would have.
@@ -67,8 +42,8 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 		ended <- result.Content[0].(*sdk.TextContent).Text
 	}()
 	<-began
-	o := *s.opts()
-	o.Passthrough = PassUpstreams(nil)
+	o := *s.options
+	o.Passthrough = proxy.New(nil)
 	drained, err := s.Reload(&o, nil)
 	if err != nil {
 		t.Fatal(err)

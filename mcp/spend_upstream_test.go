@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -36,8 +37,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		})
 	}
 	const most = 5000
-	s := serve(t, func(o *Options) {
-		o.Surface, o.SessionTokens = SurfaceFlat, most
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface, o.SessionTokens = mcp.SurfaceFlat, most
 		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // grouped has the items of the shop behind a dispatcher.
-func grouped(surface Surface) func(*Options) {
-	return func(o *Options) {
+func grouped(surface mcp.Surface) func(*mcp.Options) {
+	return func(o *mcp.Options) {
 		o.Surface = surface
 		o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "items", Resources: []string{"item"}}}})
 	}
@@ -28,11 +29,11 @@ func grouped(surface Surface) func(*Options) {
 
 func TestSurfaces(t *testing.T) {
 	t.Parallel()
-	for surface, want := range map[Surface]string{
-		SurfaceChain:    "chain info search",
-		SurfaceDispatch: "chain info items search shop_echo shop_slow",
-		SurfaceFlat:     "chain info search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
-		SurfaceHybrid:   "chain info items search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
+	for surface, want := range map[mcp.Surface]string{
+		mcp.SurfaceChain:    "chain info search",
+		mcp.SurfaceDispatch: "chain info items search shop_echo shop_slow",
+		mcp.SurfaceFlat:     "chain info search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
+		mcp.SurfaceHybrid:   "chain info items search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
 	} {
 		t.Run(surface.String(), func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +48,7 @@ func TestSurfaces(t *testing.T) {
 			}
 			for _, tool := range list.Tools {
 				legacy := strings.HasPrefix(tool.Description, "[Legacy: prefer items] ")
-				if legacy != (surface == SurfaceHybrid && strings.HasPrefix(tool.Name, "shop_item_")) {
+				if legacy != (surface == mcp.SurfaceHybrid && strings.HasPrefix(tool.Name, "shop_item_")) {
 					t.Errorf("%s: %s", tool.Name, tool.Description)
 				}
 				schema, _ := json.Marshal(tool.InputSchema)
@@ -61,7 +62,7 @@ func TestSurfaces(t *testing.T) {
 
 func TestDispatcher(t *testing.T) {
 	t.Parallel()
-	s := serve(t, grouped(SurfaceDispatch))
+	s := serve(t, grouped(mcp.SurfaceDispatch))
 	client := s.stdio(t, writer, nil)
 	for _, one := range []struct{ args, want string }{
 		{`{"action":"get","id":7,"lite":true}`, `{"id":7,"name":"item 7"`},
@@ -96,7 +97,7 @@ func TestDispatcher(t *testing.T) {
 		t.Error("a fetch called a function")
 	}
 	// What was not shown was not taught.
-	small := serve(t, func(o *Options) { grouped(SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
+	small := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
 	for range 2 {
 		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
 			t.Errorf("help in 150 tokens: %s", text)
@@ -114,7 +115,7 @@ func TestDispatcher(t *testing.T) {
 func TestFlatTools(t *testing.T) {
 	t.Parallel()
 	for _, processed := range []bool{false, true} {
-		s := serve(t, func(o *Options) { grouped(SurfaceFlat)(o); o.Processed = processed })
+		s := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceFlat)(o); o.Processed = processed })
 		client := s.stdio(t, writer, nil)
 		for _, one := range []struct{ tool, args, raw, processed string }{
 			{"shop_echo", `{"text":"hi"}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`},
@@ -188,7 +189,7 @@ func TestStartingSource(t *testing.T) {
 	} {
 		t.Run(one.tool+one.args, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, grouped(SurfaceDispatch))
+			s := serve(t, grouped(mcp.SurfaceDispatch))
 			late := &startingSource{shop: newShop()}
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
@@ -205,7 +206,7 @@ func TestStartingSource(t *testing.T) {
 // TestListChanged tells clients of tools that come and go, and only of those.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
-	for _, surface := range []Surface{SurfaceChain, SurfaceFlat} {
+	for _, surface := range []mcp.Surface{mcp.SurfaceChain, mcp.SurfaceFlat} {
 		t.Run(surface.String(), func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, grouped(surface))
@@ -217,7 +218,7 @@ func TestListChanged(t *testing.T) {
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
 			}
-			if surface == SurfaceChain {
+			if surface == mcp.SurfaceChain {
 				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"late.come"}]}`); failed || text != "1" {
 					t.Errorf("the new function: %s", text)
 				}
@@ -271,7 +272,7 @@ func TestHTTPVersions(t *testing.T) {
 
 func TestHTTPRefuses(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.MaxSessions, o.MaxRequestBytes = 2, 10_000 })
+	s := serve(t, func(o *mcp.Options) { o.MaxSessions, o.MaxRequestBytes = 2, 10_000 })
 	url := s.http(t, reader)
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	post := func(change func(*http.Request), body string) (int, string) {
@@ -324,22 +325,6 @@ func TestHTTPRefuses(t *testing.T) {
 	}
 }
 
-// TestRootObject: clients see plain objects, whatever an upstream has at the root.
-func TestRootObject(t *testing.T) {
-	t.Parallel()
-	for schema, want := range map[string]string{
-		``:                                 `{"type":"object"}`,
-		`{"type":"object","x-keep":[1,2]}`: `{"type":"object","x-keep":[1,2]}`,
-		`{"properties":{"a":{}}}`:          `{"properties":{"a":{}},"type":"object"}`,
-		`true`:                             `{"type":"object"}`,
-		`{"type":"object","oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer"}}}]}`: `{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"type":"object"}`,
-	} {
-		if got := string(rootObject(json.RawMessage(schema))); got != want {
-			t.Errorf("%s becomes %s, want %s", schema, got, want)
-		}
-	}
-}
-
 func FuzzTools(f *testing.F) {
 	for _, args := range []string{
 		`{}`, `null`, `[]`, `{"query":"item"}`, `{"names":["shop.item.get"]}`, `{"action":"create","count":2}`, `{"steps":[{"fn":"shop.item.create"}]}`,
@@ -348,13 +333,13 @@ func FuzzTools(f *testing.F) {
 	} {
 		f.Add(uint8(0), args)
 	}
-	s := serve(f, func(o *Options) { grouped(SurfaceHybrid)(o); o.MaxTotalTokens = 300 })
+	s := serve(f, func(o *mcp.Options) { grouped(mcp.SurfaceHybrid)(o); o.MaxTotalTokens = 300 })
 	client := s.stdio(f, reader, nil)
 	list, err := client.ListTools(context.Background(), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	counter := s.opts().Counter
+	counter := s.options.Counter
 	f.Fuzz(func(t *testing.T, tool uint8, args string) {
 		if !json.Valid([]byte(args)) || strings.Contains(args, "slow") {
 			return

@@ -1,9 +1,10 @@
-package mcp
+package mcp_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -12,7 +13,7 @@ import (
 func TestHiddenIsForAdministrators(t *testing.T) {
 	t.Parallel()
 	const told = "3 of 9 functions are not shown"
-	w := newWorld(t, everything, asItIs, func(o *Options) { o.Hidden = func() string { return told } })
+	w := newWorld(t, everything, asItIs, func(o *mcp.Options) { o.Hidden = func() string { return told } })
 	url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"all": matrixCaller("a", steps.TierAdmin, ""), "every": matrixCaller("d", steps.TierAdmin, "*"), "some": matrixCaller("b", steps.TierAdmin, "things.*"),
 		"reader": matrixCaller("c", steps.TierRead, "")}})
 	for token, want := range map[string]bool{"all": true, "every": true, "some": false, "reader": false} {

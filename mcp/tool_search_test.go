@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"strings"
@@ -15,19 +15,19 @@ func TestSearchFaults(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, reader, nil)
 	for args, want := range map[string]string{
-		`{"query":"` + strings.Repeat("items ", maxQuery/6+1) + `"}`: `limit_exceeded /query`,
-		`{"names":["a"],"query":"b"}`:                                `bad_request /names`,
-		`{"names":["a"],"page":2}`:                                   `bad_request /names`,
-		`{"names":["a"` + strings.Repeat(`,"a"`, 100) + `]}`:         `limit_exceeded /names`,
-		`{"page":1000000000000}`:                                     `bad_request /page`,
-		`{"query":7}`:                                                `bad_request /query`,
+		`{"query":"` + strings.Repeat("items ", 4096/6+1) + `"}`: `limit_exceeded /query`,
+		`{"names":["a"],"query":"b"}`:                            `bad_request /names`,
+		`{"names":["a"],"page":2}`:                               `bad_request /names`,
+		`{"names":["a"` + strings.Repeat(`,"a"`, 100) + `]}`:     `limit_exceeded /names`,
+		`{"page":1000000000000}`:                                 `bad_request /page`,
+		`{"query":7}`:                                            `bad_request /query`,
 	} {
 		text, failed := mcptest.Ask(t, client, "search", args)
 		if got := gjson.Get(text, "error.code").Str + " " + gjson.Get(text, "error.at").Str; !failed || got != want {
 			t.Errorf("%.40s: %s, want %s", args, text, want)
 		}
 	}
-	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", maxQuery/6)+`"}`); failed || !strings.Contains(text, "shop.item.list") {
+	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", 4096/6)+`"}`); failed || !strings.Contains(text, "shop.item.list") {
 		t.Errorf("a long query: %s", text)
 	}
 }

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	heard := make(chan [3]string, 1)
-	s := serve(t, func(o *Options) {
+	s := serve(t, func(o *mcp.Options) {
 		o.Trace = func(ctx context.Context, tool, traceparent, tracestate string) context.Context {
 			heard <- [3]string{tool, traceparent, tracestate}
 			return ctx

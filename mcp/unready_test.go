@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -14,7 +15,7 @@ import (
 func TestUnready(t *testing.T) {
 	t.Parallel()
 	why := "not ready: the journal cannot be written"
-	s := serve(t, func(o *Options) { o.Unready = func(context.Context) string { return why } })
+	s := serve(t, func(o *mcp.Options) { o.Unready = func(context.Context) string { return why } })
 	for caller, want := range map[*steps.Caller]string{mcptest.Caller("admin", steps.TierAdmin): why, writer: "", reader: ""} {
 		info, _ := mcptest.Ask(t, s.stdio(t, caller, nil), "info", `{}`)
 		if got := gjson.Get(info, "unready"); got.Str != want || got.Exists() != (want != "") {

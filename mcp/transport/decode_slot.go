@@ -25,7 +25,7 @@ func (s *Server) acquireDecoding(ctx context.Context, m *message) (done func(), 
 		m.release()
 	})
 	m.from.decoded = decoded
-	bound := time.AfterFunc(s.maxDecodeTime, decoded)
+	bound := time.AfterFunc(maxDecodeTime, decoded)
 	return func() {
 		bound.Stop()
 		decoded()

@@ -1,9 +1,8 @@
-package transport
+package transport_test
 
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -27,18 +27,19 @@ type shop struct {
 
 // testServer is a transport with a handler that has two tools.
 type testServer struct {
-	*Server
+	*transport.Server
 	shop     *shop
 	acquire  func(ctx context.Context, caller string) (done func(), err error)
 	begin    func() // called by Begin; nil: nothing is
+	shutdown func() // ends serveAs or inMemory
 	stateful *sdk.Server
 	alone    *sdk.Server
 }
 
 // serve returns a server; change may alter its options.
-func serve(t testing.TB, change func(*Options)) *testServer {
+func serve(t testing.TB, change func(*transport.Options)) *testServer {
 	t.Helper()
-	o := &Options{Grace: 200 * time.Millisecond, MaxRequestBytes: 4 << 20}
+	o := &transport.Options{Grace: 200 * time.Millisecond, MaxRequestBytes: 4 << 20}
 	if change != nil {
 		change(o)
 	}
@@ -46,7 +47,7 @@ func serve(t testing.TB, change func(*Options)) *testServer {
 		t.Fatal(err)
 	}
 	s := &testServer{shop: &shop{started: make(chan struct{}, 100), enough: make(chan struct{}, 1)}}
-	s.Server = New(o, s.handler())
+	s.Server = transport.New(o, s.handler())
 	s.stateful, s.alone = s.tools(true), s.tools(false)
 	t.Cleanup(s.Close)
 	return s
@@ -69,7 +70,7 @@ func (s *testServer) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Cal
 	failed := func(f *fault.Error) (*sdk.CallToolResult, error) {
 		return text(`{"error":{"code":"`+string(f.Code)+`","message":"`+f.Message+`"}}`, true)
 	}
-	ctx, end, refused := RequestIn(ctx).Start(ctx)
+	ctx, end, refused := transport.RequestIn(ctx).Start(ctx)
 	if refused != nil {
 		return failed(refused)
 	}
@@ -91,7 +92,7 @@ func (s *testServer) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Cal
 	}
 }
 
-func (s *testServer) handler() Handler { return testHandler{s} }
+func (s *testServer) handler() transport.Handler { return testHandler{s} }
 
 // testHandler is the handler of a testServer.
 type testHandler struct{ s *testServer }
@@ -110,7 +111,7 @@ func (h testHandler) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
 	return h.s.alone
 }
 
-func (h testHandler) Direct(_ *steps.Caller, _ any, n *Session, tool string) DirectCall {
+func (h testHandler) Direct(_ *steps.Caller, _ any, n *transport.Session, tool string) transport.DirectCall {
 	if tool != "chain" {
 		return nil
 	}
@@ -118,7 +119,7 @@ func (h testHandler) Direct(_ *steps.Caller, _ any, n *Session, tool string) Dir
 		return h.s.call(ctx, r.(*sdk.CallToolRequest))
 	})
 	return func(ctx context.Context, r *sdk.CallToolRequest) (json.RawMessage, error) {
-		result, err := answer(ctx, methodCall, r)
+		result, err := answer(ctx, "tools/call", r)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +127,7 @@ func (h testHandler) Direct(_ *steps.Caller, _ any, n *Session, tool string) Dir
 	}
 }
 
-func (testHandler) SessionOpened(*Session) func() { return func() {} }
+func (testHandler) SessionOpened(*transport.Session) func() { return func() {} }
 
 func (h testHandler) BeginMessage(ctx context.Context) (context.Context, func()) {
 	if h.s.begin != nil {
@@ -150,22 +151,29 @@ var (
 	anyone = mcptest.Caller("anyone", steps.TierReadWrite)
 )
 
-// stdio connects a client over stdio.
-func (s *testServer) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
-	t.Helper()
-	return mcptest.Stdio(t, o, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-		return s.ServeStdio(ctx, in, out, a)
-	})
-}
-
 // http serves a loopback socket without tokens, and returns the URL.
 func (s *testServer) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
-	return s.serveAs(t, &Access{Anyone: *a})
+	return s.serveAs(t, &transport.Access{Anyone: *a})
 }
 
 // serveAs serves a loopback socket with the access, and returns the URL.
-func (s *testServer) serveAs(t testing.TB, a *Access) string {
+func (s *testServer) serveAs(t testing.TB, a *transport.Access) string {
 	t.Helper()
-	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + Path
+	return mcptest.Serve(t, s.serving(a)) + transport.Path
+}
+
+// inMemory serves without a socket, in a bubble with fake time.
+func (s *testServer) inMemory(t testing.TB, a *transport.Access) string {
+	t.Helper()
+	return mcptest.ServeMemory(t, s.serving(a)) + transport.Path
+}
+
+func (s *testServer) serving(a *transport.Access) func(ctx context.Context, l net.Listener) error {
+	open, shutdown := context.WithCancel(context.Background())
+	s.shutdown = shutdown
+	return func(ctx context.Context, l net.Listener) error {
+		defer context.AfterFunc(ctx, shutdown)()
+		return s.ServeHTTP(open, l, a)
+	}
 }

@@ -56,7 +56,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	s.endRequests(func(*openRequest) bool { return true })
 	_ = l.Close()
 	err := <-failed
-	fresh.await(s.firstRequestWait)
+	fresh.await(firstRequestWait)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
@@ -104,7 +104,7 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // set even if no handler reads the body: net/http waits for its end
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTimeout)) // supported by net/http's connections
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // supported by net/http's connections
 		}
 		patient := &writer{w}
 		defer patient.extend() // for what net/http writes at the end

@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -10,81 +10,55 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
+
+// echo is a call without a session.
+const echo = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
+
+func echoHeaders(token string) mcptest.Header {
+	return mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer " + token}
+}
 
 // TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
-	s, k := serve(t, nil), newKeyring()
-	url := s.serveAs(t, &Access{Callers: k})
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
-	headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
-	const requests = 10
-	before, _, _ := k.count()
-	for range requests {
-		headers["Authorization"] = "Bearer ann"
-		if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != 200 {
-			t.Fatal(text)
-		}
+	unseen := func(_ *testServer, k *testKeys) { // as by a file that nobody has looked at since
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.known = mcptest.Callers{}
 	}
-	// If the machine stalls for a second, one of them is identified again.
-	if after, _, _ := k.count(); after-before > requests+requests/2 {
-		t.Errorf("%d requests, and %d tokens verified", requests, after-before)
-	}
-	calls := s.shop.calls.Load()
-	for who, meanwhile := range map[string]func(){
-		"ann": func() { k.without("ann"); s.RecheckCallers() },
-		"bob": func() { // as by a file that nobody has looked at since
-			k.mu.Lock()
-			k.known = maps.Clone(k.known)
-			delete(k.known, "bob")
-			k.mu.Unlock()
-			time.Sleep(maxIdentityAge)
-		},
+	for name, test := range map[string]struct {
+		meanwhile        func(*testServer, *testKeys)
+		status, verified int
+	}{
+		"nothing":        {func(*testServer, *testKeys) {}, 200, 1},
+		"a moment":       {func(s *testServer, k *testKeys) { unseen(s, k); time.Sleep(time.Second - 1) }, 200, 1},
+		"a while":        {func(s *testServer, k *testKeys) { unseen(s, k); time.Sleep(time.Second) }, 401, 2},
+		"its end":        {func(*testServer, *testKeys) { time.Sleep(700 * time.Millisecond) }, 401, 2},
+		"other keys":     {func(s *testServer, k *testKeys) { k.without("ann"); s.RecheckCallers() }, 401, 2},
+		"the same keys":  {func(s *testServer, k *testKeys) { k.without("bob"); s.RecheckCallers() }, 200, 2},
+		"another access": {func(s *testServer, _ *testKeys) { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }, 401, 1},
 	} {
-		headers["Authorization"] = "Bearer " + who
-		conn := dial(t, url, "POST", Path, headers, len(body))
-		mcptest.Until(func() bool { return s.requests.of("token:"+who) > 0 })
-		meanwhile()
-		status, text := answerTo(t, conn, body)
-		if status != 401 || s.shop.calls.Load() != calls {
-			t.Errorf("%s: %d %s", who, status, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, k := serve(t, nil), newKeyring()
+				if name == "its end" {
+					k.expiring("ann", 500*time.Millisecond)
+				}
+				url := s.inMemory(t, &transport.Access{Callers: k})
+				conn := dial(t, url, "POST", transport.Path, echoHeaders("ann"), len(echo))
+				synctest.Wait()
+				test.meanwhile(s, k)
+				status, text := answerTo(t, conn, echo)
+				if verified, _, _ := k.count(); status != test.status || s.shop.calls.Load() != int64(200/status) || verified != test.verified {
+					t.Errorf("%d after %d looks: %s", status, verified, text)
+				}
+			})
+		})
 	}
-}
-
-// TestUnchanged lists what can happen to a sender while it sends.
-func TestUnchanged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, k := &Server{}, newKeyring()
-		let := func() *Access {
-			d := &Access{Callers: k, revocable: k}
-			s.access.Store(d)
-			return d
-		}
-		d := let()
-		for name, test := range map[string]struct {
-			meanwhile func(*identity)
-			soon      bool
-		}{
-			"nothing":        {func(*identity) {}, true},
-			"a moment":       {func(*identity) { time.Sleep(maxIdentityAge - 1) }, true},
-			"a while":        {func(*identity) { time.Sleep(maxIdentityAge) }, false},
-			"its end":        {func(v *identity) { v.Expires = time.Now() }, false},
-			"other keys":     {func(*identity) { k.keys++ }, false},
-			"another access": {func(*identity) { d = let() }, false},
-		} {
-			one := *k.known["ann"]
-			v := &identity{Caller: &one, access: d, identifiedAt: time.Now(), token: "ann"}
-			v.keysVersion.Store(k.keys)
-			one.Expires = time.Now().Add(time.Hour)
-			if test.meanwhile(v); s.unchanged(v) != test.soon {
-				t.Errorf("%s: %v", name, !test.soon)
-			}
-		}
-	})
 }
 
 // slowCallers are Callers that take a while.
@@ -113,36 +87,40 @@ func (p *slowCallers) Verify(ctx context.Context, token string) (*steps.Caller, 
 // TestSlowCallers: SetAccess does not wait for slow Callers; a call ends once its caller's token turns out to be invalid.
 func TestSlowCallers(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
-	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
-	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
-	p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
-	s.SetAccess(&Access{Callers: p}) // nobody answers yet
-	soon(t, "somebody looks who may stay", p.asked)
-	close(p.answer)
-	if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
-		t.Error(body)
-	}
-	s.shop.enough <- struct{}{}
-	if body := soon(t, "who may stay ends", bob); !strings.Contains(body, "late") {
-		t.Error(body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, nil)
+		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
+		ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
+		p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
+		s.SetAccess(&transport.Access{Callers: p}) // nobody answers yet
+		soon(t, "somebody looks who may stay", p.asked)
+		close(p.answer)
+		if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
+			t.Error(body)
+		}
+		s.shop.enough <- struct{}{}
+		if body := soon(t, "who may stay ends", bob); !strings.Contains(body, "late") {
+			t.Error(body)
+		}
+	})
 }
 
 // TestSettledRights: a call ends if the new keys give its caller different rights.
 func TestSettledRights(t *testing.T) {
 	t.Parallel()
-	s, k := serve(t, nil), newKeyring()
-	url := s.serveAs(t, &Access{Callers: k})
-	ann := slowCall(t, s, url, "ann", true)
-	k.mu.Lock()
-	k.next = maps.Clone(k.known)
-	more := *k.next["ann"]
-	more.Tier = steps.TierAdmin
-	k.next["ann"] = &more
-	k.mu.Unlock()
-	s.RecheckCallers()
-	if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
-		t.Error(body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, k := serve(t, nil), newKeyring()
+		url := s.inMemory(t, &transport.Access{Callers: k})
+		ann := slowCall(t, s, url, "ann", true)
+		k.mu.Lock()
+		k.next = maps.Clone(k.known)
+		more := *k.next["ann"]
+		more.Tier = steps.TierAdmin
+		k.next["ann"] = &more
+		k.mu.Unlock()
+		s.RecheckCallers()
+		if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
+			t.Error(body)
+		}
+	})
 }

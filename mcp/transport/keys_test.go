@@ -1,4 +1,4 @@
-package transport
+package transport_test
 
 import (
 	"context"
@@ -100,7 +100,7 @@ func streamOf(t *testing.T, url, token string) <-chan struct{} {
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"} {
 		r.Header.Set(key, value)
 	}
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := mcptest.TransportTo(r.URL.Host).RoundTrip(r)
 	if err != nil || response.StatusCode != 200 {
 		t.Fatal(response, err)
 	}

@@ -1,11 +1,13 @@
-package transport
+package transport_test
 
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // TestRevokedWhileItRuns: running calls are canceled when their caller's token is revoked, and others go on.
@@ -14,20 +16,22 @@ func TestRevokedWhileItRuns(t *testing.T) {
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, nil)
-			url := s.serveAs(t, &Access{Callers: mcptest.Staff})
-			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
-			s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
-			if body := <-ann; !strings.Contains(body, "cancelled") {
-				t.Errorf("whose token is gone: %s", body)
-			}
-			select {
-			case body := <-bob:
-				t.Errorf("another: %s", body)
-			case <-time.After(50 * time.Millisecond):
-			}
-			s.SetAccess(&Access{Callers: mcptest.Callers{}})
-			<-bob
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, nil)
+				url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
+				ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
+				s.SetAccess(&transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
+				if body := <-ann; !strings.Contains(body, "cancelled") {
+					t.Errorf("whose token is gone: %s", body)
+				}
+				select {
+				case body := <-bob:
+					t.Errorf("another: %s", body)
+				case <-time.After(50 * time.Millisecond):
+				}
+				s.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
+				<-bob
+			})
 		})
 	}
 }
@@ -38,18 +42,20 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, nil)
-			url := s.serveAs(t, &Access{Callers: mcptest.Staff})
-			begun := 0
-			s.begin = func() {
-				if begun++; begun > 1 || stateless {
-					s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, nil)
+				url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
+				begun := 0
+				s.begin = func() {
+					if begun++; begun > 1 || stateless {
+						s.SetAccess(&transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
+					}
 				}
-			}
-			body := <-mcptest.BeginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
-			if !strings.Contains(body, "nothing of this was done") || s.shop.calls.Load() != 0 {
-				t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
-			}
+				body := <-mcptest.BeginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
+				if !strings.Contains(body, "nothing of this was done") || s.shop.calls.Load() != 0 {
+					t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
+				}
+			})
 		})
 	}
 }

@@ -1,8 +1,10 @@
-package transport
+package transport_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // TestReplicaName: invalid characters of a replica name are replaced, and refused in Options.
@@ -12,10 +14,10 @@ func TestReplicaName(t *testing.T) {
 		"": "", "web-1": "web-1", "web.example.com": "web-example-com", "é b": "--b",
 		strings.Repeat("a", 64): strings.Repeat("a", 63),
 	} {
-		if got := ReplicaName(name); got != want {
+		if got := transport.ReplicaName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
-		if err := (&Options{Replica: name}).ApplyDefaults(); (err == nil) != (name == want) {
+		if err := (&transport.Options{Replica: name}).ApplyDefaults(); (err == nil) != (name == want) {
 			t.Errorf("Options.Replica %q: %v", name, err)
 		}
 	}
@@ -25,14 +27,14 @@ func TestReplicaName(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		o      Options
+		o      transport.Options
 		tokens bool
-		want   Limits
+		want   transport.Limits
 	}{
-		{Options{}, true, Limits{Calls: 64, Sessions: 250, Requests: 414}},
-		{Options{}, false, Limits{Calls: 1024, Sessions: 1000, Requests: 2124}},
-		{Options{MaxSessions: 2, CallerCalls: 5}, true, Limits{Calls: 5, Sessions: 1, Requests: 106}},
-		{Options{CallerCalls: -1}, true, Limits{Calls: -1, Sessions: 250, Requests: -1}},
+		{transport.Options{}, true, transport.Limits{Calls: 64, Sessions: 250, Requests: 414}},
+		{transport.Options{}, false, transport.Limits{Calls: 1024, Sessions: 1000, Requests: 2124}},
+		{transport.Options{MaxSessions: 2, CallerCalls: 5}, true, transport.Limits{Calls: 5, Sessions: 1, Requests: 106}},
+		{transport.Options{CallerCalls: -1}, true, transport.Limits{Calls: -1, Sessions: 250, Requests: -1}},
 	} {
 		if err := test.o.ApplyDefaults(); err != nil {
 			t.Fatal(err)

@@ -1,27 +1,28 @@
-package transport
+package transport_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // TestListenEnds: a stream that was opened by a message ends with its caller's rights, whatever the headers say.
 func TestListenEnds(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
-		s := serve(t, func(o *Options) { o.Stateless = stateless })
-		url := s.serveAs(t, &Access{Callers: mcptest.Staff})
+		s := serve(t, func(o *transport.Options) { o.Stateless = stateless })
+		url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
 		r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 		if err != nil {
@@ -42,18 +43,17 @@ func TestListenEnds(t *testing.T) {
 			defer close(ended)
 			_, _ = io.Copy(io.Discard, response.Body)
 		}()
-		s.SetAccess(&Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
+		s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 		<-ended
 		response.Body.Close()
-		mcptest.Until(func() bool { return !s.anyOpen() })
 	}
 }
 
 // TestSessionsAtOnce: one caller gets a quarter of the sessions, even if it begins many at the same time.
 func TestSessionsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.MaxSessions = 20 })
-	url := s.serveAs(t, &Access{Callers: mcptest.Staff})
+	s := serve(t, func(o *transport.Options) { o.MaxSessions = 20 })
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	began := map[int]int{}
@@ -71,38 +71,41 @@ func TestSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestShutdown: running calls may end, and those that do not are canceled.
+// TestShutdown: running calls may end while no new ones begin, and those that do not end are canceled.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []string{"stdio", "http"} {
-		t.Run(transport, func(t *testing.T) {
+	for _, by := range []string{"stdio", "http"} {
+		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, nil)
-			client := s.stdio(t, anyone, nil)
-			if transport == "http" {
-				client = mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, anyone)}, nil, "2025-11-25")
-			}
-			type answer struct {
-				result *sdk.CallToolResult
-				err    error
-			}
-			answers := make(chan answer, 1)
-			go func() {
-				result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
-				answers <- answer{result, err}
-			}()
-			<-s.shop.started
-			go s.calls.drain(50 * time.Millisecond)
-			got := <-answers
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
-			if text := mcptest.TextOf(t, got.result); !got.result.IsError || gjson.Get(text, "error.code").Str != "cancelled" {
-				t.Errorf("the running chain: %s", text)
-			}
-			if text, failed := mcptest.Ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
-				t.Errorf("a new call: %s", text)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, func(o *transport.Options) { o.Grace = time.Minute })
+				var client *sdk.ClientSession
+				if by == "http" {
+					url := s.inMemory(t, &transport.Access{Anyone: *anyone})
+					client = mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: mcptest.Header{}}}, nil, "2025-11-25")
+				} else {
+					client = mcptest.Stdio(t, nil, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+						ctx, s.shutdown = context.WithCancel(ctx)
+						return s.ServeStdio(ctx, in, out, anyone)
+					})
+				}
+				ended := make(chan struct{})
+				began := time.Now()
+				go func() {
+					defer close(ended)
+					text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.slow"}]}`)
+					if took := time.Since(began); !failed || gjson.Get(text, "error.code").Str != "cancelled" || took != time.Minute {
+						t.Errorf("the running chain after %v: %s", took, text)
+					}
+				}()
+				<-s.shop.started
+				s.shutdown()
+				synctest.Wait()
+				if text, failed := mcptest.Ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
+					t.Errorf("a new call: %s", text)
+				}
+				<-ended
+			})
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -52,11 +51,7 @@ type Server struct {
 	ids          map[string]*Session // of sessions with an id, by id
 	open         map[*openRequest]bool
 	reservations map[*reservation]bool
-	reading      admit.Bytes   // of messages that are being read
-	readTimeout  time.Duration // readTimeout, shorter in tests
-
-	firstRequestWait time.Duration // firstRequestWait, shorter in tests
-	maxDecodeTime    time.Duration // maxDecodeTime, shorter in tests
+	reading      admit.Bytes // of messages that are being read
 
 	calls    *tracker
 	running  callerCounts // running tool calls
@@ -73,16 +68,13 @@ type Server struct {
 // New returns a server with options that Options.ApplyDefaults has completed. The caller closes it.
 func New(o *Options, h Handler) *Server {
 	s := &Server{
-		handler:          h,
-		sessions:         map[*sdk.ServerSession]*Session{},
-		ids:              map[string]*Session{},
-		open:             map[*openRequest]bool{},
-		reservations:     map[*reservation]bool{},
-		readTimeout:      readTimeout,
-		maxDecodeTime:    maxDecodeTime,
-		firstRequestWait: firstRequestWait,
-		calls:            newTracker(),
-		done:             make(chan struct{}),
+		handler:      h,
+		sessions:     map[*sdk.ServerSession]*Session{},
+		ids:          map[string]*Session{},
+		open:         map[*openRequest]bool{},
+		reservations: map[*reservation]bool{},
+		calls:        newTracker(),
+		done:         make(chan struct{}),
 	}
 	s.Configure(o)
 	return s

@@ -26,7 +26,7 @@ func (h Header) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return TransportTo(r.URL.Host).RoundTrip(r)
 }
 
 // Send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
@@ -45,7 +45,7 @@ func Send(t testing.TB, method, url, body string, headers Header) (*http.Respons
 		}
 		r.Header.Set(name, value)
 	}
-	response, err := http.DefaultTransport.RoundTrip(r)
+	response, err := TransportTo(r.URL.Host).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

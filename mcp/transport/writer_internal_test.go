@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,51 +11,33 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
-
-// pipeListener is a listener for fake time, where sockets cannot be used. Its connections have no buffers: a write returns when
-// it has been read.
-type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipeListener) Close() error   { close(p.done); return nil }
-func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // slowly serves a handler as ServeHTTP does, in fake time; get requests it and returns what a client can read of the answer.
 func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get func() (net.Conn, *bufio.Reader))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			patient := &writer{ResponseWriter: w}
 			defer patient.extend()
 			handler(patient, r)
 		})}
-		ended := make(chan error, 1)
-		go func() { ended <- server.Serve(l) }()
+		url := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
+			defer context.AfterFunc(ctx, func() { server.Close() })()
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
 		test(t, func() (net.Conn, *bufio.Reader) {
-			client, conn := net.Pipe()
-			l.conns <- conn
+			client := mcptest.Dial(t, strings.TrimPrefix(url, "http://"))
 			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			return client, bufio.NewReaderSize(client, 16)
 		})
-		server.Close()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
 	})
 }
 

@@ -1,12 +1,14 @@
-package mcp
+package mcp_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
@@ -19,7 +21,7 @@ func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 	}
 	var names []string
 	for _, tool := range list.Tools {
-		if !isBuiltin(tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
+		if !slices.Contains([]string{"chain", "info", "search"}, tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
 			names = append(names, tool.Name)
 		}
 	}
@@ -102,8 +104,8 @@ func TestPassToolsAsTheyAre(t *testing.T) {
 	raw := `{"name":"show","title":"Show","description":"d","inputSchema":{"type":"object","properties":{"lite":{"type":"string"}}},` +
 		`"annotations":{"readOnlyHint":true,"example.com/mood":{"calm":true}},"icons":[{"src":"data:,x"}],` +
 		`"_meta":{"ui":{"resourceUri":"ui://show/main"},"big":12345678901234567890},"execution":{"taskSupport":"required"}}`
-	for _, surface := range []Surface{SurfaceFlat, SurfaceDispatch} {
-		s := serve(t, func(o *Options) {
+	for _, surface := range []mcp.Surface{mcp.SurfaceFlat, mcp.SurfaceDispatch} {
+		s := serve(t, func(o *mcp.Options) {
 			o.Surface = surface
 			if err := o.Catalog.Add("s", &listedTool{raw}); err != nil {
 				t.Fatal(err)
@@ -127,8 +129,8 @@ func TestPassToolsAsTheyAre(t *testing.T) {
 // On flat surfaces lite and verify do not reach a server whose tool does not declare them, and failures of onecall's own teach.
 func TestFlatArguments(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) {
-		o.Surface = SurfaceFlat
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
 		if err := o.Catalog.Add("s", &listedTool{`{"name":"show","inputSchema":{"type":"object","properties":{"lite":{"type":"string"},"n":{"type":"integer"}}}}`}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,13 @@
-package mcp
+package mcp_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -20,20 +22,32 @@ func TestMatrixHasAllFields(t *testing.T) {
 		}
 		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
 	}
-	for _, tool := range builtinTools {
-		takes := schemaOfTool(tool.name)
-		if add(tool.name, takes.InputSchema); takes.InputSchema == nil || takes.Manual == nil {
-			t.Errorf("the tool %s has no schema or no manual", tool.name)
+	s := serve(t, nil)
+	c := s.stdio(t, writer, nil)
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 3 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, tool := range list.Tools {
+		takes, err := json.Marshal(tool.InputSchema)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if tool.name == "chain" {
+		add(tool.Name, takes)
+		answer, _ := mcptest.Ask(t, c, "search", `{"names":["`+tool.Name+`"]}`)
+		manual := gjson.Get(answer, "onecall."+tool.Name)
+		if !manual.IsObject() {
+			t.Errorf("the tool %s has no manual: %s", tool.Name, answer)
+		}
+		if tool.Name == "chain" {
 			continue // whose manual is of several objects, which are in its schema too
 		}
-		for name := range gjson.ParseBytes(takes.Manual).Map() {
-			declared[tool.name][name] = true
+		for name := range manual.Map() {
+			declared[tool.Name][name] = true
 		}
 	}
 	add("chain", chain.ChainSchema())
-	for _, name := range fetchFields {
+	for _, name := range chain.FetchFields() {
 		declared["chain"][name] = true
 	}
 	declared["DISPATCHER"] = dispatcherFields(t)

@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -44,7 +45,7 @@ func newAilingWorld(t *testing.T) *failingServer {
 	t.Helper()
 	w := &failingServer{}
 	w.gone, w.sick = sickFunctions()
-	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *Options) {
+	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *mcp.Options) {
 		o.Log = slog.New(slog.NewJSONHandler(w, nil))
 		for name, source := range map[string]*failingSource{
 			neverSource: {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
@@ -124,7 +125,7 @@ func TestMatrixOfCauses(t *testing.T) {
 		{name: "no token", caller: matrixCaller("e", steps.TierRead, ""), open: true, told: true},
 	} {
 		for j, version := range []string{statefulVersion, statelessVersion} {
-			for k, surface := range surfaceNames {
+			for k, surface := range surfaces {
 				if (i+j+k)%oneIn(2, 4) > 0 && test.name != "read" {
 					continue // it has its turn with other rights, in another version, or on another surface
 				}
@@ -172,7 +173,7 @@ func TestMatrixOfCauses(t *testing.T) {
 func TestCausesOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	up := newBehind(t, openUpstream, false)
-	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *mcp.Options) {
 		addUpstream(t, o, up)
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
@@ -262,7 +263,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 	plain.Call = func(context.Context, []byte) ([]byte, error) {
 		return nil, said(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
 	}
-	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *mcp.Options) {
 		if err := o.Catalog.Add("speaks", &failingSource{steps.Status{State: steps.StateReady}, tools}); err != nil {
 			t.Fatal(err)
 		}

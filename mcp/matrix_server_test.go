@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"slices"
@@ -9,11 +9,14 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 	"github.com/onecall-mcp/onecall/steps/ladder"
 )
+
+var surfaces = []string{"chain", "dispatch", "flat", "hybrid"}
 
 // worldServer is a server over the functions that exist in a world.
 type worldServer struct {
@@ -23,13 +26,13 @@ type worldServer struct {
 }
 
 // serveWorld makes the world of which only what exists accepts is there, served to one caller over HTTP, with a ladder.
-func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*Options)) *worldServer {
+func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	return serveThrough(t, a, exists, asItIs, change)
 }
 
 // serveThrough does so with calls that go through something below the ladder.
-func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
+func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	w := newWorld(t, exists, wrap, change)
 	w.url = w.http(t, &a)
@@ -37,7 +40,7 @@ func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, w
 }
 
 // newWorld makes the server, which does not listen yet.
-func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
+func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	w := &worldServer{all: markedFunctions()}
 	// A start with rungs that name no function is refused: where the hidden functions do not exist, their rungs do not either.
@@ -94,7 +97,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
+	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
 	if change != nil {
 		change(o)
 	}
@@ -113,7 +116,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: remembered, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
 		t.Fatal(err)
 	}
-	server, err := New(o)
+	server, err := mcp.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +126,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		results.Close()
 		remembered.Close()
 	})
-	w.testServer = &testServer{Server: server, catalog: catalog}
+	w.testServer = &testServer{Server: server, options: o, catalog: catalog}
 	return w
 }
 
@@ -133,7 +136,7 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	for name, a := range rightsOfMatrix() {
 		for i, version := range []string{statefulVersion, statelessVersion} {
-			for j, surface := range surfaceNames {
+			for j, surface := range surfaces {
 				t.Run(name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
 					tryMatrix(t, a, surface, version, i+2*j)

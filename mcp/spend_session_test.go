@@ -1,4 +1,4 @@
-package mcp
+package mcp_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
@@ -21,8 +22,8 @@ import (
 func TestSessionSpending(t *testing.T) {
 	t.Parallel()
 	const most = 6000
-	s := serve(t, func(o *Options) {
-		o.Surface, o.SessionTokens = SurfaceFlat, most
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface, o.SessionTokens = mcp.SurfaceFlat, most
 		if err := o.Catalog.Add("more", wordySource{}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestSessionSpending(t *testing.T) {
 func TestSessionSpendingAtOnce(t *testing.T) {
 	t.Parallel()
 	const most = 20_000
-	s := serve(t, func(o *Options) { o.SessionTokens = most })
+	s := serve(t, func(o *mcp.Options) { o.SessionTokens = most })
 	url := s.http(t, writer)
 	var all sync.WaitGroup
 	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil), connectOver(t, url, "2025-11-25", nil)} {
@@ -148,7 +149,7 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 // A warning that a call has to tell is not told by another meanwhile; what a client has given up to read comes again.
 func TestSessionWarningHeld(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.SessionTokens = 4500 })
+	s := serve(t, func(o *mcp.Options) { o.SessionTokens = 4500 })
 	client := s.stdio(t, writer, nil)
 	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "usage.tokens").Int() < 3375 {
 		t.Fatalf("the first: %s", text)
@@ -172,27 +173,13 @@ func TestSessionWarningHeld(t *testing.T) {
 		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
 		return len(sessionWarnings(text))
 	}
-	mcptest.Until(func() bool { return !s.telling() })
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
 	if first, second := told(), told(); first != 1 || second != 0 {
 		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
 	}
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
 		t.Errorf("another warning was due: %s", text)
 	}
-}
-
-// telling reports whether a call of any session is to tell a warning.
-func (s *testServer) telling() bool {
-	for _, one := range s.transport.Sessions() {
-		n := one.HandlerState.(*session)
-		n.spending.mu.Lock()
-		telling := n.spending.warning
-		n.spending.mu.Unlock()
-		if telling {
-			return true
-		}
-	}
-	return false
 }
 
 // Without a budget for the session nothing is told of one.
@@ -208,9 +195,9 @@ func TestSessionSpendingOff(t *testing.T) {
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
 		t.Errorf("info: %s", text)
 	}
-	o := *s.opts()
+	o := *s.options
 	o.SessionTokens = -1
-	if _, err := New(&o); fault.CodeOf(err) != fault.BadRequest {
+	if _, err := mcp.New(&o); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("below zero: %v", err)
 	}
 }

@@ -41,6 +41,8 @@ func TestTextsOf(t *testing.T) {
 	}
 }
 
+const smallAnswer = 2 * budget.MinTokens
+
 // TestMayPass: past the session's tokens, all that is in an upstream's answer is counted, the data of an error too; what
 // asks the client for more passes.
 func TestMayPass(t *testing.T) {

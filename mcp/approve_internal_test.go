@@ -1,0 +1,43 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestApprovalIsSeenAsItIs: no argument and no undo reads as a line of the question's own, turns its text around or hides a part of it.
+func TestApprovalIsSeenAsItIs(t *testing.T) {
+	t.Parallel()
+	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
+	said := `{"a":"é日` + hidden + `  undo: {}"}`
+	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
+	text, ok := questionText([]chain.ApprovalCall{call})
+	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
+		t.Fatalf("%t, %q", ok, text)
+	}
+	for _, line := range strings.Split(text, "\n")[2:] {
+		_, shown, _ := strings.Cut(line, `{"a"`)
+		shown = `{"a"` + shown
+		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(said, "a").Str {
+			t.Errorf("%q is shown as %q", said, shown)
+		}
+	}
+}
+
+// TestApprovalIsSeenWhole: what is too long for a question is asked of nobody.
+func TestApprovalIsSeenWhole(t *testing.T) {
+	t.Parallel()
+	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
+	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
+		t.Errorf("%t, %s", ok, text)
+	}
+	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
+	if _, ok := questionText([]chain.ApprovalCall{call}); ok {
+		t.Error("a question that nobody can read")
+	}
+}

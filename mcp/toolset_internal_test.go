@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// emptyServer makes a server without functions.
+func emptyServer(t *testing.T) *Server {
+	t.Helper()
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(&Options{Catalog: catalog, Counter: counter, Engine: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		catalog.Close()
+	})
+	return s
+}
+
+// TestToolsetInUse: a toolset stays for as long as somebody looks at it, in whatever moment of a reload that is.
+func TestToolsetInUse(t *testing.T) {
+	t.Parallel()
+	s := emptyServer(t)
+	r := steps.Rights{Tier: steps.TierRead}
+	swap := func() (old *generation) {
+		old = s.now.Load()
+		next, err := newGeneration(&old.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.number = old.number + 1
+		s.now.Store(next)
+		return old
+	}
+	f := s.toolset(r, SurfaceFlat)
+	old := swap()
+	if s.toolset(r, SurfaceFlat) != f { // somebody looks at it after the swap
+		t.Fatal("it is gone already")
+	}
+	s.dropToolsets(old)
+	if s.toolset(r, SurfaceFlat) != f {
+		t.Error("it is gone although it was looked at")
+	}
+	f.running.Add(1) // a call that lasts for several reloads
+	for range 3 {
+		s.dropToolsets(swap())
+	}
+	if len(s.allToolsets()) != 1 {
+		t.Error("it is gone although a call of it runs")
+	}
+	f.running.Add(-1)
+	s.dropToolsets(swap())
+	if len(s.allToolsets()) != 0 {
+		t.Error("it stays although nobody looks at it")
+	}
+}
+
+// TestToolsetsAtReloads: clients come all the time with the same rights, and find the same toolset after each reload.
+func TestToolsetsAtReloads(t *testing.T) {
+	t.Parallel()
+	s := emptyServer(t)
+	r := steps.Rights{Tier: steps.TierRead}
+	f := s.toolset(r, SurfaceFlat)
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if s.toolset(r, SurfaceFlat) != f {
+					t.Error("another toolset")
+					return
+				}
+			}
+		})
+	}
+	for range 50 {
+		o := *s.opts()
+		if _, err := s.Reload(&o, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.toolset(r, SurfaceFlat)
+	}
+	close(done)
+	all.Wait()
+}
+
+// TestToolsetsGo: rights that nobody has any more leave nothing behind.
+func TestToolsetsGo(t *testing.T) {
+	t.Parallel()
+	s := emptyServer(t)
+	for i := range 20 {
+		if _, err := s.Reload(s.opts(), nil); err != nil {
+			t.Fatal(err)
+		}
+		s.toolset(steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}, SurfaceFlat)
+	}
+	if n := len(s.allToolsets()); n > 2 {
+		t.Errorf("%d toolsets", n)
+	}
+}

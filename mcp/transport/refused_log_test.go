@@ -1,0 +1,145 @@
+package transport_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+)
+
+// TestAFloodOfRefusals: repeated refusals are logged now and then and counted each time; one caller's lines do not suppress
+// another's.
+func TestAFloodOfRefusals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told logLines
+		var counted refusalCounts
+		s := serve(t, func(o *transport.Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
+		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
+		const each = 20
+		for range each {
+			for _, token := range []string{"ann", "bob"} {
+				mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
+			}
+		}
+		for _, who := range []string{"token:ann", "token:bob"} {
+			n := 0
+			for _, line := range told.of("refused") {
+				if strings.Contains(line, "reason=session caller="+who+" remote=") {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d lines for %d requests of %s that were refused", n, each, who)
+			}
+		}
+		if n := counted.of("session"); n != 2*each {
+			t.Errorf("%d are counted, want %d", n, 2*each)
+		}
+	})
+}
+
+// TestLeftOut: the next line says how many were left out.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told logLines
+		s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
+		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
+		slow := slowCall(t, s, url, "ann", true)
+		for _, n := range []int{100, 1, 7} {
+			for range n {
+				mcptest.Send(t, "POST", url, echo, echoHeaders("ann"))
+			}
+			time.Sleep(10 * time.Second)
+		}
+		var got []string
+		for _, line := range told.of("refused") {
+			_, rest, _ := strings.Cut(line, "reason=")
+			got = append(got, strings.Replace(rest, " remote=?", "", 1))
+		}
+		if want := "busy caller=token:ann|busy caller=token:ann left_out=99|busy caller=token:ann"; strings.Join(got, "|") != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		s.shop.enough <- struct{}{}
+		<-slow
+	})
+}
+
+// TestWhoWasRefused: the log shows where a refused request came from, and nothing of its token.
+func TestWhoWasRefused(t *testing.T) {
+	t.Parallel()
+	var told logLines
+	s := serve(t, func(o *transport.Options) { o.Log = told.log(slog.LevelInfo) })
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	const secret = "oc_s3cr3t-of-a-client"
+	for i, headers := range []mcptest.Header{
+		{"Authorization": "Bearer " + secret},
+		{"Authorization": "Bearer scopeless", "X-Forwarded-For": "203.0.113.7, 2001:db8::1"},
+		{"Authorization": "Bearer " + secret, "X-Forwarded-For": secret + ", 198.51.100.4:4711, fe80::1%" + secret + ", [2001:db8::2]:80"},
+		{"Authorization": "Bearer " + secret, "X-Forwarded-For": strings.Repeat("192.0.2.1, ", 1000) + "192.0.2.2"},
+		{"Authorization": "Bearer ann", "Host": "evil.example", "X-Forwarded-For": "203.0.113.9"},
+	} {
+		if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode < 400 {
+			t.Errorf("%d. %d", i, r.StatusCode)
+		}
+	}
+	const five = `"192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.2"`
+	tokens := strings.Join(told.of("a token was refused"), "\n")
+	for _, want := range []string{
+		"reason=token remote=127.0.0.1 error=", `reason=scope remote=127.0.0.1 forwarded="203.0.113.7, 2001:db8::1" error=insufficient_scope`,
+		`forwarded="?, 198.51.100.4, fe80::1, 2001:db8::2"`, "forwarded=" + five,
+	} {
+		if !strings.Contains(tokens, want) {
+			t.Errorf("%q is not in\n%s", want, tokens)
+		}
+	}
+	if hosts := strings.Join(told.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
+		t.Errorf("of a host: %s", hosts)
+	}
+	if text := told.text.String(); strings.Contains(text, "s3cr3t") {
+		t.Errorf("the log shows a token:\n%s", text)
+	}
+}
+
+// TestWhoWasRefusedInASession: the log shows the sender of the refused request, not that of the request that began the session.
+func TestWhoWasRefusedInASession(t *testing.T) {
+	t.Parallel()
+	var told logLines
+	s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
+	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
+	slow := slowCall(t, s, url, "ann", true)
+	for range 3 {
+		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
+	}
+	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
+		t.Errorf("%q", all)
+	}
+	s.shop.enough <- struct{}{}
+	<-slow
+}
+
+// TestUncheckedTokensInTheLog: refused tokens do not fill the log.
+func TestUncheckedTokensInTheLog(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	s := serve(t, func(o *transport.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	for range 5 {
+		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
+			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token}); r.StatusCode != status {
+				t.Errorf("%s: %d %s", token, r.StatusCode, body)
+			}
+		}
+	}
+	if text := log.String(); strings.Contains(text, "checked") {
+		t.Error(text)
+	}
+}

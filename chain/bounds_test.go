@@ -63,7 +63,7 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		registry, err := steps.NewRegistry([]steps.Function{{
+		e := engineOf(t, []steps.Function{{
 			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
 			Call: func(context.Context, []byte) ([]byte, error) {
 				n := now.Add(1)
@@ -73,14 +73,7 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				return []byte("1"), nil
 			},
-		}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := chain.New(&chain.Options{Functions: registry, MaxConcurrency: 16})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}, chain.Options{MaxConcurrency: 16}, false)
 		inner := `{"fn":"test.wait","forEach":"1..9","concurrency":16}`
 		for range 3 {
 			inner = `{"forEach":"1..9","concurrency":16,"chain":{"steps":[` + inner + `]}}`

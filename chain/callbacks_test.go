@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -163,14 +161,7 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 		a.Log(ctx, "warning", "disk", []byte(`{"free":7}`))
 		return []byte(`1`), nil
 	}
-	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: tells}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := chain.New(&chain.Options{Functions: r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: tells}}, chain.Options{}, false)
 	var told []string
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
 		Progress: func(p chain.Progress) {
@@ -191,8 +182,8 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
 		return fmt.Appendf(nil, "%t", steps.CallbacksOf(ctx).Progress == nil && steps.CallbacksOf(ctx).Log == nil), nil
 	}
-	r, _ = steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.get"}, Call: silent}}, nil)
-	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"}],"lite":true}`), &chain.Caller{Functions: r}); string(a.JSON) != "true" {
+	e = engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get"}, Call: silent}}, chain.Options{}, false)
+	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"}],"lite":true}`), nil); string(a.JSON) != "true" {
 		t.Errorf("%s", a.JSON)
 	}
 }
@@ -203,23 +194,7 @@ func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 		token, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
 		return fmt.Appendf(nil, `{"continuation_token":%q}`, token), err
 	}
-	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer results.Close()
-	e, err := chain.New(&chain.Options{Functions: r, Results: results})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, chain.Options{}, true)
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.shot"}],"lite":true}`), &chain.Caller{ID: "me"})
 	var kept struct {
 		Token string `json:"continuation_token"`
@@ -248,7 +223,7 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 			f.Outcome = fault.SentUnknown
 			return nil, f
 		}
-		r, err := steps.NewRegistry([]steps.Function{
+		e := engineOf(t, []steps.Function{
 			{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: cached}, {Spec: steps.Spec{Name: "a.set"}, Call: breaks},
 			{Spec: steps.Spec{Name: "a.slow", Effect: steps.Read, Timeout: time.Millisecond}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				<-ctx.Done()
@@ -262,14 +237,7 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				return []byte(`1`), nil
 			}},
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := chain.New(&chain.Options{Functions: r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, chain.Options{}, false)
 		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"fn":"a.get"},{"fn":"a.set"}]}`), nil)
 		var answer struct {
 			Error struct{ Code, Outcome string }
@@ -296,17 +264,10 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 // TestAliasesBesideCommon: a step's own arguments win over common, by whichever name they are given.
 func TestAliasesBesideCommon(t *testing.T) {
 	t.Parallel()
-	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{
 		Name: "a.echo", Effect: steps.Read, Aliases: map[string]string{"msg": "text"},
 		Input: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"}}}`),
-	}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := chain.New(&chain.Options{Functions: r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }}}, chain.Options{}, false)
 	for request, want := range map[string]string{
 		`{"lite":true,"common":{"text":"c"},"steps":[{"fn":"a.echo","args":{"msg":"own"}}]}`:      `{"text":"own"}`,
 		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo","args":{"text":"own"}}]}`:      `{"text":"own"}`,

@@ -86,14 +86,7 @@ func flood(t *testing.T, store string) {
 		t.Fatal(err)
 	}
 	defer results.Close()
-	registry, err := steps.NewRegistry([]steps.Function{records}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)
 	kept := func(who *chain.Caller, bytes int) (token string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), who)
 		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {

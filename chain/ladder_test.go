@@ -209,7 +209,7 @@ func TestLadderLateWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		warned := make(chan struct{})
-		r, err := steps.NewRegistry([]steps.Function{{
+		e := engineOf(t, []steps.Function{{
 			Spec: steps.Spec{Name: "code.stubborn", Effect: steps.Read},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				defer close(warned)
@@ -219,14 +219,7 @@ func TestLadderLateWarning(t *testing.T) {
 				warn(fault.New(fault.BadRequest, "too late"))
 				return []byte("1"), nil
 			},
-		}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := chain.New(&chain.Options{Functions: r, Rung: func(*steps.Entry) int { return 0 }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}, chain.Options{Rung: func(*steps.Entry) int { return 0 }}, false)
 		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"code.stubborn","timeoutMs":100}]}`), nil)
 		<-warned
 		if a.OK || len(a.Warnings) != 1 || a.Warnings[0].Message != "in time" || strings.Contains(string(a.JSON), "late") {

@@ -23,18 +23,11 @@ const (
 // treeEngine offers one function that gives treeResult, with an output schema or without one.
 func treeEngine(t testing.TB, output string) *chain.Engine {
 	t.Helper()
-	registry, err := steps.NewRegistry([]steps.Function{{
+	e := engineOf(t, []steps.Function{{
 		Spec: steps.Spec{Name: "test.tree", Description: "Gives a tree.", Effect: steps.Read, EffectDeclared: true,
 			Input: json.RawMessage(`{"type":"object","properties":{"value":{},"list":{"type":"array"}}}`), Output: json.RawMessage(output)},
 		Call: func(context.Context, []byte) ([]byte, error) { return []byte(treeResult), nil },
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := chain.New(&chain.Options{Functions: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, chain.Options{}, false)
 	return e
 }
 

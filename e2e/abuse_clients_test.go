@@ -18,7 +18,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
-	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // cancelCalls checks what a cancelled call ends.
@@ -152,32 +151,4 @@ func quickSessions(t *testing.T, a *abusedServer) {
 		})
 	}
 	all.Wait()
-}
-
-// TestSessionsAreBounded opens as many sessions as a server allows. The next client is told to come back later, the open sessions are
-// served, and closing one makes room for another.
-func TestSessionsAreBounded(t *testing.T) {
-	t.Parallel()
-	s := serveHTTP(t, newSlowService(t).config(t))
-	url := s.url
-	client := httpClient(t)
-	var defaults transport.Options
-	if err := defaults.ApplyDefaults(); err != nil {
-		t.Fatal(err)
-	}
-	sessions := make([]*rawClient, defaults.MaxSessions)
-	for i := range sessions {
-		sessions[i] = &rawClient{url: url, client: client}
-		sessions[i].begin(t)
-	}
-	late := &rawClient{url: url, client: client}
-	r := late.send(t, http.MethodPost, []byte(initialize), nil)
-	if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
-		t.Errorf("one session more: %d %v %.300s", r.status, r.header, r.body)
-	}
-	checkServes(t, sessions[0], sessions[len(sessions)-1], stateless(t, url))
-	sessions[0].delete(t)
-	// The session's resources are released after the answer.
-	eventually(t, "a session that ended makes place", s.stderr, func() bool { return late.open(t) == nil })
-	checkServes(t, late)
 }

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -283,20 +281,10 @@ func TestAnswersAreNoCauses(t *testing.T) {
 func TestCausesOverStdio(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
-	here, there := io.Pipe()
-	back, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		done <- w.ServeStdio(t.Context(), here, out, &steps.Caller{Rights: steps.Rights{Tier: steps.TierRead}})
-	}()
-	client := mcptest.Connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
+	client := legacyStdio(t, w.testServer, nil)
 	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {
 		if text, _ := mcptest.Ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
 			t.Errorf("%s", text)
 		}
-	}
-	_ = client.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }

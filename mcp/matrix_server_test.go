@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/mcp"
@@ -85,18 +83,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if saved := chainsOf(t, w.all, exists); len(saved) > 0 {
 		add(steps.ChainSource, saved)
 	}
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(store, &budget.ResultsOptions{Counter: counter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter, results := storeOf(t)
 	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
 	if change != nil {
 		change(o)

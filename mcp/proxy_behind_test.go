@@ -294,16 +294,7 @@ func codeOf(err error) int64 {
 // legacyStdio connects a client of MCP 2025-11-25 over stdio's transport.
 func legacyStdio(t testing.TB, s *testServer, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeStdio(ctx, fromClient, toClient, reader) }()
-	session := mcptest.Connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "2025-11-25")
-	t.Cleanup(func() {
-		session.Close()
-		cancel()
-		<-ended
+	return mcptest.StdioOf(t, o, statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		return s.ServeStdio(ctx, in, out, reader)
 	})
-	return session
 }

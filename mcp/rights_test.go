@@ -60,6 +60,12 @@ func TestAccess(t *testing.T) {
 		"unknown":           {"", mcptest.Header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), "token"},
 		"another scheme":    {"", mcptest.Header{"Authorization": "Basic YW5uOg=="}, 401, challenge, "token"},
 		"two words":         {"", mcptest.Header{"Authorization": "Bearer ann ann"}, 401, challenge, "token"},
+		"no scheme":         {"", mcptest.Header{"Authorization": "ann"}, 401, challenge, "token"},
+		"two in one":        {"", mcptest.Header{"Authorization": "Bearer ann, Bearer bob"}, 401, challenge, "token"},
+		"nothing":           {"", mcptest.Header{"Authorization": "Bearer "}, 401, challenge, "token"},
+		"a cookie":          {"", mcptest.Header{"Cookie": "access_token=ann"}, 401, challenge, "token"},
+		"an API key":        {"", mcptest.Header{"X-Api-Key": "ann", "Mcp-Name": "ann"}, 401, challenge, "token"},
+		"for a proxy":       {"", mcptest.Header{"Proxy-Authorization": "Bearer ann"}, 401, challenge, "token"},
 		"no scope":          {"", mcptest.Header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), "scope"},
 		"no keys":           {"", mcptest.Header{"Authorization": "Bearer unknowable"}, 503, "", "keys"},
 		"in the query":      {"?access_token=ann", mcptest.Header{"Authorization": "Bearer ann"}, 400, "", "request"},
@@ -74,7 +80,34 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %s", name, body)
 		}
 	}
+	for header, values := range map[string][]string{
+		"Host": {"127.0.0.1.evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "2130706433.evil", "0.0.0.0", "[::]", "[::1].evil",
+			"127.0.0.1,evil.example", "169.254.169.254"},
+		"Origin": {"file://", "http://localhost.evil.example", "http://127.0.0.1.evil.example", "https://evil.example#127.0.0.1",
+			"http://127.0.0.1@evil.example", "javascript:1", "chrome-extension://abc"},
+	} {
+		for _, value := range values {
+			r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann", header: value, "X-Forwarded-Host": "127.0.0.1", "Forwarded": "host=127.0.0.1"})
+			if r.StatusCode != 400 && r.StatusCode != 403 {
+				t.Errorf("%s %s: %d %s", header, value, r.StatusCode, body)
+			}
+		}
+	}
 	base := strings.TrimSuffix(url, transport.Path)
+	for _, path := range []string{"/mcp?surface=chain", "//mcp", "/mcp/", "/mcp/..", "/x/%2e%2e/mcp", "/mcp%2f", "/mcp%00", "/MCP", "/mcp;x", "/mcp%3Fa", "/elsewhere"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(mcptest.Hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header["Authorization"] = []string{"Bearer ann", "Bearer bob"}[:1+strings.Count(path, "surface")]
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil || answer.StatusCode < 300 || answer.StatusCode >= 500 {
+			t.Errorf("%s: %v, %v", path, answer, err)
+		}
+		answer.Body.Close()
+	}
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
 		r, body := mcptest.Send(t, "GET", base+path, "", nil)
 		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1", "bearer_methods_supported.0"); r.StatusCode != 200 ||

@@ -102,17 +102,9 @@ type testServer struct {
 	catalog *steps.Catalog
 }
 
-// serve makes a server over a shop; change may alter its options.
-func serve(t testing.TB, change func(*mcp.Options)) *testServer {
+// storeOf makes a counter, and a store of results in memory, which the caller closes once its server is closed.
+func storeOf(t testing.TB) (budget.Counter, *budget.Results) {
 	t.Helper()
-	catalog, err := steps.NewCatalog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &testServer{shop: newShop(), catalog: catalog}
-	if err := catalog.Add("shop", s.shop); err != nil {
-		t.Fatal(err)
-	}
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +117,21 @@ func serve(t testing.TB, change func(*mcp.Options)) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return counter, results
+}
+
+// serve makes a server over a shop; change may alter its options.
+func serve(t testing.TB, change func(*mcp.Options)) *testServer {
+	t.Helper()
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &testServer{shop: newShop(), catalog: catalog}
+	if err := catalog.Add("shop", s.shop); err != nil {
+		t.Fatal(err)
+	}
+	counter, results := storeOf(t)
 	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}}
 	if change != nil {
 		change(o)

@@ -3,14 +3,37 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
 )
+
+// TestToolsetsGo: rights that nobody has any more leave nothing behind, and no session with an upstream.
+func TestToolsetsGo(t *testing.T) {
+	t.Parallel()
+	a := newBehind(t, "a", false)
+	s := inFront(t, a)
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	as(t, url, "ann", statelessVersion) // it serves
+	for i := range 20 {
+		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
+		client := as(t, url, "new", statelessVersion)
+		if text, failed := mcptest.Ask(t, client, "a_session", `{}`); failed {
+			t.Fatal(text)
+		}
+		client.Close()
+	}
+	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
+}
 
 // TestReloadLetsLinksEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
 // would have.

@@ -3,18 +3,16 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -27,112 +25,13 @@ func grouped(surface mcp.Surface) func(*mcp.Options) {
 	}
 }
 
-func TestSurfaces(t *testing.T) {
+// TestHelpInLittle: what was not shown was not taught.
+func TestHelpInLittle(t *testing.T) {
 	t.Parallel()
-	for surface, want := range map[mcp.Surface]string{
-		mcp.SurfaceChain:    "chain info search",
-		mcp.SurfaceDispatch: "chain info items search shop_echo shop_slow",
-		mcp.SurfaceFlat:     "chain info search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
-		mcp.SurfaceHybrid:   "chain info items search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
-	} {
-		t.Run(surface.String(), func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, grouped(surface))
-			client := s.stdio(t, writer, nil)
-			if got := names(t, client); got != want {
-				t.Errorf("tools: %s, want %s", got, want)
-			}
-			list, err := client.ListTools(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, tool := range list.Tools {
-				legacy := strings.HasPrefix(tool.Description, "[Legacy: prefer items] ")
-				if legacy != (surface == mcp.SurfaceHybrid && strings.HasPrefix(tool.Name, "shop_item_")) {
-					t.Errorf("%s: %s", tool.Name, tool.Description)
-				}
-				schema, _ := json.Marshal(tool.InputSchema)
-				if gjson.GetBytes(schema, "type").Str != "object" {
-					t.Errorf("%s: %s", tool.Name, schema)
-				}
-			}
-		})
-	}
-}
-
-func TestDispatcher(t *testing.T) {
-	t.Parallel()
-	s := serve(t, grouped(mcp.SurfaceDispatch))
-	client := s.stdio(t, writer, nil)
-	for _, one := range []struct{ args, want string }{
-		{`{"action":"get","id":7,"lite":true}`, `{"id":7,"name":"item 7"`},
-		{`{"resource":"item","action":"get","params":{"id":7}}`, `{"ok":true,"result":{"id":7,"name":"item 7"`},
-		{`{"action":"get","id":"seven"}`, `{"ok":false,"error":{"code":"bad_arguments",`},
-		{`{"action":"get","params":{"id":"seven"}}`, `"at":"/params/id"`},
-		{`{"action":"get","id":7,"params":{}}`, `beside params`},
-		{`{"action":"gte","id":7}`, `"code":"unknown_function"`},
-		{`{"action":"get","id":7,"lite":"false"}`, `"at":"/lite"`},
-		{`{}`, `get`},
-		{`{"action":"help","lite":true}`, `["create","get","list"]`},
-		{`{"action":"help","schema":true,"params":{"action":"get"}}`, `"required":["id"]`},
-		{`{"action":"create","params":{"count":60},"lite":true}`, `"accepted":60`},
-	} {
-		if text, _ := mcptest.Ask(t, client, "items", one.args); !strings.Contains(text, one.want) {
-			t.Errorf("items %s: %s\nlacks %s", one.args, text, one.want)
-		}
-	}
-	// A large result is negotiated whichever tool made it, and a fetch runs nothing, whatever stands around the token.
-	text, _ := mcptest.Ask(t, client, "items", `{"action":"list","limit":400}`)
-	token := gjson.Get(text, "result.continuation_token").Str
-	calls := s.shop.calls.Load()
-	for _, args := range []string{
-		`{"resource":"item","action":"create","lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}`,
-		`{"resource":"item","action":"create","params":{"lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}}`,
-	} {
-		if text, failed := mcptest.Ask(t, client, "items", args); failed || text != "399" {
-			t.Errorf("fetch %s: %s", args, text)
-		}
-	}
-	if s.shop.calls.Load() != calls {
-		t.Error("a fetch called a function")
-	}
-	// What was not shown was not taught.
 	small := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
 	for range 2 {
 		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
 			t.Errorf("help in 150 tokens: %s", text)
-		}
-	}
-	// Taught once.
-	first, _ := mcptest.Ask(t, client, "items", `{"again":true}`)
-	second, _ := mcptest.Ask(t, client, "items", `{}`)
-	if strings.Contains(second, "id: integer") || !strings.Contains(first, "id: integer") {
-		t.Errorf("first: %s\nsecond: %s", first, second)
-	}
-}
-
-// TestFlatTools: results are what the source gave, unless the configuration has them held to a budget.
-func TestFlatTools(t *testing.T) {
-	t.Parallel()
-	for _, processed := range []bool{false, true} {
-		s := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceFlat)(o); o.Processed = processed })
-		client := s.stdio(t, writer, nil)
-		for _, one := range []struct{ tool, args, raw, processed string }{
-			{"shop_echo", `{"text":"hi"}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`},
-			{"shop_echo", `{"text":"hi","lite":true,"verify":false}`, `{"said":"hi",`, `{"said":"hi",`},
-			{"shop_echo", `{"text":"hi","lite":"yes"}`, `"at":"/lite"`, `"at":"/lite"`},
-			{"shop_item_get", `{"id":"x"}`, `"at":"/id"`, `"at":"/id"`},
-			{"shop_item_create", `{"count":60}`, `[{"id":0,`, `"accepted":60`},
-			{"shop_item_list", `{"limit":400}`, `{"id":399,`, `"continuation_token":`},
-			{"shop_item_create", `{"count":2,"verify":true}`, `[{"id":0,`, `[{"id":0,`},
-		} {
-			want := one.raw
-			if processed {
-				want = one.processed
-			}
-			if text, _ := mcptest.Ask(t, client, one.tool, one.args); !strings.Contains(text, want) {
-				t.Errorf("processed %v, %s %s: %.300s\nlacks %s", processed, one.tool, one.args, text, want)
-			}
 		}
 	}
 }
@@ -239,90 +138,31 @@ func TestListChanged(t *testing.T) {
 	}
 }
 
-// TestHTTPVersions has clients of each version, with and without sessions, at one URL.
-func TestHTTPVersions(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	url := s.http(t, reader)
-	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, nil, version)
-			if got := client.InitializeResult().ProtocolVersion; got != version {
-				t.Errorf("version %s", got)
-			}
-			if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed || !strings.HasPrefix(text, `{"said":"a"`) {
-				t.Errorf("chain: %s", text)
-			}
-			if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.create"}]}`); !failed || !strings.Contains(text, "unknown_function") {
-				t.Errorf("a reader writes: %s", text)
-			}
-			first, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
-			second, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
-			if stateless := version == "2026-07-28"; (first == second) != stateless {
-				t.Errorf("taught: %s\n%s", first, second)
-			}
-		})
-	}
-	flat := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat"}, nil, "")
-	if got := names(t, flat); !strings.Contains(got, "shop_item_get") {
-		t.Errorf("another surface: %s", got)
-	}
-}
-
+// TestHTTPRefuses: what is too large, and a session too many.
 func TestHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.MaxSessions, o.MaxRequestBytes = 2, 10_000 })
 	url := s.http(t, reader)
-	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
-	post := func(change func(*http.Request), body string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if change != nil {
-			change(r)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body)
-		return response.StatusCode, string(text)
+	if r, text := mcptest.Send(t, "POST", url, `{"x":"`+strings.Repeat("a", 100_000)+`"}`, nil); r.StatusCode != 413 {
+		t.Errorf("a large message: %d %s", r.StatusCode, text)
 	}
-	for what, one := range map[string]struct {
-		change func(*http.Request)
-		body   string
-		status int
-	}{
-		"another host":         {func(r *http.Request) { r.Host = "evil.example" }, initialize, 403},
-		"a host like loopback": {func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }, initialize, 403},
-		"another origin":       {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, initialize, 403},
-		"no origin":            {func(r *http.Request) { r.Header.Set("Origin", "null") }, initialize, 403},
-		"an unknown surface":   {func(r *http.Request) { r.URL.RawQuery = "surface=flta" }, initialize, 400},
-		"too large":            {nil, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, 413},
-		"no JSON":              {nil, `{`, 400},
-		"an old version":       {func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, initialize, 400},
-		"no session":           {func(r *http.Request) { r.Header.Set("Mcp-Session-Id", "nonsense") }, initialize, 404},
-		"another type":         {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, initialize, 415},
-	} {
-		if status, text := post(one.change, one.body); status != one.status {
-			t.Errorf("%s: %d %.200s", what, status, text)
+	if r, text := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"X-Large": strings.Repeat("x", 100_000)}); r.StatusCode != 431 {
+		t.Errorf("large headers: %d %s", r.StatusCode, text)
+	}
+	host := strings.TrimSuffix(strings.Replace(strings.TrimPrefix(url, "http://"), "127.0.0.1", "localhost", 1), transport.Path)
+	begin := func(want int) (session string) {
+		r, text := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Host": host, "Origin": "http://" + host})
+		if r.StatusCode != want || (r.Header.Get("Retry-After") == "") != (want == 200) {
+			t.Errorf("%d, want %d: %v %s", r.StatusCode, want, r.Header, text)
 		}
+		return r.Header.Get("Mcp-Session-Id")
 	}
-	local := func(r *http.Request) {
-		r.Host = strings.Replace(r.URL.Host, "127.0.0.1", "localhost", 1)
-		r.Header.Set("Origin", "http://"+r.Host)
-	}
-	for i := range 3 {
-		status, text := post(local, initialize)
-		if want := map[bool]int{true: 200, false: 503}[i < 2]; status != want {
-			t.Errorf("session %d: %d %.200s", i, status, text)
-		}
-	}
+	first := begin(200)
+	begin(200)
+	begin(503)
+	mcptest.Send(t, "DELETE", url, "", mcptest.Header{"Mcp-Session-Id": first, "Mcp-Protocol-Version": statefulVersion})
+	mcptest.Until(func() bool { return s.Stats().Sessions == 1 })
+	begin(200)
 }
 
 func FuzzTools(f *testing.F) {

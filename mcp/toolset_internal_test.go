@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 
@@ -106,19 +105,4 @@ func TestToolsetsAtReloads(t *testing.T) {
 	}
 	close(done)
 	all.Wait()
-}
-
-// TestToolsetsGo: rights that nobody has any more leave nothing behind.
-func TestToolsetsGo(t *testing.T) {
-	t.Parallel()
-	s := emptyServer(t)
-	for i := range 20 {
-		if _, err := s.Reload(s.opts(), nil); err != nil {
-			t.Fatal(err)
-		}
-		s.toolset(steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}, SurfaceFlat)
-	}
-	if n := len(s.allToolsets()); n > 2 {
-		t.Errorf("%d toolsets", n)
-	}
 }

@@ -14,8 +14,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
@@ -57,18 +55,7 @@ func serveStore(t *testing.T, options []byte) *store {
 			t.Fatal(err)
 		}
 	}
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(memory, &budget.ResultsOptions{Counter: counter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter, results := storeOf(t)
 	dispatch, faults := groups.New(&groups.Config{Groups: []groups.Group{{Name: "files", Resources: []string{"file"}}}})
 	if len(faults) > 0 {
 		t.Fatal(faults)

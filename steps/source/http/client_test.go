@@ -179,14 +179,10 @@ func TestHostileServers(t *testing.T) {
 				return near, nil
 			}}
 			defer transport.CloseIdleConnections()
-			s, err := httpsource.New(&httpsource.Options{Allow: []string{host}, Retries: -1, Transport: transport})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = s.Close() }()
+			s := open(t, &httpsource.Options{Allow: []string{host}, Retries: -1, Transport: transport})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, err = invoke(ctx, s, "http.get", `{"url":"http://`+host+path+`"}`)
+			_, err := invoke(ctx, s, "http.get", `{"url":"http://`+host+path+`"}`)
 			if f, _ := fault.As(err); f == nil || f.Code != want || !strings.Contains(f.Message, host) || len(f.Message) > 500 {
 				t.Errorf("%s: %v", path, err)
 			}

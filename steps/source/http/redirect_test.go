@@ -142,10 +142,7 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	}))
 	defer secure.Close()
 	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, &httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("got %v", err)
 	}
@@ -157,11 +154,8 @@ func TestCertificateIsVerified(t *testing.T) {
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
 	defer secure.Close()
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
+	s := open(t, &httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
+	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}

@@ -19,18 +19,24 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
+// open opens a source that is closed with the test.
+func open(t testing.TB, o *httpsource.Options) *httpsource.Source {
+	t.Helper()
+	s, err := httpsource.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // serve starts a server on loopback and a source that may call it.
 func serve(t testing.TB, o httpsource.Options, handler http.HandlerFunc) (*httpsource.Source, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	o.Allow = append(o.Allow, strings.TrimPrefix(server.URL, "http://"))
-	source, err := httpsource.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = source.Close() })
-	return source, server
+	return open(t, &o), server
 }
 
 // invoke calls a function of the source with arguments in which URL is replaced by the server's URL.
@@ -48,10 +54,7 @@ func TestConformance(t *testing.T) {
 	t.Cleanup(server.Close)
 	stepstest.Run(t, stepstest.Options{
 		New: func(t *testing.T) steps.Source {
-			source, err := httpsource.New(&httpsource.Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := open(t, &httpsource.Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
 			return source
 		},
 		Args: map[string]string{
@@ -64,10 +67,7 @@ func TestConformance(t *testing.T) {
 		},
 		AssumedEffects: true, // what http.request does, its arguments say
 	})
-	source, err := httpsource.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := open(t, nil)
 	defer source.Close()
 	for _, fn := range source.Functions() {
 		if is := (fn.Name == "http.get"); fn.EffectDeclared != is || (fn.Effect == steps.Read) != is {

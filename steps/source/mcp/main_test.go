@@ -191,6 +191,14 @@ func openSource(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	return s
 }
 
+// openReady opens a source, and waits until its server is ready.
+func openReady(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
+	t.Helper()
+	s := openSource(t, o)
+	await(t, s, steps.StateReady)
+	return s
+}
+
 // patience is how long a test waits for what has to come; it fails long before on a machine that is not overloaded.
 const patience = 60 * time.Second
 

@@ -42,8 +42,7 @@ func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 // ready opens a source on a real server, all of whose functions must fit a registry.
 func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
-	s := openSource(t, o)
-	await(t, s, steps.StateReady)
+	s := openReady(t, o)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil || registry.Len() == 0 {
 		t.Fatalf("the registry holds nothing: %v", err)
@@ -231,9 +230,7 @@ func TestServerFilesystemInLink(t *testing.T) {
 				return
 			}
 			callText(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
-			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
-				t.Error(err)
-			}
+			l.do(t, "notifications/roots/list_changed", "")
 			callText(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
 			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
 				t.Errorf("its directories: %s", got)

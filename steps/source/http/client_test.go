@@ -96,8 +96,9 @@ func TestOutcomes(t *testing.T) {
 		{"POST", "http://elsewhere.example/", fault.Denied, fault.NotSent},
 	}
 	for _, test := range tests {
-		_, err := c.Do(newTestRequest(t.Context(), test.method, test.url, ""))
-		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
+		_, err := c.Do(newTestRequest(t.Context(), test.method, test.url+"?token=topsecret", ""))
+		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Message, "topsecret") ||
+			strings.Contains(f.Message, "not known whether the "+test.method+" was carried out") != (f.Code == fault.Unavailable && f.Outcome == fault.SentUnknown) {
 			t.Errorf("%s %s: %v, %+v", test.method, test.url, err, f)
 		}
 	}

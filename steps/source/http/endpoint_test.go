@@ -40,11 +40,7 @@ func withEndpoints(t testing.TB, handler http.HandlerFunc, list ...httpsource.En
 			list[i].Name = "it"
 		}
 	}
-	s, err := httpsource.New(&httpsource.Options{Endpoints: list, Retries: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := open(t, &httpsource.Options{Endpoints: list, Retries: -1})
 	return s, server
 }
 
@@ -54,15 +50,12 @@ func TestEndpointConformance(t *testing.T) {
 	stepstest.Run(t, stepstest.Options{
 		AssumedEffects: true, // what http.request does, its arguments say
 		New: func(t *testing.T) steps.Source {
-			source, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{
+			source := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{
 				{Name: "weather.city", URL: server.URL + "/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}},
 				{Name: "make", URL: server.URL + "/things", Body: json.RawMessage(`{"name":"$input.name","n":"$input.n ?? 1"}`), Result: "response"},
 				{Name: "drop", Method: "DELETE", URL: server.URL + "/things/{id}",
 					Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)},
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
 			return source
 		},
 		Args: map[string]string{
@@ -132,13 +125,10 @@ func TestEndpointRequests(t *testing.T) {
 func TestValuesStayInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	var seen *url.URL
-	s, err := httpsource.New(&httpsource.Options{
+	s := open(t, &httpsource.Options{
 		Endpoints: []httpsource.Endpoint{{Name: "it", URL: "https://a.example/v1/{x}/{y}/end?q={x}{&y,z}"}},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) { seen = r.URL; return respond(200, ""), nil }),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[./\\%?#&=@:;{}a2eEfF]{0,8}`),
 		rapid.SampledFrom([]string{"..", ".", "%2e%2e", "../x", `..\x`, "//evil.example", "@evil.example", "\r\nX: 1"}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -211,10 +201,7 @@ func TestEndpointSpecs(t *testing.T) {
 	}
 	for _, test := range tests {
 		test.endpoint.Name = "it"
-		s, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}})
 		spec := s.Functions()[2].Spec
 		if string(spec.Input) != test.input || spec.Effect != test.effect || spec.Idempotent != test.idempotent || !spec.EffectDeclared ||
 			spec.Deletes != (test.endpoint.Method == "DELETE") {
@@ -324,7 +311,7 @@ func TestEndpointRepetition(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
 			test.endpoint.Name, test.endpoint.URL = "it", "https://a.example/"
-			s, err := httpsource.New(&httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			s := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				sent++
 				if r.Body != nil {
 					if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
@@ -333,11 +320,8 @@ func TestEndpointRepetition(t *testing.T) {
 				}
 				return respond(503, "", "Retry-After", "2"), nil
 			})})
-			if err != nil {
-				t.Fatal(err)
-			}
 			start := time.Now()
-			_, err = invoke(t.Context(), s, "http.it", `{}`)
+			_, err := invoke(t.Context(), s, "http.it", `{}`)
 			if fault.CodeOf(err) != test.code || sent != test.sent || time.Since(start) != test.took {
 				t.Errorf("%+v: sent %d times in %v: %v", test.endpoint, sent, time.Since(start), err)
 			}

@@ -26,6 +26,12 @@ func TestRedirects(t *testing.T) {
 		defer mu.Unlock()
 		seen[where] = r.Header.Clone()
 	}
+	redirects := map[string]string{
+		"/same": "/end?token=kept", "/away": "OTHER/back", "/unlisted": "https://unlisted.example/?token=topsecret",
+		"/metadata": "http://169.254.169.254/latest/", "/file": "file:///etc/passwd", "/user": "http://me:topsecret@HOST/end",
+		"/malformed": "http://[topsecret]:x/?token=topsecret", "/carry": "307 OTHER/carried", "/carrysee": "303 OTHER/seen",
+		"/carryon": "308 /carry", "/temporary": "307 /echo", "/see": "303 /echo",
+	}
 	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		note("other"+r.URL.Path, r)
 		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
@@ -33,46 +39,23 @@ func TestRedirects(t *testing.T) {
 	t.Cleanup(other.Close)
 	s, server = serve(t, httpsource.Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
 		note("first"+r.URL.Path, r)
-		switch {
-		case r.URL.Path == "/same":
-			http.Redirect(w, r, "/end?token=kept", http.StatusFound)
-		case r.URL.Path == "/away":
-			http.Redirect(w, r, other.URL+"/back", http.StatusFound)
-		case r.URL.Path == "/unlisted":
-			http.Redirect(w, r, "https://unlisted.example/?token=topsecret", http.StatusFound)
-		case r.URL.Path == "/metadata":
-			http.Redirect(w, r, "http://169.254.169.254/latest/", http.StatusFound)
-		case r.URL.Path == "/file":
-			w.Header().Set("Location", "file:///etc/passwd")
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/user":
-			w.Header().Set("Location", "http://me:topsecret@"+r.Host+"/end")
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/malformed":
-			w.Header().Set("Location", "http://[topsecret]:x/?token=topsecret")
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/carry":
-			http.Redirect(w, r, other.URL+"/carried", http.StatusTemporaryRedirect)
-		case r.URL.Path == "/carrysee":
-			http.Redirect(w, r, other.URL+"/seen", http.StatusSeeOther)
-		case r.URL.Path == "/carryon":
-			http.Redirect(w, r, "/carry", http.StatusPermanentRedirect)
+		hops, hopping := strings.CutPrefix(r.URL.Path, "/hops/")
+		switch to, status := redirects[r.URL.Path], http.StatusFound; {
+		case hopping && hops != "0":
+			n, _ := strconv.Atoi(hops)
+			http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), status)
+		case to != "":
+			if code, place, coded := strings.Cut(to, " "); coded {
+				status, _ = strconv.Atoi(code)
+				to = place
+			}
+			w.Header().Set("Location", strings.NewReplacer("OTHER", other.URL, "HOST", r.Host).Replace(to))
+			w.WriteHeader(status)
 		case r.URL.Path == "/nowhere":
-			w.WriteHeader(http.StatusFound)
-		case r.URL.Path == "/temporary":
-			http.Redirect(w, r, "/echo", http.StatusTemporaryRedirect)
-		case r.URL.Path == "/see":
-			http.Redirect(w, r, "/echo", http.StatusSeeOther)
+			w.WriteHeader(status)
 		case r.URL.Path == "/echo":
 			body, _ := io.ReadAll(r.Body)
 			_, _ = io.WriteString(w, r.Method+" "+string(body))
-		case strings.HasPrefix(r.URL.Path, "/hops/"):
-			n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/hops/"))
-			if n > 0 {
-				http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), http.StatusFound)
-				return
-			}
-			_, _ = io.WriteString(w, "end")
 		default:
 			_, _ = io.WriteString(w, "end")
 		}
@@ -142,10 +125,7 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	}))
 	defer secure.Close()
 	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, &httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("got %v", err)
 	}
@@ -157,11 +137,8 @@ func TestCertificateIsVerified(t *testing.T) {
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
 	defer secure.Close()
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
+	s := open(t, &httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
+	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}

@@ -120,10 +120,7 @@ func TestRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				server := &script{attempts: test.attempts}
-				s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server})
 				timeout := test.timeout
 				if timeout == 0 {
 					timeout = 10 * time.Minute
@@ -157,14 +154,11 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &script{attempts: []attempt{{status: 503, retryAfter: "60"}}}
-		s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		start := time.Now()
-		_, err = invoke(ctx, s, "http.get", `{"url":"https://example.com"}`)
+		_, err := invoke(ctx, s, "http.get", `{"url":"https://example.com"}`)
 		if fault.CodeOf(err) != fault.Cancelled || time.Since(start) != 3*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -174,12 +168,9 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 func TestTimeoutWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
 		start := time.Now()
-		_, err = invoke(context.Background(), s, "http.get", `{"url":"https://example.com"}`)
+		_, err := invoke(context.Background(), s, "http.get", `{"url":"https://example.com"}`)
 		if fault.CodeOf(err) != fault.Timeout || time.Since(start) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -189,10 +180,7 @@ func TestTimeoutWithoutADeadline(t *testing.T) {
 func TestRetriesOff(t *testing.T) {
 	t.Parallel()
 	server := &script{attempts: []attempt{{status: 503}}}
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"https://example.com"}`); fault.CodeOf(err) != fault.FunctionFailed ||
 		server.made != 1 {
 		t.Errorf("%v after %d attempts", err, server.made)

@@ -15,11 +15,7 @@ import (
 // TestRefusedCallsAreNotSent: what is refused before anything left is not_sent.
 func TestRefusedCallsAreNotSent(t *testing.T) {
 	t.Parallel()
-	s, err := httpsource.New(&httpsource.Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := open(t, &httpsource.Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
 	write := steps.Write
 	settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
 	for _, test := range []struct {
@@ -91,12 +87,8 @@ func TestConfiguredWrites(t *testing.T) {
 				_, _ = w.Write([]byte("{}"))
 			}))
 			defer server.Close()
-			s, err := httpsource.New(&httpsource.Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []httpsource.Endpoint{
+			s := open(t, &httpsource.Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []httpsource.Endpoint{
 				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = s.Close() }()
 			write := steps.Write
 			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
 			if test.asRead {
@@ -110,7 +102,7 @@ func TestConfiguredWrites(t *testing.T) {
 			if _, err := entry.Call(t.Context(), args); err != nil {
 				t.Fatal(err)
 			}
-			_, err = entry.Call(t.Context(), args)
+			_, err := entry.Call(t.Context(), args)
 			if n := sent.Load() - 1; test.isRepeated != (n > 1) || !test.isRepeated && n != test.sent {
 				t.Errorf("%d requests", n)
 			}

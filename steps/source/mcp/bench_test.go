@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -40,8 +39,7 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			o := transports[name](b)
 			session := bare(b, o)
-			s := openSource(b, o)
-			await(b, s, steps.StateReady)
+			s := openReady(b, o)
 			fn := function(b, s, "shelf.get")
 			args := json.RawMessage(`{"name":"a"}`)
 			ours := func() {

@@ -13,8 +13,7 @@ import (
 
 func TestCrashInACall(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "good"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "good"))
 	before := len(s.Functions())
 	done := waiting(t, s)
 	f := mustFail(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
@@ -43,8 +42,7 @@ func TestCrashInACall(t *testing.T) {
 // TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
 func TestReadAfterACrash(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "good"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "good"))
 	mark := filepath.Join(t.TempDir(), "mark")
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -77,8 +75,7 @@ func TestCrashByEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openSource(t, child(t, "good"))
-			await(t, s, steps.StateReady)
+			s := openReady(t, child(t, "good"))
 			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
 			if len(faults) > 0 {
 				t.Fatal(faults)

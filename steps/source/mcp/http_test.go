@@ -116,8 +116,7 @@ func TestHeadersAndRefusals(t *testing.T) {
 	if wait := time.Until(status.Retry); wait < time.Minute/2 {
 		t.Errorf("it is tried again in %v already", wait)
 	}
-	good := openSource(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
-	await(t, good, steps.StateReady)
+	good := openReady(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
 	if got := mustCall(t, good, "shelf.put", `{"name":"a"}`); got != `"put"` {
 		t.Errorf("it answers %s", got)
 	}
@@ -180,8 +179,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 func TestSessionGone(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	var once atomic.Bool
 	f.set(onlyOnce(&once, func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) }))
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"put"` || !once.Load() {
@@ -238,8 +236,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"deep", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}}`), "", "", ""},
 	}
 	f := newFront(t, &sdk.StreamableHTTPOptions{})
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
 	for _, test := range tests {
 		f.set(onCalls(test.answer))
 		result, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
@@ -261,8 +258,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 func TestAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
 	f.set(onCalls(func(w http.ResponseWriter, _ string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "1000")
@@ -344,8 +340,7 @@ func TestErrorDataIsCleaned(t *testing.T) {
 	t.Parallel()
 	const key = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
 	f := newFront(t, nil)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": key}})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": key}})
 	f.set(onCalls(func(w http.ResponseWriter, id string) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, key, key)

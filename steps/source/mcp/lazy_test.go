@@ -55,8 +55,7 @@ func TestLazy(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Args = nil
-	damaged := openSource(t, o)
-	await(t, damaged, steps.StateReady)
+	damaged := openReady(t, o)
 	if len(damaged.Functions()) != len(first) {
 		t.Error("a damaged cache was not replaced")
 	}

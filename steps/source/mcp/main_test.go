@@ -26,22 +26,24 @@ const serverEnv = "ONECALL_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(serverEnv); kind != "" {
+		note("begun ")
 		play(kind)
+		note("left ")
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// play is the main function of the servers that tests start as child processes. The file STARTS tells of their beginning and end.
-func play(kind string) {
-	note := func(what string) {
-		if file, err := os.OpenFile(os.Getenv("STARTS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-			_, _ = file.WriteString(what)
-			_ = file.Close()
-		}
+// note writes to the file STARTS, if it is named, when a server begins and when it leaves by itself.
+func note(what string) {
+	if file, err := os.OpenFile(os.Getenv("STARTS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		_, _ = file.WriteString(what)
+		_ = file.Close()
 	}
-	note("begun ")
-	defer note("left ")
+}
+
+// play is the main function of the servers that tests start as child processes.
+func play(kind string) {
 	if serve, ok := badServers[kind]; ok {
 		serve()
 		return
@@ -188,6 +190,14 @@ func openSource(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// openReady opens a source, and waits until its server is ready.
+func openReady(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
+	t.Helper()
+	s := openSource(t, o)
+	await(t, s, steps.StateReady)
 	return s
 }
 

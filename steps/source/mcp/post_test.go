@@ -79,8 +79,7 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 			o := c.options
 			o.Name, o.HTTPClient = "shelf", &http.Client{Transport: sent}
 			o.URL = listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: o.Protocol == ""}))
-			s := openSource(t, &o)
-			await(t, s, steps.StateReady)
+			s := openReady(t, &o)
 			ctx := t.Context()
 			if c.parent != "" {
 				ctx = steps.WithTrace(ctx, c.parent, "s=1")
@@ -120,8 +119,7 @@ func TestArgumentsInHeaders(t *testing.T) {
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
 	sent := &postRecorder{}
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})), HTTPClient: &http.Client{Transport: sent}})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})), HTTPClient: &http.Client{Transport: sent}})
 	mustCall(t, s, "shelf.where", `{"region":"eu"}`)
 	if got := sent.calls[0].header.Get("Mcp-Param-Region"); got != "eu" {
 		t.Errorf("the header says %q", got)

@@ -124,8 +124,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pids")
 			o := child(t, "parent")
 			o.Env["PIDS"], o.Env["LEAVES"] = file, leaves
-			s := openSource(t, o)
-			await(t, s, steps.StateReady)
+			s := openReady(t, o)
 			all := pids(t, file)
 			_ = s.Close()
 			for _, pid := range all {
@@ -141,8 +140,7 @@ func TestStubbornServer(t *testing.T) {
 	t.Parallel()
 	o := child(t, "stubborn")
 	o.Env["PIDS"] = filepath.Join(t.TempDir(), "pids")
-	s := openSource(t, o)
-	await(t, s, steps.StateReady)
+	s := openReady(t, o)
 	pid := pids(t, o.Env["PIDS"])[0]
 	_ = s.Close()
 	if running(pid) {
@@ -160,8 +158,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := transports[name](t)
 			o.MaxMessageBytes = 1 << 20
-			s := openSource(t, o)
-			await(t, s, steps.StateReady)
+			s := openReady(t, o)
 			fn := function(t, s, "shelf.get")
 			call := func(n int) {
 				for i := range n {
@@ -180,8 +177,7 @@ func TestNothingLeaks(t *testing.T) {
 			call(calls)
 			settles(t, before)
 			cycle := func() {
-				again := openSource(t, o)
-				await(t, again, steps.StateReady)
+				again := openReady(t, o)
 				_ = again.Close()
 			}
 			cycle()

@@ -77,8 +77,7 @@ func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
 	stop := endOf(t)
 	f := newFront(t, nil)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	fn := function(t, s, "shelf.put")
 	if !fn.Prompt {
 		t.Error("no promise is made")
@@ -131,8 +130,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
 	fn := function(t, s, "shelf.echo")
 	turned.Store(true)
 	err = returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
@@ -144,8 +142,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 // A store that hangs holds up a call no longer than a server does. The work was done, and counts as done.
 func TestPromptWithKeep(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "good"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "good"))
 	hang := make(chan struct{})
 	defer close(hang)
 	var tries atomic.Int32
@@ -169,8 +166,7 @@ func TestPromptWithKeep(t *testing.T) {
 // A store that panics does so in the caller's goroutine, which may recover. A value that is large is made on another.
 func TestPanicOfKeep(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "good"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "good"))
 	if got := mustCall(t, s, "shelf.big", `{"bytes":300000}`); len(got) != 300_002 {
 		t.Errorf("%d bytes", len(got))
 	}

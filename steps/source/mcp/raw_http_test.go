@@ -34,8 +34,7 @@ func openRaw(t testing.TB, server *rawServer, o mcpsource.Options, tools string)
 	t.Helper()
 	server.own, server.changed = tools, make(chan struct{}, 1)
 	o.Name, o.URL, o.Protocol = "net", listen(t, server), protocol.Stateful
-	s := openSource(t, &o)
-	await(t, s, steps.StateReady)
+	s := openReady(t, &o)
 	return s
 }
 

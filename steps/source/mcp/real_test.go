@@ -42,8 +42,7 @@ func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 // ready opens a source on a real server, all of whose functions must fit a registry.
 func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
-	s := openSource(t, o)
-	await(t, s, steps.StateReady)
+	s := openReady(t, o)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil || registry.Len() == 0 {
 		t.Fatalf("the registry holds nothing: %v", err)
@@ -51,32 +50,39 @@ func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	return s
 }
 
-func TestServerFilesystem(t *testing.T) {
+// TestServers calls servers of the registry, of which each keeps what it is given.
+func TestServers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := ready(t, npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder))
-	path := filepath.Join(folder, "a.txt")
-	mustCall(t, s, "npm.write_file", `{"path":"`+path+`","content":"héllo"}`)
-	if got := mustCall(t, s, "npm.read_text_file", `{"path":"`+path+`"}`); gjson.Get(got, "content").String() != "héllo" {
-		t.Errorf("read %s", got)
-	}
-	mustFail(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
-	if spec := function(t, s, "npm.read_text_file"); spec.Effect != steps.Read {
-		t.Errorf("its effect is %v", spec.Effect)
-	}
-}
-
-func TestServerMemory(t *testing.T) {
-	t.Parallel()
-	o := npm(t, "@modelcontextprotocol/server-memory/dist/index.js")
-	o.Env["MEMORY_FILE_PATH"] = filepath.Join(t.TempDir(), "memory.json")
-	s := ready(t, o)
-	made := mustCall(t, s, "npm.create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`)
-	if gjson.Get(made, "entities.0.name").Str != "a" {
-		t.Errorf("created %s", made)
-	}
-	if got := mustCall(t, s, "npm.search_nodes", `{"query":"a"}`); gjson.Get(got, "entities.0.observations.0").Str != "o" {
-		t.Errorf("found %s", got)
+	for script, c := range map[string]struct {
+		args  []string
+		calls [][3]string // a tool, its arguments, and what its result holds
+	}{
+		"@modelcontextprotocol/server-filesystem/dist/index.js": {[]string{folder}, [][3]string{
+			{"write_file", `{"path":"FOLDER/a.txt","content":"héllo"}`, ""}, {"read_text_file", `{"path":"FOLDER/a.txt"}`, `"content":"héllo"`}}},
+		"@modelcontextprotocol/server-memory/dist/index.js": {nil, [][3]string{
+			{"create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`, `"name":"a"`},
+			{"search_nodes", `{"query":"a"}`, `"observations":["o"]`}}},
+		"@wonderwhy-er/desktop-commander/dist/index.js": {[]string{"--no-onboarding"}, [][3]string{
+			{"write_file", `{"path":"FOLDER/b.txt","content":"one two"}`, ""}, {"read_file", `{"path":"FOLDER/b.txt"}`, "one two"}}},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			o := npm(t, script, c.args...)
+			o.Env["MEMORY_FILE_PATH"] = filepath.Join(folder, "memory.json")
+			s := ready(t, o)
+			for _, call := range c.calls {
+				if got := mustCall(t, s, "npm."+call[0], strings.ReplaceAll(call[1], "FOLDER", folder)); !strings.Contains(got, call[2]) {
+					t.Errorf("%s: %s", call[0], got)
+				}
+			}
+			if strings.Contains(script, "filesystem") {
+				mustFail(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
+				if spec := function(t, s, "npm.read_text_file"); spec.Effect != steps.Read {
+					t.Errorf("its effect is %v", spec.Effect)
+				}
+			}
+		})
 	}
 }
 
@@ -133,17 +139,6 @@ func TestServerEverythingInLink(t *testing.T) {
 		if got, err := l.Do(t.Context(), one, nil); err != nil || len(got) < 100 {
 			t.Errorf("%s: %s, %v", one, got, err)
 		}
-	}
-}
-
-func TestServerDesktopCommander(t *testing.T) {
-	t.Parallel()
-	o := npm(t, "@wonderwhy-er/desktop-commander/dist/index.js", "--no-onboarding")
-	s := ready(t, o)
-	path := filepath.Join(o.Env["HOME"], "a.txt")
-	mustCall(t, s, "npm.write_file", `{"path":"`+path+`","content":"one two"}`)
-	if got := mustCall(t, s, "npm.read_file", `{"path":"`+path+`"}`); !strings.Contains(got, "one two") {
-		t.Errorf("read %s", got)
 	}
 }
 
@@ -231,9 +226,7 @@ func TestServerFilesystemInLink(t *testing.T) {
 				return
 			}
 			callText(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
-			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
-				t.Error(err)
-			}
+			l.do(t, "notifications/roots/list_changed", "")
 			callText(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
 			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
 				t.Errorf("its directories: %s", got)

@@ -71,8 +71,7 @@ func TestResumeThatFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBreaking(t, test.resume)
-			s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
-			await(t, s, steps.StateReady)
+			s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 			if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, test.want) || !strings.Contains(f.Message, "it is not known whether") {
 				t.Errorf("%q: %s", f.Outcome, f.Message)
@@ -110,8 +109,7 @@ func TestResumeFromServerThatIsGone(t *testing.T) {
 		}
 		return response, err
 	})}
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	f := mustFail(ctx, t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
@@ -145,8 +143,7 @@ func TestResume(t *testing.T) {
 		}
 		return before(w, r, body)
 	})
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
 		t.Errorf("it answers %s after %d calls", got, b.writes.Load())
 	}
@@ -191,8 +188,7 @@ func TestCancellationThatIsRefused(t *testing.T) {
 func TestRefusalOfACall(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
-	await(t, s, steps.StateReady)
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
 	const unknown = ": it is not known whether the work of the call was done"
 	for status, want := range map[int]struct {
 		outcome fault.Outcome

@@ -67,8 +67,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			stepstest.Run(t, stepstest.Options{
 				New: func(t *testing.T) steps.Source {
-					s := openSource(t, options(t))
-					await(t, s, steps.StateReady)
+					s := openReady(t, options(t))
 					return s
 				},
 				Args: map[string]string{"shelf.get": `{"name":"a"}`, "shelf.put": `{"name":"b"}`, "shelf.echo": `{"a":[1.50,{"b":"<&>"}]}`,
@@ -231,8 +230,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openSource(t, options(t))
-			await(t, s, steps.StateReady)
+			s := openReady(t, options(t))
 			done := waiting(t, s)
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -11,22 +11,18 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
-	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // A client that takes nothing is no reason for others to wait, nor for the server.
 func TestLinkWithSlowClient(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "full"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	hang := make(chan struct{})
 	c.Notify = func(context.Context, string, json.RawMessage) { <-hang }
 	l := openSession(t, s, &c.DownstreamClient)
-	if _, err := l.Do(t.Context(), "logging/setLevel", json.RawMessage(`{"level":"info"}`)); err != nil {
-		t.Fatal(err)
-	}
+	l.do(t, "logging/setLevel", `{"level":"info"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	started := time.Now()
@@ -43,14 +39,11 @@ func TestLinkWithSlowClient(t *testing.T) {
 // A session that is lost comes back with what the client has asked for.
 func TestLinkComesBack(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "full"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, s, &c.DownstreamClient)
 	for method, params := range map[string]string{"logging/setLevel": `{"level":"info"}`, "resources/subscribe": `{"uri":"a://r"}`} {
-		if _, err := l.Do(t.Context(), method, json.RawMessage(params)); err != nil {
-			t.Fatal(err)
-		}
+		l.do(t, method, params)
 	}
 	before := callText(t, l, "shelf.pid", `{}`)
 	own := gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String()
@@ -70,8 +63,7 @@ func TestLinkComesBack(t *testing.T) {
 // A server that does not start, and one that does not answer.
 func TestLinkFailures(t *testing.T) {
 	t.Parallel()
-	mute := openSource(t, child(t, "mute in calls"))
-	await(t, mute, steps.StateReady)
+	mute := openReady(t, child(t, "mute in calls"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, mute, &c.DownstreamClient)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -93,21 +85,14 @@ func TestLinkFailures(t *testing.T) {
 func TestLinkLeavesNothing(t *testing.T) {
 	o := child(t, "full")
 	o.MaxSessions = 1 // one that is left would be in the way of the next
-	s := openSource(t, o)
-	await(t, s, steps.StateReady)
-	remote := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful, MaxSessions: 1})
-	await(t, remote, steps.StateReady)
+	s := openReady(t, o)
+	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful, MaxSessions: 1})
 	round := func() {
 		for _, source := range []*mcpsource.Source{s, remote} {
 			c := newClient("ann", "2025-11-25")
-			l, err := source.OpenSession(t.Context(), &c.DownstreamClient)
-			if err != nil {
-				t.Fatal(err)
-			}
-			callText(t, &session{l, source}, "shelf.ask", `{}`)
-			if _, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
-				t.Fatal(err)
-			}
+			l := openSession(t, source, &c.DownstreamClient)
+			callText(t, l, "shelf.ask", `{}`)
+			l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 			_ = l.Close()
 		}
 	}
@@ -139,8 +124,7 @@ func TestLinkComesBackByItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openSource(t, child(t, "full"))
-			await(t, s, steps.StateReady)
+			s := openReady(t, child(t, "full"))
 			c := newClient("ann", "2025-11-25")
 			l := openSession(t, s, &c.DownstreamClient)
 			if err := follow(l); err != nil {

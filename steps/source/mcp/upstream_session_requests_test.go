@@ -23,15 +23,13 @@ import (
 // What a server asks is refused where the client cannot do it, and where it cannot be asked.
 func TestLinkRefusesAsks(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "full"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "full"))
 	deaf := newClient("ann", "2025-11-25")
 	deaf.Ask = nil
 	if got := callText(t, openSession(t, s, &deaf.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "cannot be asked") {
 		t.Errorf("without session: %s", got)
 	}
-	raw := openSource(t, child(t, "asks"))
-	await(t, raw, steps.StateReady)
+	raw := openReady(t, child(t, "asks"))
 	simple := newClient("bob", "2025-11-25")
 	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
 		t.Errorf("sampling: %s", got)
@@ -56,8 +54,7 @@ func TestLinkRefusesAsks(t *testing.T) {
 // A server that asks without end, and one that takes back what it has asked.
 func TestLinkBoundsAsks(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "asks"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "asks"))
 	c := newClient("ann", "2025-11-25")
 	var begun, ended atomic.Int32
 	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -84,8 +81,7 @@ func TestLinkBoundsAsks(t *testing.T) {
 // A question belongs to the call that it was asked in, also where a later one ends meanwhile: over stdio nothing says which.
 func TestLinkAsksOutlastOtherCalls(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "full"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	asked, answer := make(chan struct{}), make(chan struct{})
 	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -133,8 +129,7 @@ func toolOf(t testing.TB, s *mcpsource.Source, tool string) string {
 // A server that asks without end, and reads none of the answers, loses its session, and costs little until then.
 func TestAsksWithoutEnd(t *testing.T) {
 	t.Parallel()
-	s := openSource(t, child(t, "floods"))
-	await(t, s, steps.StateReady)
+	s := openReady(t, child(t, "floods"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, s, &c.DownstreamClient)
 	for name, ctx := range map[string]context.Context{"in a link": l.CallContext(t.Context(), nil), "of a source": t.Context()} {
@@ -161,8 +156,7 @@ func TestLinkRoots(t *testing.T) {
 			t.Parallel()
 			o := child(t, "full")
 			o.Roots = allowed
-			s := openSource(t, o)
-			await(t, s, steps.StateReady)
+			s := openReady(t, o)
 			c := newClient("ann", "2025-11-25")
 			c.Capabilities.RootsV2 = &sdk.RootCapabilities{} //nolint:staticcheck // clients still have roots
 			c.Ask = func(_ context.Context, method string, _ json.RawMessage) (json.RawMessage, error) {
@@ -173,9 +167,7 @@ func TestLinkRoots(t *testing.T) {
 			if got := callText(t, l, "shelf.roots", `{}`); (got == "1 roots") != allowed || (len(c.all()) > 0) != allowed {
 				t.Errorf("it is told %s, and the client is asked %q", got, c.all())
 			}
-			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
-				t.Error(err)
-			}
+			l.do(t, "notifications/roots/list_changed", "")
 			newer := newClient("bob", "2026-07-28")
 			newer.Ask = nil
 			raw, err := callTool(t, openSession(t, s, &newer.DownstreamClient), toolOf(t, s, "input roots"), `{}`, `{"inputResponses":{"q":{"roots":[{"uri":"file:///"}]}},

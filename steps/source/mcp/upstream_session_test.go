@@ -96,6 +96,16 @@ func openSession(t testing.TB, s *mcpsource.Source, p *mcpsource.DownstreamClien
 	return &session{l, s}
 }
 
+// do makes a request that has to succeed; params "": none.
+func (l *session) do(t testing.TB, method, params string) string {
+	t.Helper()
+	result, err := l.Do(t.Context(), method, json.RawMessage(params))
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return string(result)
+}
+
 // callTool calls a function in a link, and gives its result as the server wrote it.
 func callTool(t testing.TB, l *session, name, args, params string) (string, error) {
 	t.Helper()
@@ -119,14 +129,12 @@ func callText(t testing.TB, l *session, name, args string) string {
 func eachTransport(t *testing.T, test func(t *testing.T, s *mcpsource.Source)) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		s := openSource(t, child(t, "full"))
-		await(t, s, steps.StateReady)
+		s := openReady(t, child(t, "full"))
 		test(t, s)
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
-		await(t, s, steps.StateReady)
+		s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
 		test(t, s)
 	})
 }
@@ -139,28 +147,20 @@ func TestLink(t *testing.T) {
 		}
 		c := newClient("ann", "2025-11-25")
 		l := openSession(t, s, &c.DownstreamClient)
-		do := func(method, params string) string {
-			t.Helper()
-			result, err := l.Do(t.Context(), method, json.RawMessage(params))
-			if err != nil {
-				t.Fatalf("%s: %v", method, err)
-			}
-			return string(result)
-		}
-		if got := do("resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got, `"n":12345678901234567890`) {
+		if got := l.do(t, "resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got, `"n":12345678901234567890`) {
 			t.Errorf("read %s", got)
 		}
 		if got := c.awaitNotification(t, "notifications/progress"); got != `notifications/progress {"progressToken":"mine","progress":1,"total":2}` {
 			t.Errorf("progress %s", got)
 		}
-		if got := do("prompts/get", `{"name":"p"}`); gjson.Get(got, "messages.0.content.text").Str != "do" {
+		if got := l.do(t, "prompts/get", `{"name":"p"}`); gjson.Get(got, "messages.0.content.text").Str != "do" {
 			t.Errorf("prompt %s", got)
 		}
-		if got := do("completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"Ber"}}`); gjson.Get(got, "completion.values.0").Str != "Berlin" {
+		if got := l.do(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"Ber"}}`); gjson.Get(got, "completion.values.0").Str != "Berlin" {
 			t.Errorf("completion %s", got)
 		}
-		do("ping", "")
-		if got := do("resources/list", ""); gjson.Get(got, "resources.#").Int() != 1 {
+		l.do(t, "ping", "")
+		if got := l.do(t, "resources/list", ""); gjson.Get(got, "resources.#").Int() != 1 {
 			t.Errorf("list %s", got)
 		}
 		_, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`))
@@ -171,12 +171,12 @@ func TestLink(t *testing.T) {
 		if got := callText(t, l, "shelf.ask", `{"q":"who"}`); got != "accept ann" {
 			t.Errorf("asked %s", got)
 		}
-		do("logging/setLevel", `{"level":"info"}`)
+		l.do(t, "logging/setLevel", `{"level":"info"}`)
 		callText(t, l, "shelf.log", `{"n":2}`)
 		if got := c.awaitNotification(t, "notifications/message"); !strings.Contains(got, `"big":12345678901234567890`) {
 			t.Errorf("log %s", got)
 		}
-		do("resources/subscribe", `{"uri":"a://r"}`)
+		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
 		c.awaitNotification(t, "notifications/resources/updated")
 		callText(t, l, "shelf.more", `{}`)
@@ -209,9 +209,7 @@ func TestLinksApart(t *testing.T) {
 			c := newClient(name, "2025-11-25")
 			clients[name] = c
 			l := openSession(t, s, &c.DownstreamClient)
-			if _, err := l.Do(t.Context(), "logging/setLevel", json.RawMessage(`{"level":"info"}`)); err != nil {
-				t.Fatal(err)
-			}
+			l.do(t, "logging/setLevel", `{"level":"info"}`)
 			if name == "cid" { // who does nothing must hear nothing
 				continue
 			}
@@ -262,8 +260,7 @@ func TestLinkWithoutSession(t *testing.T) {
 			if u := url(t); u != "" {
 				o = &mcpsource.Options{Name: "shelf", URL: u}
 			}
-			s := openSource(t, o)
-			await(t, s, steps.StateReady)
+			s := openReady(t, o)
 			c := newClient("ann", "2026-07-28")
 			c.Ask = nil
 			l := openSession(t, s, &c.DownstreamClient)
@@ -283,25 +280,20 @@ func TestLinkWithoutSession(t *testing.T) {
 			if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() || meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
 				t.Errorf("_meta %s", meta)
 			}
-			got, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://r"}`))
-			if err != nil || gjson.GetBytes(got, "contents.0.text").Str != "hi" {
-				t.Errorf("read %s, %v", got, err)
+			if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
+				t.Errorf("read %s", got)
 			}
 			var rpcErr *jsonrpc.Error
-			if _, err = l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) || rpcErr.Code != jsonrpc.CodeInvalidParams {
+			if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) || rpcErr.Code != jsonrpc.CodeInvalidParams {
 				t.Errorf("unknown resource: %v", err)
 			}
-			if _, err := l.Do(t.Context(), "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
-				t.Fatal(err)
-			}
+			l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 			poll(func() bool { // the stream may not be there yet
 				callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
 				return len(c.all()) > 0
 			})
 			c.awaitNotification(t, "notifications/resources/updated")
-			if _, err := l.Do(t.Context(), "resources/unsubscribe", json.RawMessage(`{"uri":"a://r"}`)); err != nil {
-				t.Error(err)
-			}
+			l.do(t, "resources/unsubscribe", `{"uri":"a://r"}`)
 		})
 	}
 }

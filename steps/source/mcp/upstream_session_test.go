@@ -300,7 +300,7 @@ func TestLinkWithoutSession(t *testing.T) {
 func TestListing(t *testing.T) {
 	t.Parallel()
 	s := newSource(Options{Name: "s", Command: "x"})
-	l := lister{source: s, seen: map[string]bool{}}
+	l := toolList{source: s, seen: map[string]bool{}}
 	l.add(gjson.Parse(`{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1}`))
 	spec := s.spec(&s.assignNames(l.tools)[0])
 	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {

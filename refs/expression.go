@@ -28,7 +28,7 @@ type Expression struct {
 	sources []source
 }
 
-// source is what a lookup's name stands for.
+// source is the value of a lookup's name.
 type source struct {
 	root   Root
 	number int    // of RootStep
@@ -59,7 +59,7 @@ func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Err
 	return x, nil
 }
 
-// resolveName resolves a name of an expression; within is true if it may be in a predicate.
+// resolveName resolves a name of an expression. within: the name may be in a predicate.
 func (s *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
 		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), s.memberRemedy(l.name, within))

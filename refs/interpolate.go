@@ -156,7 +156,7 @@ func (s *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	return q.pos
 }
 
-// isInScope reports whether r names something that may be used here.
+// isInScope reports whether the text may use r.
 func (s *CompileScope) isInScope(r Reference) bool {
 	switch r.root {
 	case RootStep:
@@ -183,15 +183,15 @@ func (s *CompileScope) isInScope(r Reference) bool {
 func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 	end := s.mentionEnd(text, start, false)
 	name := clip(strings.TrimPrefix(text[start:end], "{"))
-	written, escaped := "$"+name, "$$"+name
+	mention, escaped := "$"+name, "$$"+name
 	if text[start] == '{' {
-		written, escaped = "${"+name+"}", "$${"+name+"}"
+		mention, escaped = "${"+name+"}", "$${"+name+"}"
 	}
 	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
-		"or put the text into input, which is never read for references.", written, name, escaped)
+		"or put the text into input, which is never read for references.", mention, name, escaped)
 	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function,
 		notALetter) {
-		e.Message = written + " is not replaced inside a text. " + computeRemedy // len($0.items)
+		e.Message = mention + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
 		e.Message = "In ${…} stands a reference and nothing else. " + computeRemedy
@@ -201,21 +201,21 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 
 func notALetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// textRemedy says how to write a text that was read as one reference; goesOn reports that it only begins with one.
-func (s *CompileScope) textRemedy(text string, goesOn bool) string {
+// textRemedy says how to write a text that was read as one reference. continues: the text only begins with one.
+func (s *CompileScope) textRemedy(text string, continues bool) string {
 	const escape = " For a text that begins with a dollar, write $$."
 	q := referenceParser{text: text, pos: 1, plain: true}
 	r, err := q.root()
 	switch {
 	case err != nil || !s.exists(r):
 		return escape
-	case goesOn && s.isInScope(r):
+	case continues && s.isInScope(r):
 		return " To insert values into a text, write " + clip(s.withInterpolations(text)) + "." + escape
 	}
 	return "" // it was meant as a reference
 }
 
-// exists reports whether r names something of the chain, even if it may not be used here.
+// exists reports whether the chain has what r names, even if the text may not use it.
 func (s *CompileScope) exists(r Reference) bool {
 	if r.root != RootStep {
 		return true

@@ -13,9 +13,9 @@ const maxNames = 20_000
 func Alike(word string, names []string, n int) []string {
 	names = names[:min(len(names), maxNames)]
 	type candidate struct{ position, shared int }
-	candidates, wanted := make([]candidate, len(names)), pairsOf(word)
+	candidates, pairs := make([]candidate, len(names)), pairsOf(word)
 	for i, name := range names {
-		candidates[i] = candidate{i, wanted.shared(pairsOf(name))}
+		candidates[i] = candidate{i, pairs.shared(pairsOf(name))}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.shared, a.shared), cmp.Compare(a.position, b.position))

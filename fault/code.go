@@ -3,7 +3,7 @@ package fault
 // Code is one word of the closed list below. Programs and tests check codes, never messages. Released codes are not renamed.
 type Code string
 
-// The closed list; Help says what each code means. A code that can be both a compile fault and a run-time error means the same in both.
+// The closed list. Help says what each code means, which is the same for a compile fault and for a run-time error.
 const (
 	BadJSON          Code = "bad_json"
 	BadRequest       Code = "bad_request"

@@ -27,13 +27,14 @@ var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 // Outcomes returns all outcomes, by precedence for a call with several attempts.
 func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
 
-// Combined returns the outcome of a call with several attempts: a of the earlier ones, b of the last one. "": none.
+// Combined returns the outcome of a call with several attempts. a is the outcome of the earlier ones, b that of the last one; "":
+// none.
 func Combined(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
 }
 
-// OutcomeOf returns the outcome of a call that writes, from its error (nil: none): the error's own, or SentUnknown if the call was cut
-// off or an HTTP service answered with a status of 500 or more, or that of the code.
+// OutcomeOf returns the outcome of a call that writes, from its error (nil: none). It is the error's own outcome; SentUnknown if
+// the call was cut off or an HTTP service answered with a status of 500 or more; else the outcome of the code.
 func OutcomeOf(err error) Outcome {
 	f, ok := As(err)
 	switch {
@@ -55,7 +56,7 @@ type Error struct {
 	Message string // one or two sentences: what is wrong, and the remedy; no trailing line break
 
 	// At is a JSON Pointer (RFC 6901) into the request; "": the whole request, or none. A package sets it relative to the value that it
-	// was given; its caller prefixes the rest (see Under).
+	// received, and its caller adds the prefix (see Under).
 	At string
 
 	// Line and Column, from 1, are the position in a text: a chain file, a configuration or a recording; 0: unknown. Columns count
@@ -67,7 +68,7 @@ type Error struct {
 	Offset int
 
 	Available []string // keys, names or values that would be accepted there
-	Nearest   []string // of these, the most similar ones, best first
+	Nearest   []string // the most similar of them, best first
 
 	// Status and Body are the answer of a failed call: an HTTP status and its body as JSON, or the content of an MCP error.
 	Status int
@@ -102,8 +103,8 @@ func (e *Error) Under(prefix string) *Error {
 	return &c
 }
 
-// ErrWaiting is the cause (Err) of a fault for a call that was not started because it waited too long for its turn. The fault's message
-// says so, and nothing of what was to be called.
+// ErrWaiting is the cause (Err) of a fault for a call that was not started because it waited too long for its turn. The fault's
+// message says so, and does not name the called service.
 var ErrWaiting = errors.New("it waited for its turn")
 
 // As returns the coded error in err's chain, if there is one.

@@ -13,8 +13,8 @@ const minSimilarity = 0.5
 // maxCompared bounds the names that Nearest compares letter by letter, maxNameLength their length.
 const maxCompared, maxNameLength = 100, 200
 
-// Nearest returns at most n of names, those most similar to word, best first. Letter case and the separators . _ - / count little.
-// Dissimilar names are left out; names of equal similarity keep their order.
+// Nearest returns the names that are most similar to word, at most n, best first. Letter case and the separators . _ - / count
+// little. Dissimilar names are left out; names of equal similarity keep their order.
 func Nearest(word string, names []string, n int) []string {
 	type scored struct {
 		name  string
@@ -46,14 +46,14 @@ func Nearest(word string, names []string, n int) []string {
 		candidates = candidates[:n]
 	}
 	var best []string
-	for _, f := range candidates {
-		best = append(best, f.name)
+	for _, candidate := range candidates {
+		best = append(best, candidate.name)
 	}
 	return best
 }
 
-// score returns the similarity of two folded names. A name that contains the other counts as similar, since agents often leave out a
-// prefix or suffix.
+// score returns the similarity of two folded names. A name that contains the other counts as similar, because agents often leave
+// out a prefix or suffix.
 func score(a, b string) float64 {
 	s := levenshtein.Match(a, b, nil)
 	if len(a) >= 3 && len(b) >= 3 && (strings.Contains(a, b) || strings.Contains(b, a)) {

@@ -1,16 +1,16 @@
 package fault
 
-// advice is what a person or an agent can do about a code.
+// advice is what to know and to do about a code.
 type advice struct {
 	causes []string // how it usually comes about, the most frequent first
 	remedy string
 }
 
-// Causes are the usual causes of the code, the most frequent first; nil for a code that is not in the list. A message names the cause
-// at hand.
+// Causes returns the usual causes of the code, the most frequent first; nil for an unknown code. The message of an error names its
+// own cause.
 func (c Code) Causes() []string { return advices[c].causes }
 
-// Remedy is what to do about the code, in Markdown; "" for a code that is not in the list.
+// Remedy says what to do about the code, in Markdown; "" for an unknown code.
 func (c Code) Remedy() string { return advices[c].remedy }
 
 var advices = map[Code]advice{

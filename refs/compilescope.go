@@ -12,17 +12,17 @@ import (
 type CompileScope struct {
 	At     string         // JSON Pointer of the value; every fault's At begins with it
 	Step   int            // number of the text's step: steps 0 to Step-1 may be named, $prev is Step-1; for `return`, Steps
-	Steps  int            // number of steps of the chain, to tell a forward reference from an unknown step
+	Steps  int            // number of steps of the chain: a forward reference is below it, an unknown step is not
 	IDs    map[string]int // step numbers by id
 	Item   bool           // $item and $index are in scope
-	Before bool           // the text is read once, before the step's forEach begins: changes what messages say about $item
+	Before bool           // the text is read once, before the step's forEach begins; only messages about $item depend on it
 	Result bool           // $result is in scope
 
 	// Input reports whether $input has a key: a reference to another key is a fault. nil: not checked.
 	Input func(key string) bool
 
-	// Expression is the JSON Pointer of a string that is an expression over other names: references in it are text, which
-	// its function refuses.
+	// Expression is the JSON Pointer of a string that is an expression over other names. References in it are plain text, which the
+	// function refuses.
 	Expression string
 
 	// State and Secret admit $state and $secret; otherwise such a reference is a fault (not_supported).
@@ -52,8 +52,8 @@ type boundReference struct {
 }
 
 // bind resolves r's root.
-func (p *CompileScope) bind(r Reference) (*boundReference, *fault.Error) {
-	root, number, err := p.resolve(r)
+func (s *CompileScope) bind(r Reference) (*boundReference, *fault.Error) {
+	root, number, err := s.resolve(r)
 	if err != nil {
 		return nil, err
 	}
@@ -62,87 +62,87 @@ func (p *CompileScope) bind(r Reference) (*boundReference, *fault.Error) {
 }
 
 // resolve returns the root of r, and the number of a step.
-func (p *CompileScope) resolve(r Reference) (Root, int, *fault.Error) {
+func (s *CompileScope) resolve(r Reference) (Root, int, *fault.Error) {
 	switch r.root {
 	case RootStep:
-		n, err := p.step(r)
+		n, err := s.step(r)
 		return RootStep, n, err
 	case rootPrev:
-		if p.Step == 0 {
+		if s.Step == 0 {
 			return 0, 0, fault.New(fault.BadReference, "$prev names the step before, and there is none before step 0.")
 		}
-		return RootStep, p.Step - 1, nil
+		return RootStep, s.Step - 1, nil
 	case RootItem, rootIndex:
 		switch {
-		case !p.Item && p.Before:
+		case !s.Item && s.Before:
 			return 0, 0, fault.New(fault.BadReference, "$%s is not known here: when and forEach are decided once, before the first "+
 				"element. Filter in forEach, as in filter($0.items, # contains \"a\").", r.root.name())
-		case !p.Item:
+		case !s.Item:
 			return 0, 0, fault.New(fault.BadReference, "$%s is known only in a step with forEach.", r.root.name())
 		}
 	case RootResult:
-		if !p.Result {
+		if !s.Result {
 			return 0, 0, fault.New(fault.BadReference, "$result is known only in select, repeat and undo, and in args of a step with repeat.")
 		}
 	case rootState, rootSecret:
-		if r.root == rootState && !p.State || r.root == rootSecret && !p.Secret {
+		if r.root == rootState && !s.State || r.root == rootSecret && !s.Secret {
 			return 0, 0, fault.New(fault.NotSupported, "$%s is not supported by this version. Pass the value as $input.", r.root.name())
 		}
 	}
 	return r.root, 0, nil
 }
 
-func (p *CompileScope) step(r Reference) (int, *fault.Error) {
+func (s *CompileScope) step(r Reference) (int, *fault.Error) {
 	n, name := r.step, strconv.Itoa(r.step)
 	if r.id != "" {
 		name = r.id
 		var ok bool
-		if n, ok = p.IDs[r.id]; !ok {
+		if n, ok = s.IDs[r.id]; !ok {
 			e := fault.New(fault.BadReference, "No step has the id %q.", clip(r.id))
-			e.Available = p.names()
+			e.Available = s.names()
 			e.Nearest = fault.Nearest("$"+r.id, e.Available, 3)
 			return 0, e
 		}
 	}
 	switch {
-	case n < p.Step:
+	case n < s.Step:
 		return n, nil
-	case n >= p.Steps:
-		return 0, fault.New(fault.BadReference, "There is no step %s: %s.", name, p.earlier())
-	case n == p.Step:
+	case n >= s.Steps:
+		return 0, fault.New(fault.BadReference, "There is no step %s: %s.", name, s.earlier())
+	case n == s.Step:
 		return 0, fault.New(fault.BadReference, "$%s is this step itself; only earlier steps can be named.", name)
 	}
 	return 0, fault.New(fault.BadReference,
 		"$%s points forward: step %d runs after this one. Only earlier steps can be named; change the order of the steps.", name, n)
 }
 
-func (p *CompileScope) earlier() string {
-	switch p.Step {
+func (s *CompileScope) earlier() string {
+	switch s.Step {
 	case 0:
 		return "no step stands before this one"
 	case 1:
 		return "only step 0 stands before this one"
 	}
-	return fmt.Sprintf("steps 0 to %d stand before this one", p.Step-1)
+	return fmt.Sprintf("steps 0 to %d stand before this one", s.Step-1)
 }
 
 // names lists what a reference may begin with here: ids of earlier steps, then the fixed names.
-func (p *CompileScope) names() []string {
+func (s *CompileScope) names() []string {
 	var names []string
-	for id, n := range p.IDs {
-		if n < p.Step {
+	for id, n := range s.IDs {
+		if n < s.Step {
 			names = append(names, "$"+id)
 		}
 	}
 	slices.Sort(names)
 	names = append(names, "$input")
-	if p.Step > 0 {
+	if s.Step > 0 {
 		names = append(names, "$prev")
 	}
-	if p.Item {
+	if s.Item {
 		names = append(names, "$item", "$index")
 	}
-	if p.Result {
+	if s.Result {
 		names = append(names, "$result")
 	}
 	return names

@@ -29,7 +29,7 @@ func newElementReads() elementReads {
 		openAfter: map[ast.Node]int{}}
 }
 
-// before is called for a node whose children are complete.
+// before handles a node whose children are complete.
 func (r *elementReads) before(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.PointerNode:
@@ -58,7 +58,7 @@ func (r *elementReads) before(node ast.Node) {
 	}
 }
 
-// after is called for a node that is complete.
+// after handles a node that is complete.
 func (r *elementReads) after(node ast.Node) {
 	if len(r.open) > 0 {
 		r.openAfter[node] = len(r.open)
@@ -77,7 +77,7 @@ func (r *elementReads) expect(node ast.Node) {
 	}
 }
 
-// predicate completes the reads of a predicate: they read the elements of the function's first argument.
+// predicate completes the reads of a predicate, which read the elements of the function's first argument.
 func (r *elementReads) predicate(n *ast.BuiltinNode) {
 	if len(n.Arguments) < 2 {
 		return

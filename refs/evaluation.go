@@ -84,12 +84,12 @@ func (e *evaluation) release() {
 	e.slot.Release()
 }
 
-// acquireSlot acquires a slot if the evaluation has none, and checks the deadline. Waiting does not count as the
-// expression's time.
+// acquireSlot acquires a slot if the evaluation has none, and checks the deadline. The wait does not count as time of the
+// expression.
 func (e *evaluation) acquireSlot() error {
-	asked := time.Now()
+	start := time.Now()
 	_ = e.slot.Acquire(e.ctx) // checkDeadline reports the context's error
-	e.deadline = e.deadline.Add(time.Since(asked))
+	e.deadline = e.deadline.Add(time.Since(start))
 	return e.checkDeadline()
 }
 

@@ -28,7 +28,7 @@ type Expression struct {
 	sources []source
 }
 
-// source is what a lookup's name stands for.
+// source is the value of a lookup's name.
 type source struct {
 	root   Root
 	number int    // of RootStep
@@ -59,11 +59,11 @@ func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Err
 	return x, nil
 }
 
-// resolveName resolves a name of an expression; within is true if it may be in a predicate.
-func (p *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
+// resolveName resolves a name of an expression. within: the name may be in a predicate.
+func (s *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
-		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), p.memberRemedy(l.name, within))
-		e.Available = p.names()
+		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), s.memberRemedy(l.name, within))
+		e.Available = s.names()
 		e.Nearest = fault.Nearest("$"+l.name, e.Available, 3)
 		return source{}, e
 	}
@@ -71,7 +71,7 @@ func (p *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error
 	if err != nil {
 		return source{}, err
 	}
-	root, number, err := p.resolve(r)
+	root, number, err := s.resolve(r)
 	if err == nil && l.status && (root != RootStep || len(r.segments) > 0) {
 		err = fault.New(fault.BadExpression, "status takes the number of a step, status(0), or its id in quotes.")
 	}
@@ -79,9 +79,9 @@ func (p *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error
 }
 
 // memberRemedy says how to write a bare name that was meant as a member.
-func (p *CompileScope) memberRemedy(name string, within bool) string {
+func (s *CompileScope) memberRemedy(name string, within bool) string {
 	root := "Results and inputs begin with a dollar: $0, $input."
-	if p.Result {
+	if s.Result {
 		root = "Write $result." + clip(name) + "."
 	}
 	if within {

@@ -83,7 +83,7 @@ func Parse(text string) (Reference, error) {
 	return r, nil
 }
 
-// parseWhole parses all of text. With plain, bare names end before characters that are operators in expressions.
+// parseWhole parses all of text. If plain is set, bare names end before characters that are operators in expressions.
 func parseWhole(text string, plain bool) (Reference, *fault.Error) {
 	p := referenceParser{text: text, plain: plain}
 	if !strings.HasPrefix(text, "$") {

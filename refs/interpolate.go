@@ -10,7 +10,7 @@ import (
 
 // interpolate compiles a string that is not a whole reference; raw is its JSON.
 func (c *templateCompiler) interpolate(raw, text string) {
-	start, holes, at := len(c.text), len(c.placeholders), ""
+	start, placeholders, at := len(c.text), len(c.placeholders), ""
 	changed := false
 	escaped := -1 // position of the dollar of an escaped ${$
 	c.text = append(c.text, '"')
@@ -67,7 +67,7 @@ func (c *templateCompiler) interpolate(raw, text string) {
 	if !changed {
 		c.text = append(c.text[:start], raw...)
 	}
-	if len(c.placeholders) > holes {
+	if len(c.placeholders) > placeholders {
 		c.value = append(c.value, `""`...)
 	} else {
 		c.value = append(c.value, c.text[start:]...)
@@ -116,27 +116,27 @@ func (c *templateCompiler) reference(text string, start int) (b *boundReference,
 // `$0.name`, `$item` or `${input.who}` within a text. It returns 0 if there is none: nothing in scope has that name, the
 // name is only the start of a word, or it may well be a price, a regular expression group or a script variable ($5, $0.50,
 // $1, ${HOME}). A number without a segment counts only if numbers is set.
-func (p *CompileScope) mentionEnd(text string, start int, numbers bool) int {
+func (s *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	q := referenceParser{text: text, pos: start, plain: true}
 	braced := q.peek() == '{'
 	if braced {
 		q.pos++
 	}
 	r, err := q.root()
-	if err != nil || q.peek() >= utf8.RuneSelf || !p.isInScope(r) {
+	if err != nil || q.peek() >= utf8.RuneSelf || !s.isInScope(r) {
 		return 0
 	}
 	bare := q.pos
 	var first Segment
 	for n := 0; n < maxSegments; n++ {
 		end := q.pos
-		s, more, err := q.segment()
+		segment, more, err := q.segment()
 		if err != nil || !more {
 			q.pos = end
 			break
 		}
 		if n == 0 {
-			first = s
+			first = segment
 		}
 	}
 	walks := q.pos > bare
@@ -144,7 +144,7 @@ func (p *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	ok := walks || closed
 	switch {
 	case r.root == RootInput:
-		ok = walks && first.Kind <= Quoted && p.Input != nil && p.Input(first.Key)
+		ok = walks && first.Kind <= Quoted && s.Input != nil && s.Input(first.Key)
 	case r.root == RootStep && r.id == "":
 		ok = !braced && (walks && (first.Kind != Name || !isDigit(first.Key[0])) || numbers)
 	case r.root == RootStep || r.root == RootItem || r.root == rootIndex:
@@ -156,42 +156,42 @@ func (p *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	return q.pos
 }
 
-// isInScope reports whether r names something that may be used here.
-func (p *CompileScope) isInScope(r Reference) bool {
+// isInScope reports whether the text may use r.
+func (s *CompileScope) isInScope(r Reference) bool {
 	switch r.root {
 	case RootStep:
 		n, ok := r.step, true
 		if r.id != "" {
-			n, ok = p.IDs[r.id]
+			n, ok = s.IDs[r.id]
 		}
-		return ok && n < p.Step
+		return ok && n < s.Step
 	case rootPrev:
-		return p.Step > 0
+		return s.Step > 0
 	case RootItem, rootIndex:
-		return p.Item
+		return s.Item
 	case RootResult:
-		return p.Result
+		return s.Result
 	case rootState:
-		return p.State
+		return s.State
 	case rootSecret:
-		return p.Secret
+		return s.Secret
 	}
 	return true
 }
 
 // mentionFault returns the fault of a text that mentions a reference after the dollar before start.
-func (p *CompileScope) mentionFault(text string, start int) *fault.Error {
-	end := p.mentionEnd(text, start, false)
+func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
+	end := s.mentionEnd(text, start, false)
 	name := clip(strings.TrimPrefix(text[start:end], "{"))
-	written, escaped := "$"+name, "$$"+name
+	mention, escaped := "$"+name, "$$"+name
 	if text[start] == '{' {
-		written, escaped = "${"+name+"}", "$${"+name+"}"
+		mention, escaped = "${"+name+"}", "$${"+name+"}"
 	}
 	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
-		"or put the text into input, which is never read for references.", written, name, escaped)
+		"or put the text into input, which is never read for references.", mention, name, escaped)
 	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function,
 		notALetter) {
-		e.Message = written + " is not replaced inside a text. " + computeRemedy // len($0.items)
+		e.Message = mention + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
 		e.Message = "In ${…} stands a reference and nothing else. " + computeRemedy
@@ -201,33 +201,33 @@ func (p *CompileScope) mentionFault(text string, start int) *fault.Error {
 
 func notALetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// textRemedy says how to write a text that was read as one reference; goesOn reports that it only begins with one.
-func (p *CompileScope) textRemedy(text string, goesOn bool) string {
+// textRemedy says how to write a text that was read as one reference. continues: the text only begins with one.
+func (s *CompileScope) textRemedy(text string, continues bool) string {
 	const escape = " For a text that begins with a dollar, write $$."
 	q := referenceParser{text: text, pos: 1, plain: true}
 	r, err := q.root()
 	switch {
-	case err != nil || !p.exists(r):
+	case err != nil || !s.exists(r):
 		return escape
-	case goesOn && p.isInScope(r):
-		return " To insert values into a text, write " + clip(p.withInterpolations(text)) + "." + escape
+	case continues && s.isInScope(r):
+		return " To insert values into a text, write " + clip(s.withInterpolations(text)) + "." + escape
 	}
 	return "" // it was meant as a reference
 }
 
-// exists reports whether r names something of the chain, even if it may not be used here.
-func (p *CompileScope) exists(r Reference) bool {
+// exists reports whether the chain has what r names, even if the text may not use it.
+func (s *CompileScope) exists(r Reference) bool {
 	if r.root != RootStep {
 		return true
 	}
-	if _, ok := p.IDs[r.id]; ok {
+	if _, ok := s.IDs[r.id]; ok {
 		return true
 	}
-	return r.id == "" && r.step < p.Steps
+	return r.id == "" && r.step < s.Steps
 }
 
 // withInterpolations returns text with its mentions replaced by interpolations.
-func (p *CompileScope) withInterpolations(text string) string {
+func (s *CompileScope) withInterpolations(text string) string {
 	var b strings.Builder
 	for {
 		before, after, ok := strings.Cut(text, "$")
@@ -237,7 +237,7 @@ func (p *CompileScope) withInterpolations(text string) string {
 		}
 		end := 0
 		if !strings.HasPrefix(after, "{") {
-			end = p.mentionEnd(after, 0, true)
+			end = s.mentionEnd(after, 0, true)
 		}
 		if end > 0 {
 			b.WriteString("${$" + after[:end] + "}")

@@ -12,8 +12,8 @@ import (
 // interpolationStart matches dollars before a brace that begins an interpolation.
 var interpolationStart = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
 
-// Literal escapes a compact JSON value so that, as a template of a step without $item, $input and earlier steps, it
-// resolves to itself.
+// Literal escapes a compact JSON value, so that as a template it resolves to itself. Mentions of $item, $input and earlier steps
+// are not escaped: the template's step must not have them.
 func Literal(value []byte) []byte {
 	if !strings.Contains(rawjson.View(value), "$") && !strings.Contains(rawjson.View(value), `\u`) {
 		return value
@@ -35,9 +35,9 @@ func Literal(value []byte) []byte {
 
 func literalText(text string) string {
 	leading := interpolationStart.FindStringIndex(text)
-	escaped := interpolationStart.ReplaceAllStringFunc(text, func(found string) string {
-		dollars := strings.IndexByte(found, '{')
-		return found[:dollars] + found
+	escaped := interpolationStart.ReplaceAllStringFunc(text, func(match string) string {
+		dollars := strings.IndexByte(match, '{')
+		return match[:dollars] + match
 	})
 	if strings.HasPrefix(text, "$") && (leading == nil || leading[0] > 0) {
 		escaped = "$" + escaped

@@ -122,7 +122,7 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	return &program{code, source, c.lookups, g.done, g.lookups[tree.Node] != nil && !c.lookups[0].status}, nil
 }
 
-// compileFault converts an error of expr-lang, without its drawing of the source.
+// compileFault converts an error of expr-lang. It drops the drawing of the source.
 func compileFault(source string, err error) *fault.Error {
 	var e *file.Error
 	if !errors.As(err, &e) {

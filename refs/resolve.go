@@ -52,12 +52,12 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 	return dst, nil
 }
 
-// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no other
-// feature of gjson's path language is reachable, and the first of duplicate keys wins.
+// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no other feature of
+// gjson's path language is reachable. The first of duplicate keys wins.
 type walker struct {
 	segments []Segment
 	paths    []string // gjson's path of each segment
-	exact    bool     // find the end of every value on the way, for a diagnosis
+	exact    bool     // find the end of every value on the way, for the message of a fault
 	limit    int      // maximum length of the output
 
 	nullPropagates bool // a walk into null gives null, as for an element of a failed step without a result
@@ -94,8 +94,8 @@ type absence struct {
 	value   string // the value that the segment was applied to: exact if the walker is
 }
 
-// append appends the value that segments from (inclusive) to (exclusive) select in doc, which holds exactly one value.
-// short reports that a ? ended the walk and null was appended.
+// append appends the value that segments from (inclusive) to (exclusive) select in doc, which holds exactly one value. short: a ?
+// ended the walk, and null was appended.
 func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short bool, absent *absence) {
 	for k := to - 1; k >= from; k-- {
 		if w.segments[k].Kind == Flat {
@@ -119,11 +119,11 @@ func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short
 	return dst, false, absent
 }
 
-// appendFlat takes the whole value before segment k, flattens its elements, and maps the segments after k over them.
+// appendFlat flattens the elements of the value before segment k, and maps the segments after k over them.
 func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte, short bool, absent *absence) {
 	value, i, short, absent := w.walk(doc, from, k+1)
 	if absent == nil && !short && i < k {
-		// A map precedes k: its whole value is made first.
+		// A [*] precedes k: compute its whole value first.
 		var whole []byte
 		whole, short, absent = w.append(nil, doc, from, k)
 		value = string(whole)
@@ -149,7 +149,7 @@ func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte
 	return dst, false, absent
 }
 
-// appendEach appends the array of what the segments after k select in each element of list.
+// appendEach appends an array with the values that the segments after k select in each element of list.
 func (w *walker) appendEach(dst []byte, k, to int, list func(add func(string))) ([]byte, *absence) {
 	var absent *absence
 	dst = append(dst, '[')
@@ -177,7 +177,7 @@ func elements(array string, add func(string)) {
 	})
 }
 
-// walk follows the segments and stops before to, or at the first [*] or [**], whose array it returns. The value is exact.
+// walk follows the segments up to the first [*] or [**], whose array it returns, or to the last before to. The value is exact.
 func (w *walker) walk(doc string, from, to int) (value string, i int, short bool, absent *absence) {
 	for i = from; i < to; i++ {
 		s := &w.segments[i]
@@ -187,9 +187,9 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 		}
 		next, kind := child(doc, s, w.paths[i], w.exact || i+1 == len(w.segments) || w.segments[i+1].needsExact())
 		if kind != present {
-			forgiven := s.Optional && kind <= isNull || w.nullPropagates && kind == isNull ||
+			isNullResult := s.Optional && kind <= isNull || w.nullPropagates && kind == isNull ||
 				kind == isAbsent && i+1 < len(w.segments) && w.segments[i+1].Optional
-			if forgiven {
+			if isNullResult {
 				return "", i, true, nil
 			}
 			return "", i, false, &absence{i, kind, doc}
@@ -213,7 +213,7 @@ func (w *walker) checkArray(value string, i int) (short bool, absent *absence) {
 	return false, &absence{i, notArray, value}
 }
 
-// needsExact reports whether the segment can only be applied to a value whose end is known.
+// needsExact reports whether the segment needs a value whose end is known.
 func (s *Segment) needsExact() bool {
 	return s.Kind >= Each || s.lossy()
 }
@@ -221,8 +221,8 @@ func (s *Segment) needsExact() bool {
 // lossy reports whether gjson may decode the key differently from this package: lone surrogates.
 func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
 
-// child applies one segment (not [*] or [**]) to the value at the start of doc. Without end, the result may reach beyond
-// the value that it begins with.
+// child applies one segment (not [*] or [**]) to the value at the start of doc. Unless end is set, the result may extend beyond its
+// value.
 func child(doc string, s *Segment, path string, end bool) (string, walkStatus) {
 	switch doc[0] {
 	case '{':
@@ -271,8 +271,8 @@ func findWhole(doc, path string) (string, walkStatus) {
 // Windows of findMember: an early key is found without reading the rest of the document.
 const firstWindow, windowGrowth = 1 << 10, 8
 
-// findMember finds a member. gjson scans a value to its end before it returns it. If the end is not needed, gjson receives
-// ever larger prefixes of the document instead, and only the beginning of the value is used.
+// findMember finds a member. gjson scans a value to its end before it returns it. If the end is not needed, gjson receives larger
+// and larger prefixes of the document instead, and only the beginning of the value is used.
 func findMember(doc, path string, end bool) (string, walkStatus) {
 	if end {
 		return findWhole(doc, path)
@@ -289,7 +289,7 @@ func findMember(doc, path string, end bool) (string, walkStatus) {
 	return doc[r.Index:], present
 }
 
-// findLossyMember finds a member of an exact object by its key as encoding/json decodes it.
+// findLossyMember finds a member of an exact object by its key, decoded as encoding/json does.
 func findLossyMember(doc, want string) (member string, kind walkStatus) {
 	kind = isAbsent
 	gjson.Result{Type: gjson.JSON, Raw: doc}.ForEach(func(key, value gjson.Result) bool {
@@ -303,10 +303,10 @@ func findLossyMember(doc, want string) (member string, kind walkStatus) {
 	return member, kind
 }
 
-// Bounds of what an error of a missing value lists.
+// Bounds of the keys that an error of a missing value lists, and compares with the missing key.
 const maxAvailable, maxLooked = 50, 5000
 
-// missing returns the error of a walk that found nothing, with what exists there.
+// missing returns the error of a walk that found nothing, with the existing keys.
 func (b *boundReference) missing(doc string, absent *absence) *fault.Error {
 	text, offsets := b.spell()
 	if absent.kind == tooLong {
@@ -315,8 +315,8 @@ func (b *boundReference) missing(doc string, absent *absence) *fault.Error {
 	// Walk again with the end of every value, to list what exists.
 	w := b.walker
 	w.exact, w.limit = true, math.MaxInt
-	if _, _, again := w.append(nil, doc, 0, len(w.segments)); again != nil {
-		absent = again
+	if _, _, exact := w.append(nil, doc, 0, len(w.segments)); exact != nil {
+		absent = exact
 	}
 	offset := offsets[absent.segment]
 	e := describe(text[:offset], &b.segments[absent.segment], absent)
@@ -326,31 +326,31 @@ func (b *boundReference) missing(doc string, absent *absence) *fault.Error {
 	return atOffset(e, text, offset)
 }
 
-// describe says what is wrong with applying s to absent.value, which the reference text before it selected.
+// describe returns the error of applying s to absent.value. before is the text of the reference up to there.
 func describe(before string, s *Segment, absent *absence) *fault.Error {
-	miss := func(format string, args ...any) *fault.Error {
+	missing := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.ReferenceMissing, format, args...)
 	}
 	before = clip(before)
-	written := clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.append(nil)))
+	segment := clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.append(nil)))
 	switch {
 	case absent.kind == isNull:
-		return miss("%s is null, so %s cannot be taken of it. Write ? before the segment, or a default with ??, where null is expected.",
-			before, written)
+		return missing("%s is null, so %s cannot be taken of it. Write ? before the segment, or a default with ??, where null is expected.",
+			before, segment)
 	case absent.kind == isScalar || absent.kind == notArray:
-		return miss("%s is %s, so %s cannot be taken of it.", before, kindOf(absent.value), written)
+		return missing("%s is %s, so %s cannot be taken of it.", before, kindOf(absent.value), segment)
 	case absent.value[0] == '[':
 		n := gjson.Get(absent.value, "#").Int()
 		if s.Kind == Name && !isIndex(s.Key) || s.Kind == Quoted {
-			return miss("%s is an array of length %d and has no key %q. Take an element with [0], or all with [*].", before, n, clip(s.Key))
+			return missing("%s is an array of length %d and has no key %q. Take an element with [0], or all with [*].", before, n, clip(s.Key))
 		}
-		return miss("%s has no element %s: its length is %d.", before, written, n)
+		return missing("%s has no element %s: its length is %d.", before, segment, n)
 	case s.Kind == At:
-		e := miss("%s is an object, and %s takes an array's element.", before, written)
+		e := missing("%s is an object, and %s takes an array's element.", before, segment)
 		e.Available, _ = keys(absent.value)
 		return e
 	}
-	e := miss("%s has no key %q.", before, clip(s.Key))
+	e := missing("%s has no key %q.", before, clip(s.Key))
 	var all []string
 	e.Available, all = keys(absent.value)
 	e.Nearest = fault.Nearest(s.Key, all, 3)

@@ -18,8 +18,8 @@ type Scope struct {
 	// Now is the value of now() in expressions; zero: the time of the evaluation.
 	Now time.Time
 
-	// Lenient makes a reference to a step without a result null instead of an error, as in `return`; likewise one into an
-	// element without a result.
+	// Lenient makes a reference null, instead of an error, if its step or the element that it walks into has no result, as in
+	// `return`.
 	Lenient bool
 
 	// MaxBytes bounds the value of one template or reference (limit_exceeded past it); 0: 256 MiB.

@@ -8,26 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// heavySearch is the work after which Heavy is called, in characters × weight of the pattern: some 10 ms.
+// heavySearch is the work after which Heavy is called, in characters × weight of the pattern; it takes about 10 ms.
 const heavySearch = 1 << 20
 
-// Search finds the matches of a pattern in a text. It calls Heavy after each 10 ms or so of work, so that only long
-// searches wait for admission; an error of Heavy ends the search, even within a match. One match takes RE2 time in
-// proportion to text × pattern at worst; all matches may take time in proportion to the square of the text, as with
-// `x.*y|x`. Several goroutines must not use one Search at once.
+// Search finds the matches of a pattern in a text. It calls Heavy about every 10 ms of work, so that only long searches wait for
+// admission. An error of Heavy ends the search, even within a match. One match takes RE2 time in proportion to text × pattern at
+// worst; all matches may take time in proportion to the square of the text, as with `x.*y|x`. Only one goroutine may use a Search
+// at a time.
 type Search struct {
 	Pattern *Pattern
 	Text    string
 	Heavy   func() error
 
-	estimatedWork int // upper bound of the work of searches without counting
-	uncheckedWork int // since Heavy was called
+	estimatedWork int // upper bound of the work of searches that were not counted
+	uncheckedWork int // since the last call of Heavy
 	weight        int // of the current search
 	rest          string
 	err           error
 }
 
-// Err returns the error of Heavy that ended the search, or that of a pattern nested too deeply to be searched repeatedly.
+// Err returns the error of Heavy that ended the search, or the error of a pattern that is nested too deeply for repeated searches.
 func (s *Search) Err() error { return s.err }
 
 // All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex does: an empty match right after
@@ -35,13 +35,13 @@ func (s *Search) Err() error { return s.err }
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {
-			found := s.from(from)
-			if found == nil {
+			match := s.from(from)
+			if match == nil {
 				return
 			}
-			start, end := found[0], found[1]
+			start, end := match[0], match[1]
 			empty := start == end
-			if after := empty && start == previousEnd; !after && !yield(found) {
+			if after := empty && start == previousEnd; !after && !yield(match) {
 				return
 			}
 			previousEnd = end
@@ -62,8 +62,8 @@ func (s *Search) matches() bool {
 		return s.Pattern.MatchString(s.Text)
 	}
 	s.rest = s.Text
-	found := s.Pattern.MatchReader(runes{s})
-	return found && s.err == nil
+	matched := s.Pattern.MatchReader(runes{s})
+	return matched && s.err == nil
 }
 
 // from finds the first match that begins at from or later; nil: there is none, or the search was ended.
@@ -85,17 +85,17 @@ func (s *Search) from(from int) []int {
 		_, width := utf8.DecodeLastRuneInString(s.Text[:from])
 		base, skip = from-width, 2
 	}
-	found := s.find(re, s.Text[base:])
-	if found == nil || s.err != nil {
+	match := s.find(re, s.Text[base:])
+	if match == nil || s.err != nil {
 		return nil
 	}
-	found = found[skip:]
-	for i := range found {
-		if found[i] >= 0 {
-			found[i] += base
+	match = match[skip:]
+	for i := range match {
+		if match[i] >= 0 {
+			match[i] += base
 		}
 	}
-	return found
+	return match
 }
 
 // find finds the first match of re. A long text is read character by character, so that the work is known and the search
@@ -123,7 +123,7 @@ func (s runes) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// CountWork also counts work between matches, in units of some 10 ns. It returns Err.
+// CountWork adds work between matches, in units of about 10 ns. It returns Err.
 func (s *Search) CountWork(n int) error {
 	if s.uncheckedWork += n; s.uncheckedWork >= heavySearch && s.err == nil {
 		s.uncheckedWork = 0

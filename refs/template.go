@@ -31,23 +31,23 @@ type placeholder struct {
 	inText bool // inside a string, as text
 }
 
-// CompileTemplate compiles one JSON value. Strings at any depth may contain references; keys never do. It returns all
-// faults: bad_reference, not_supported, or bad_json if value is not JSON or nested deeper than 200 levels, and then t is
-// nil. After other faults t cannot be resolved, but serves to check the rest of the value.
-func CompileTemplate(value []byte, p CompileScope) (t *Template, faults []*fault.Error) {
+// CompileTemplate compiles one JSON value. Strings at any depth may contain references; keys never do. It returns all faults. If
+// value is not JSON or is nested deeper than 200 levels (bad_json), t is nil. After other faults (bad_reference, not_supported) t
+// cannot be resolved, but the rest of the value can be checked with it.
+func CompileTemplate(value []byte, scope CompileScope) (t *Template, faults []*fault.Error) {
 	if !gjson.ValidBytes(value) {
-		e := fault.New(fault.BadJSON, "The value is not valid JSON.")
-		e.At = p.At
-		return nil, []*fault.Error{e}
+		f := fault.New(fault.BadJSON, "The value is not valid JSON.")
+		f.At = scope.At
+		return nil, []*fault.Error{f}
 	}
-	c := templateCompiler{place: p, source: string(value)}
-	room := make([]byte, 2*len(value))
-	c.text, c.value = room[:0:len(value)], room[len(value):len(value)]
+	c := templateCompiler{place: scope, source: string(value)}
+	scratch := make([]byte, 2*len(value))
+	c.text, c.value = scratch[:0:len(value)], scratch[len(value):len(value)]
 	if n := strings.Count(c.source, "$"); n > 0 {
 		c.placeholders, c.uses = make([]placeholder, 0, n), make([]Use, 0, n)
 	}
-	if e := c.compile(); e != nil {
-		return nil, []*fault.Error{e}
+	if f := c.compile(); f != nil {
+		return nil, []*fault.Error{f}
 	}
 	return &c.Template, c.faults
 }
@@ -55,68 +55,68 @@ func CompileTemplate(value []byte, p CompileScope) (t *Template, faults []*fault
 // Uses lists the references in the order of the text.
 func (t *Template) Uses() []Use { return t.uses }
 
-// Broken lists the faulty strings by full JSON Pointer; Value has null in their place.
+// Broken lists the faulty strings by full JSON Pointer. Value has null for each of them.
 func (t *Template) Broken() []string { return t.faulty }
 
-// Value returns the template as compact JSON with null for each whole reference, "" for each string with interpolations,
-// and doubled dollars unescaped. It must not be written to.
+// Value returns the template as compact JSON: null for each whole reference, "" for each string with interpolations, and doubled
+// dollars unescaped. It must not be written to.
 func (t *Template) Value() []byte { return t.value }
 
-// Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with what exists, or
+// Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with the existing keys;
 // limit_exceeded; timeout or cancelled if ctx ends during long work; internal for a template with faults.
 func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, false)
 }
 
-// ResolveButResult is Resolve before $result exists: references to it stay as written.
+// ResolveButResult is Resolve for a time when $result does not exist yet: references to it stay unchanged.
 func (t *Template) ResolveButResult(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, true)
 }
 
 func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult bool) ([]byte, error) {
 	if len(t.faulty) > 0 {
-		e := fault.New(fault.Internal, "A template with faults cannot be resolved.")
-		e.At = t.faulty[0]
-		return dst, e
+		f := fault.New(fault.Internal, "A template with faults cannot be resolved.")
+		f.At = t.faulty[0]
+		return dst, f
 	}
 	start, done := len(dst), 0
 	limit := s.maxBytes()
 	w := workMeter{ctx: ctx}
 	defer w.slot.Release()
 	for i := range t.placeholders {
-		h := &t.placeholders[i]
-		dst = append(dst, t.text[done:h.offset]...)
-		done = h.offset
-		if butResult && h.ref.root == RootResult {
-			dst = h.appendSource(dst)
+		placeholder := &t.placeholders[i]
+		dst = append(dst, t.text[done:placeholder.offset]...)
+		done = placeholder.offset
+		if butResult && placeholder.ref.root == RootResult {
+			dst = placeholder.appendSource(dst)
 			continue
 		}
 		before := len(dst)
 		var err error
-		if dst, err = h.ref.resolve(&w, dst, s, h.at); err != nil {
+		if dst, err = placeholder.ref.resolve(&w, dst, s, placeholder.at); err != nil {
 			return dst[:start], err
 		}
-		if h.inText {
+		if placeholder.inText {
 			dst = intoText(dst, before)
 		}
 		if len(dst)-start > limit {
-			e := fault.New(fault.LimitExceeded, "The value resolves to more than %d bytes. Refer to less of the results.", limit)
-			e.At = h.at
-			return dst[:start], e
+			f := fault.New(fault.LimitExceeded, "The value resolves to more than %d bytes. Refer to less of the results.", limit)
+			f.At = placeholder.at
+			return dst[:start], f
 		}
 	}
 	return append(dst, t.text[done:]...), nil
 }
 
-// appendSource appends the reference as written.
-func (h *placeholder) appendSource(dst []byte) []byte {
-	if h.inText {
-		return AppendEscaped(dst, "${"+h.ref.String()+"}")
+// appendSource appends the reference itself.
+func (p *placeholder) appendSource(dst []byte) []byte {
+	if p.inText {
+		return AppendEscaped(dst, "${"+p.ref.String()+"}")
 	}
-	return append(AppendEscaped(append(dst, '"'), h.ref.String()), '"')
+	return append(AppendEscaped(append(dst, '"'), p.ref.String()), '"')
 }
 
-// intoText turns the JSON value at start into the inside of a JSON string: a string as it is, another value as its JSON.
+// intoText turns the JSON value at start into the inside of a JSON string. A string keeps its text; another value becomes its JSON.
 func intoText(dst []byte, start int) []byte {
 	switch dst[start] {
 	case '"':
@@ -158,9 +158,9 @@ func (c *templateCompiler) compile() *fault.Error {
 			continue
 		case '{', '[':
 			if len(c.open) == maxNesting {
-				e := fault.New(fault.BadJSON, "The value is nested deeper than %d levels.", maxNesting)
-				e.At = c.place.At
-				return e
+				f := fault.New(fault.BadJSON, "The value is nested deeper than %d levels.", maxNesting)
+				f.At = c.place.At
+				return f
 			}
 			c.open = append(c.open, container{object: b == '{'})
 		case '}', ']':
@@ -218,9 +218,9 @@ func (c *templateCompiler) at() string {
 func (c *templateCompiler) whole(text string) {
 	p := referenceParser{text: text, pos: 1}
 	r, err := p.reference()
-	goesOn := err == nil && p.pos < len(text)
+	continues := err == nil && p.pos < len(text)
 	var b *boundReference
-	if goesOn {
+	if continues {
 		err = p.unexpectedFault()
 	} else if err == nil {
 		if b, err = c.place.bind(r); err != nil {
@@ -229,7 +229,7 @@ func (c *templateCompiler) whole(text string) {
 	}
 	if err != nil {
 		if err.Code == fault.BadReference {
-			err.Message += c.place.textRemedy(text, goesOn && p.computation() == "")
+			err.Message += c.place.textRemedy(text, continues && p.computation() == "")
 		}
 		c.fault(err)
 		return

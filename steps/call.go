@@ -66,7 +66,7 @@ func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 	} else {
 		result, f = e.watch(ctx, args)
 	}
-	var err error // a nil f would be a non-nil error
+	var err error // assigning a nil f would make it non-nil
 	if f != nil {
 		result, err = nil, f
 	}
@@ -74,8 +74,8 @@ func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 		observe(ctx, e.spec, args, result, err)
 	}
 	if f != nil {
-		if mark, ok := f.Err.(*sourceError); ok { //nolint:errorlint // of this error, not of one that it was caused by
-			err = HideCause(ctx, mark.source, f)
+		if source, ok := f.Err.(*sourceError); ok { //nolint:errorlint // the mark of this error, not of its cause
+			err = HideCause(ctx, source.source, f)
 		}
 	}
 	return result, err
@@ -92,15 +92,15 @@ func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 	done := make(chan callResult, 1)
 	go e.deliver(ctx, args, done)
 	select {
-	case o := <-done:
-		return o.result, o.fault
+	case result := <-done:
+		return result.result, result.fault
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case o := <-done:
-		return o.result, o.fault
+	case result := <-done:
+		return result.result, result.fault
 	case <-timer.C:
 		f := e.contextFault(ctx)
 		e.markOutcome(f, fault.SentUnknown) // it is still running
@@ -118,24 +118,24 @@ func (c *compiledFunction) markOutcome(f *fault.Error, outcome fault.Outcome) {
 // deliver sends exactly one result, even if the function ends its goroutine (runtime.Goexit).
 func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- callResult) {
 	growStack()
-	var o callResult
+	var result callResult
 	returned := false
 	defer func() {
 		if !returned {
-			o.fault = fault.New(fault.Internal, "%s ended without an answer", e.spec.Name)
+			result.fault = fault.New(fault.Internal, "%s ended without an answer", e.spec.Name)
 		}
-		done <- o
+		done <- result
 	}()
-	o.result, o.fault = e.invoke(ctx, args)
+	result.result, result.fault = e.invoke(ctx, args)
 	returned = true
 }
 
-// growStack grows the stack of a new goroutine for what a call needs, while there is nothing on it to copy.
+// growStack grows the stack of a new goroutine to what a call needs, while there is nothing on it to copy.
 //
 //go:noinline
 func growStack() {
-	var room [4 << 10]byte
-	runtime.KeepAlive(&room)
+	var scratch [4 << 10]byte
+	runtime.KeepAlive(&scratch)
 }
 
 // invoke calls the function through its wrappers and recovers from their panics.
@@ -155,7 +155,7 @@ func (e *Entry) invoke(ctx context.Context, args []byte) (result []byte, f *faul
 	return result, nil
 }
 
-// guard makes a raw call meet what Registry.Wrap promises.
+// guard makes a raw call keep the promises of Registry.Wrap.
 func (c *compiledFunction) guard(raw Call) Call {
 	return func(ctx context.Context, args []byte) (result []byte, err error) {
 		defer func() {
@@ -163,7 +163,7 @@ func (c *compiledFunction) guard(raw Call) Call {
 				result, err = nil, c.panicFault(v)
 			}
 		}()
-		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // set for the functions that this one calls
+		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // the functions that this one calls inherit ctx
 			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {
@@ -191,7 +191,7 @@ func (c *compiledFunction) panicFault(v any) *fault.Error {
 	return f
 }
 
-// withCode gives every error a code. An error that only says that ctx ended becomes the fault that ended ctx.
+// withCode gives every error a code. An error that only reports the end of ctx becomes the fault that ended ctx.
 func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if ok && f == nil {
@@ -221,8 +221,8 @@ func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error
 func (c *compiledFunction) contextFault(ctx context.Context) *fault.Error {
 	cause := context.Cause(ctx)
 	if f, ok := fault.As(cause); ok && f != nil {
-		given := *f
-		return &given
+		copied := *f
+		return &copied
 	}
 	f := fault.New(fault.Cancelled, "%s was cancelled", c.spec.Name)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

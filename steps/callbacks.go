@@ -7,10 +7,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Callbacks are what a function may use besides its arguments. Its context carries them. Each field may be nil. Many
-// goroutines may use them, until the call returns.
+// Callbacks are what a function may use besides its arguments. Its context carries them. Each field may be nil. Many goroutines may
+// use them until the call returns.
 type Callbacks struct {
-	// Caller is the caller's ID; "" is a caller like any other.
+	// Caller is the caller's ID; "" is also a valid ID.
 	Caller string
 
 	// Keep stores a JSON value in the caller's result store and returns the continuation token that fetches it. nil: there
@@ -37,7 +37,7 @@ type Callbacks struct {
 	// Warn reports a problem that does not stop the call. The fault's At is within the arguments.
 	Warn func(*fault.Error)
 
-	// Functions are those that the caller may use; messages to the caller must name no others. nil: not known.
+	// Functions are the functions that the caller may use. Messages to the caller must not name others. nil: not known.
 	Functions *Registry
 }
 
@@ -60,15 +60,15 @@ type statusKey struct{}
 
 // withStatus returns a context that records the HTTP status of a success for observers.
 func withStatus(ctx context.Context) context.Context {
-	a, status := *CallbacksOf(ctx), new(atomic.Int32)
-	report := a.Status
-	a.Status = func(code int) {
+	callbacks, status := *CallbacksOf(ctx), new(atomic.Int32)
+	report := callbacks.Status
+	callbacks.Status = func(code int) {
 		status.Store(int32(code))
 		if report != nil {
 			report(code)
 		}
 	}
-	return context.WithValue(WithCallbacks(ctx, &a), statusKey{}, status)
+	return context.WithValue(WithCallbacks(ctx, &callbacks), statusKey{}, status)
 }
 
 // AnsweredStatus returns the HTTP status of a success, for an observer of the call (Registry.Observe); 0 if the source did

@@ -19,8 +19,8 @@ type CatalogOptions struct {
 	Settings *Settings
 	// Scrubber removes the configuration's secrets from results, errors, states and warnings; nil: there are none.
 	Scrubber Scrubber
-	// Wrap adds to each new registry what calls go through, such as a call cache or a recording. One goroutine calls it at
-	// a time. nil: nothing is added.
+	// Wrap wraps the calls of each new registry, such as with a call cache or a recording. One goroutine calls it at a time. nil:
+	// nothing is added.
 	Wrap func(*Registry) (*Registry, error)
 	// BrokenChains receives, for each new registry, the saved chains that are left out, with the reason. One goroutine
 	// calls it at a time. May be nil.
@@ -32,7 +32,7 @@ type CatalogOptions struct {
 type Catalog struct {
 	options CatalogOptions
 
-	mu      sync.Mutex // never acquired by what a source calls
+	mu      sync.Mutex // functions that a source calls never acquire it
 	members []*member  // if several offer a name, the first in this order has it
 	owners  map[string]*member
 	warned  map[string]bool // warnings that were already given
@@ -56,14 +56,14 @@ type member struct {
 	names     map[string]bool // its names in the registry; replaced, never changed
 }
 
-// stateChanged reports whether a live source's state differs from the one when its functions were last read. The
-// notification of the change may still be on its way, and a caller that sees the source ready must find its functions.
+// stateChanged reports whether a live source's state has changed since its functions were last read. The notification of the change
+// may still be on its way, and a caller that sees the source ready must find its functions.
 func (m *member) stateChanged() bool {
 	if m.live == nil {
 		return false
 	}
 	state := m.live.Status().State
-	moved := state != m.state
+	changed := state != m.state
 	m.state = state
 	switch {
 	case isStable(state):
@@ -71,7 +71,7 @@ func (m *member) stateChanged() bool {
 	case m.downSince.IsZero():
 		m.downSince = time.Now()
 	}
-	return moved
+	return changed
 }
 
 // NewCatalog returns an empty catalog.
@@ -114,11 +114,11 @@ func (c *Catalog) Add(name string, s Source) error {
 	if m.live != nil {
 		m.live.Watch(change)
 	}
-	change() // also for changes before Watch
+	change() // for changes before Watch
 	return nil
 }
 
-// announce wakes all that wait for a change.
+// announce wakes all goroutines that wait for a change.
 func (c *Catalog) announce() {
 	c.signal.Lock()
 	defer c.signal.Unlock()
@@ -149,14 +149,14 @@ func (c *Catalog) Starting() <-chan struct{} {
 
 func isStable(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
 
-// Registry implements Provider. If several sources offer a name, the source that was added first has it; the others'
-// functions are left out with a warning.
+// Registry implements Provider. If several sources offer a name, the source that was added first has it. The functions of the
+// others are left out with a warning.
 func (c *Catalog) Registry() *Registry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dirty := map[*member]bool{}
 	for _, m := range c.members {
-		if moved := m.stateChanged(); m.dirty.Swap(false) || moved {
+		if changed := m.stateChanged(); m.dirty.Swap(false) || changed {
 			dirty[m] = true
 			m.offers = c.applySettings(m, m.source.Functions())
 		}
@@ -182,7 +182,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
 	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
-		delete(c.owners[name].names, name) // nobody has read it yet
+		delete(c.owners[name].names, name) // nothing has read the map yet
 	})
 	if c.options.BrokenChains != nil {
 		c.options.BrokenChains(broken)
@@ -190,7 +190,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	return linked
 }
 
-// warn gives each warning once.
+// warn gives each warning only once.
 func (c *Catalog) warn(err error) {
 	f, ok := fault.As(err)
 	if !ok {
@@ -243,10 +243,10 @@ func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 		}
 		m.names = names
 	}
-	stays := c.base.View(func(s *Spec) bool {
+	unchanged := c.base.View(func(s *Spec) bool {
 		return owners[s.Name] != nil && owners[s.Name] == c.owners[s.Name] && !dirty[owners[s.Name]]
 	})
-	registry, err := stays.With(added...)
+	registry, err := unchanged.With(added...)
 	if err == nil {
 		c.owners = owners
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// The reason why a source is unavailable names programs, paths and hosts of onecall's machine. It goes to the log and to
-// admins. Other callers read only that the source is unavailable.
+// The reason why a source is unavailable may name programs, paths and hosts of onecall's machine. So it goes only to the log and to
+// admins; other callers read only that the source is unavailable.
 
 // causeKey is the context key of the function that logs hidden causes.
 type causeKey struct{}
@@ -25,15 +25,15 @@ func WithoutCauses(ctx context.Context, log func(ctx context.Context, source str
 // HidesCauses reports whether ctx comes from WithoutCauses.
 func HidesCauses(ctx context.Context) bool { return ctx.Value(causeKey{}) != nil }
 
-// HideCause returns a source's error as the caller of ctx may read it: the code, the status and the outcome stay, and the
-// message says only that the source is unavailable. What the source answered to the call itself is not hidden.
+// HideCause returns a source's error as the caller of ctx may read it. The code, the status and the outcome stay; the message says
+// only that the source is unavailable. An error in the source's answer to the call itself is not hidden.
 func HideCause(ctx context.Context, source string, f *fault.Error) *fault.Error {
 	log, ok := ctx.Value(causeKey{}).(func(context.Context, string, *fault.Error))
 	if !ok || f == nil || !isCause(ctx, f) {
 		return f
 	}
 	if f.Code == fault.Timeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return causeHidden(source, f, "") // the call ran out of its own time: nothing for the operator
+		return causeHidden(source, f, "") // the call's own time is over: the operator need not know
 	}
 	log(ctx, source, f)
 	return causeHidden(source, f, "; "+inLog)
@@ -42,8 +42,8 @@ func HideCause(ctx context.Context, source string, f *fault.Error) *fault.Error 
 // inLog tells the caller where the cause is.
 const inLog = "the operator's log has the cause"
 
-// causeHidden replaces f by a fault that hides its cause; where says where the cause is.
-func causeHidden(source string, f *fault.Error, where string) *fault.Error {
+// causeHidden returns f without its cause. hint says where to find it.
+func causeHidden(source string, f *fault.Error, hint string) *fault.Error {
 	what := "is unavailable"
 	if f.Code == fault.Timeout {
 		what = "did not answer in time"
@@ -51,10 +51,10 @@ func causeHidden(source string, f *fault.Error, where string) *fault.Error {
 	if f.Outcome == fault.SentUnknown { // the caller must know, even if the error has no outcome of its own
 		what += ", and it is not known whether the call was carried out"
 	}
-	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + fault.Quote(source) + " " + what + where}
+	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + fault.Quote(source) + " " + what + hint}
 }
 
-// isCause reports whether an error is about the source or the connection to it, not about the call that the source handled.
+// isCause reports whether an error is about the source or the connection to it, and not an answer of the source to the call.
 func isCause(ctx context.Context, f *fault.Error) bool {
 	if errors.Is(f, fault.ErrWaiting) {
 		return false
@@ -71,27 +71,27 @@ func isCause(ctx context.Context, f *fault.Error) bool {
 	return f.Outcome == fault.NotSent
 }
 
-// sourceError marks an error as one of a source's function. Several callers may wait for the same call and get the same
-// error; each one's rights decide what it reads when the error is returned to it.
+// sourceError marks an error as an error of a source's function. Several callers may wait for the same call and get the same error;
+// the rights of each decide what it reads.
 type sourceError struct {
 	source string
 	err    error // the cause of the marked error; may be nil
 }
 
 // Error implements error.
-func (o *sourceError) Error() string { return "the source " + o.source + " failed" }
+func (e *sourceError) Error() string { return "the source " + e.source + " failed" }
 
 // Unwrap returns the cause of the marked error.
-func (o *sourceError) Unwrap() error { return o.err }
+func (e *sourceError) Unwrap() error { return e.err }
 
 // markErrors marks the errors of a call as those of a source.
 func markErrors(source string, call Call) Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
 		if f, ok := fault.As(err); ok && f != nil {
-			own := *f
-			own.Err = &sourceError{source, f.Err}
-			err = &own
+			marked := *f
+			marked.Err = &sourceError{source, f.Err}
+			err = &marked
 		}
 		return result, err
 	}
@@ -109,24 +109,23 @@ func (s SourceInfo) withoutCause() SourceInfo {
 	return s
 }
 
-// NotReady is wrapped by an unavailable fault if the function is not found because its source is starting or will be
-// retried.
+// NotReady is wrapped by an unavailable fault if the function is not found because its source is starting or will be retried.
 type NotReady struct {
 	Message string // names the source and its state, and when it is retried if that is known
 	Err     error  // why it is being retried; nil: it is starting
 }
 
 // Error implements error.
-func (a *NotReady) Error() string { return a.Message }
+func (n *NotReady) Error() string { return n.Message }
 
-// Unwrap gives the cause.
-func (a *NotReady) Unwrap() error { return a.Err }
+// Unwrap returns the cause.
+func (n *NotReady) Unwrap() error { return n.Err }
 
 // unavailable explains why a function of an unavailable source is not found.
 func (s SourceInfo) unavailable() *fault.Error {
 	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
-	if left := time.Until(s.Retry); s.State == StateRetrying && left > 0 {
-		state += fmt.Sprintf(", tried again in %d s", int(math.Ceil(left.Seconds())))
+	if wait := time.Until(s.Retry); s.State == StateRetrying && wait > 0 {
+		state += fmt.Sprintf(", tried again in %d s", int(math.Ceil(wait.Seconds())))
 	}
 	f := fault.New(fault.Unavailable, "%s", state)
 	if len(s.Functions) == 0 {

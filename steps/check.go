@@ -8,17 +8,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Check reports the faults of arguments of which some values are not known yet: only those that no value of an unknown could mend. The
-// values in args at the unknowns are ignored. It returns at most 20 bad_arguments faults, sorted by position. At is the position in
-// args, which the message repeats; Available and Nearest list valid properties or values. If the function has secrets (Spec.Redact),
-// messages show keys and no values. A check that takes more than two seconds, or more work than the size of the arguments allows,
-// reports nothing: Call decides then.
+// Check reports the faults of arguments of which some values are not known yet. It reports only faults that no value of an unknown
+// could correct, and ignores the values in args at the unknowns. It returns at most 20 bad_arguments faults, sorted by position. At
+// is the position in args, which the message repeats; Available and Nearest list valid properties or values. If the function has
+// secrets (Spec.Redact), messages show keys and no values. A check that takes more than two seconds, or more work than the size of
+// the arguments allows, reports nothing: then Call decides.
 func (e *Entry) Check(args []byte, unknowns []schema.Unknown) []*fault.Error {
 	return e.input.Check(args, unknowns, e.runCheck)
 }
 
 // runCheck runs Spec.Check on arguments that match the schema.
-func (e *Entry) runCheck(args []byte, holes []schema.Unknown) (f *fault.Error) {
+func (e *Entry) runCheck(args []byte, unknowns []schema.Unknown) (f *fault.Error) {
 	if e.spec.Check == nil {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (e *Entry) runCheck(args []byte, holes []schema.Unknown) (f *fault.Error) {
 		}
 	}()
 	return e.spec.Check(args, func(at string) bool {
-		for _, h := range holes {
-			if h.At == at || strings.HasPrefix(at, h.At+"/") {
+		for _, unknown := range unknowns {
+			if unknown.At == at || strings.HasPrefix(at, unknown.At+"/") {
 				return false
 			}
 		}
@@ -51,7 +51,7 @@ func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault
 
 // withFunctionName prefixes a fault's message with the function's name.
 func withFunctionName(spec *Spec, f *fault.Error) *fault.Error {
-	own := *f
-	own.Message = spec.Name + ": " + f.Message
-	return &own
+	named := *f
+	named.Message = spec.Name + ": " + f.Message
+	return &named
 }

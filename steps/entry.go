@@ -15,8 +15,8 @@ type Entry struct {
 	call              Call // the guarded call, within the registry's wrappers
 	observers         []observer
 	scrubber          Scrubber            // nil: there are no secrets
-	resultShape       func() *ResultShape // nil: the shape of its results is not learnt
-	rank              int                 // its rung plus 1; 0: none
+	resultShape       func() *ResultShape // nil: the shape of results is not learned
+	rank              int                 // the rung plus 1; 0: none
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -43,25 +43,25 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	if o.Scrubber != nil {
 		shown = o.Scrubber.JSON(shown)
 	}
-	var notes string
-	if spec.Output, notes = schema.CompactSchema(spec.Output); notes != "" {
-		warn("output", notes)
+	var problem string
+	if spec.Output, problem = schema.CompactSchema(spec.Output); problem != "" {
+		warn("output", problem)
 	}
-	c.input, notes = schema.NewArguments(schema.WithDefaults(spec.Input, shown, secret.Redacted), schema.ArgumentsOptions{
+	c.input, problem = schema.NewArguments(schema.WithDefaults(spec.Input, shown, secret.Redacted), schema.ArgumentsOptions{
 		Aliases: spec.Aliases, Defaults: spec.Defaults, Secret: spec.Redact != nil,
 	})
-	if notes != "" {
-		warn("input", notes)
+	if problem != "" {
+		warn("input", problem)
 	}
 	spec.Input = c.input.Schema()
-	for _, odd := range c.input.Warnings() {
-		o.Warn(withFunctionName(&spec, odd))
+	for _, warning := range c.input.Warnings() {
+		o.Warn(withFunctionName(&spec, warning))
 	}
 	c.signature = sync.OnceValue(func() string { return schema.Signature(spec.Name, spec.Input, ": ", spec.Output) })
 	return &Entry{compiledFunction: c, call: scrubCall(o.Scrubber, c.guard(fn.Call)), scrubber: o.Scrubber}
 }
 
-// withoutSecrets returns a function's defaults as its schema may show them.
+// withoutSecrets returns a function's defaults as its schema may show them, or nil.
 func withoutSecrets(spec *Spec) []byte {
 	if len(spec.Defaults) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func withoutSecrets(spec *Spec) []byte {
 // Spec returns the function's description. It must not be changed. Its schemas are compact; one that was not JSON is empty.
 func (e *Entry) Spec() *Spec { return e.spec }
 
-// Rung is the function's rung on the ladder (see Registry.Rank); -1 if it has none.
+// Rung returns the function's rung on the ladder (see Registry.Rank); -1: none.
 func (e *Entry) Rung() int { return e.rank - 1 }
 
 // Signature is one line in the style of TypeScript that tells an agent how to call the function and what it returns:
@@ -86,23 +86,22 @@ func (e *Entry) Rung() int { return e.rank - 1 }
 // Required arguments come first. It takes at most 120 tokens, about 390 bytes; "…" replaces what is deeper or longer, and
 // names of result members take precedence over their types (TypeText). An unknown result is left out.
 //
-// For a function that declares no result, the shape of its results so far takes that position once it is known: seen: {…}.
+// If the function declares no result, the signature ends with the shape of its results so far, once that is known: seen: {…}.
 func (e *Entry) Signature() string {
-	known := e.ResultShape()
-	if known == nil {
+	shape := e.ResultShape()
+	if shape == nil {
 		return e.signature()
 	}
-	known.once.Do(func() { known.signature = schema.Signature(e.spec.Name, e.spec.Input, " seen: ", known.Schema) })
-	return known.signature
+	shape.once.Do(func() { shape.signature = schema.Signature(e.spec.Name, e.spec.Input, " seen: ", shape.Schema) })
+	return shape.signature
 }
 
 // Summary is the first sentence of the function's description on one line, at most 120 characters; "" if there is no
 // description.
 func (e *Entry) Summary() string { return schema.Summary(e.spec.Description) }
 
-// Argument returns the declared argument that a name stands for: the name itself, what it is an alias of, or the argument
-// that differs only in case and the separators _ and - unless the schema accepts keys of the caller's choice. "": there is
-// none.
+// Argument returns the declared argument with this name or alias. Unless the schema accepts keys of the caller's choice, it also
+// returns an argument that differs only in case and the separators _ and -. "": there is none.
 func (e *Entry) Argument(name string) string { return e.input.Name(name) }
 
 // Requires reports whether the input schema requires a top-level argument.

@@ -29,8 +29,7 @@ var effectNames = [...]string{Write: "write", Read: "read", Destroy: "destroy"}
 
 type effectKey struct{}
 
-// EffectOf returns the effect that the configuration gave the function that ctx calls if it differs from the source's; else
-// declared.
+// EffectOf returns the effect of the function that ctx calls: the configured one if it differs from the source's, else declared.
 func EffectOf(ctx context.Context, declared Effect) Effect {
 	if effect, ok := ctx.Value(effectKey{}).(Effect); ok {
 		return effect
@@ -78,8 +77,8 @@ func (t Tier) String() string {
 	return tierNames[TierAdmin]
 }
 
-// ParseTier parses a word that String returns; bad_request for anything else, including "": a misspelled tier must stop the
-// start and grant nothing.
+// ParseTier parses a word that String returns; bad_request for anything else. "" is also an error, because a misspelled tier must
+// not grant anything.
 func ParseTier(word string) (Tier, error) {
 	for t, name := range tierNames {
 		if word == name && word != "" {
@@ -101,14 +100,14 @@ type Spec struct {
 	// Path is the alternative name in groups, help and patterns: source.resource.action for an MCP tool such as
 	// source.list_devices. "": Name.
 	Path string
-	// PossiblePaths are all paths that the name could have, whatever other names its source lists. A rule that restricts
-	// matches any of them, so it does not depend on that list.
+	// PossiblePaths are all paths that the name could have, whatever other names its source lists. A rule that restricts matches any
+	// of them, so it does not depend on the other names.
 	PossiblePaths []string
-	// SessionPath replaces Path in groups and help for a function of a client's own session if that session's list leads to
-	// another path. Rules that grant do not match it. "": Path.
+	// SessionPath replaces Path in groups and help if a client's own session gives the function another path. Rules that grant do
+	// not match it. "": Path.
 	SessionPath string
 	Description string          // one or two sentences for the agent; cut to schema.MaxDescription bytes
-	Keywords    []string        // more words to find it by, such as an operationId; never shown
+	Keywords    []string        // more words that a search matches, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown
 
@@ -116,18 +115,18 @@ type Spec struct {
 	EffectDeclared   bool // the effect was declared (annotation, configuration, method), not assumed
 	effectOverridden bool // the configuration changed the effect that the source declared
 	Idempotent       bool // safe to repeat although it writes
-	Deletes          bool // its call deletes its target, like an HTTP DELETE; the name may say so as well
+	Deletes          bool // its call deletes its target, like an HTTP DELETE
 	Tier             Tier
 	Local            bool   // a call reaches nothing outside this machine; false: unknown
-	Expression       string // the argument that is an expression, whose names Check checks; empty: none
+	Expression       string // the argument that is an expression; Check checks its names. Empty: none
 	Heavy            string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
 	Timeout  time.Duration // of one call if the step has no timeoutMs; 0: the server's
 	CacheTTL time.Duration // how long the call cache may reuse an answer; 0: never
 
-	// Undo is the call that undoes a call of this function, unless the step says otherwise; nil: there is none.
+	// Undo is the call that undoes a call of this function, unless the step names another; nil: there is none.
 	Undo *Undo
-	// Idempotency is how a repeated call is marked; nil: it cannot be.
+	// Idempotency says how a repeated call is marked; nil: repetitions cannot be marked.
 	Idempotency *Idempotency
 	// Approve says which calls need approval: ApproveNever, ApproveDestroy or ApproveWrite; "": the server's setting.
 	Approve string
@@ -151,9 +150,9 @@ type Spec struct {
 	// retain the arguments, and must be cheap. nil: there are no further checks.
 	Check func(args []byte, known func(at string) bool) *fault.Error
 
-	// Redact returns the arguments as recordings, logs and errors may show them; it copies them if it hides something. hide
-	// receives each secret as a JSON value and returns the JSON value to show instead; within a text, that value's text is
-	// inserted. nil: there is nothing to hide.
+	// Redact returns the arguments as recordings, logs and errors may show them; it copies them if it hides something. hide receives
+	// each secret as a JSON value and returns the JSON value to show instead. If a text contains the secret, the text of that value
+	// replaces it. nil: there is nothing to hide.
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
 
@@ -163,7 +162,7 @@ type Undo struct {
 	Args     json.RawMessage // may refer to $result; empty: {}
 }
 
-// Idempotency is how a function learns that a call is a repetition: Header or Argument is set.
+// Idempotency says how a function learns that a call is a repetition. Either Header or Argument is set.
 type Idempotency struct {
 	Header   string        // of the HTTP request, such as Idempotency-Key
 	Argument string        // a top-level argument

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxName bounds a function's name in bytes; maxListed the candidates that an ambiguous name lists; maxNearest the
-// suggestions, which are chosen from the maxAlike names that look most alike.
+// maxName bounds a function's name in bytes, maxListed the candidates that the fault of an ambiguous name lists, and maxNearest the
+// suggestions. Those are chosen from the maxAlike names that look most alike.
 const maxName, maxListed, maxNearest, maxAlike = 256, 20, 3, 100
 
 // separators are the characters that resolution ignores.
@@ -27,7 +27,7 @@ func FoldName(name string) string {
 	}, name)
 }
 
-// A spelling is one way to write a function's name; the lowest rank wins.
+// spelling is one way to write a function's name; the lowest rank wins.
 type spelling struct {
 	position int32 // in index.names
 	rank     rank
@@ -38,7 +38,7 @@ type rank uint8
 const (
 	fullName      rank = iota // the name with its source
 	withoutSource             // the name after its first dot
-	suffix                    // what follows a later separator
+	suffix                    // the name after a later separator
 )
 
 // index finds names by their spellings. It is made once and shared by all views of a registry.
@@ -73,8 +73,8 @@ func (x *index) bySource() map[string][]int32 {
 func (x *index) bySpelling() map[string][]spelling {
 	spellings := make(map[string][]spelling, 3*len(x.names))
 	for i, name := range x.names {
-		add := func(part string, r rank) {
-			if folded := FoldName(part); folded != "" {
+		add := func(text string, r rank) {
+			if folded := FoldName(text); folded != "" {
 				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
 			}
 		}
@@ -94,60 +94,60 @@ func (x *index) bySpelling() map[string][]spelling {
 
 // checkName refuses names that nobody could write in a chain or a configuration.
 func checkName(name string) *fault.Error {
-	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
+	isInvalid := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
 	case FoldName(name) == "":
 		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", fault.Quote(name))
 	case len(name) > maxName:
 		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", fault.Quote(name), maxName)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unfit):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isInvalid):
 		return fault.New(fault.BadRequest, "the function name %s holds blanks or control characters", fault.Quote(name))
 	}
 	return nil
 }
 
-// Resolve finds the function of this view that a name stands for. It tries in this order: the exact name; the name without
-// regard to case and the separators . _ - /; the same without the source; the same for a suffix after a separator. The
-// first match of exactly one function wins. A name that begins with a source of this view means a function of that source,
-// so that a rule for "fs.*" covers everything that "fs.x" can mean. It returns unknown_function if nothing matches, with
-// the three nearest names, or if several match, with at most 20 of them.
+// Resolve finds the function of this view for a name. It tries in this order: the exact name; the name without regard to case and
+// the separators . _ - /; the same without the source; the same for a suffix after a separator. The first match of exactly one
+// function wins. A name that begins with a source of this view means a function of that source, so that a rule for "fs.*" covers
+// everything that "fs.x" can mean. It returns unknown_function if nothing matches, with the three nearest names, or if several
+// functions match, with at most 20 of them.
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
 		return r.entries[i], nil
 	}
-	var fitting []*Entry
+	var matches []*Entry
 	if len(name) <= maxName {
 		best := suffix
-		within := r.ofSource(name)
+		ofSource := r.ofSource(name)
 		for _, s := range r.index.spellings()[FoldName(name)] {
 			entry := r.entries[s.position]
-			if entry == nil || s.rank > best || within != nil && !slices.Contains(within, s.position) {
+			if entry == nil || s.rank > best || ofSource != nil && !slices.Contains(ofSource, s.position) {
 				continue
 			}
 			if s.rank < best {
-				best, fitting = s.rank, fitting[:0]
+				best, matches = s.rank, matches[:0]
 			}
-			if !slices.Contains(fitting, entry) {
-				fitting = append(fitting, entry)
+			if !slices.Contains(matches, entry) {
+				matches = append(matches, entry)
 			}
 		}
 	}
-	if len(fitting) > 1 { // a saved chain makes no other name ambiguous
-		if others := slices.DeleteFunc(slices.Clone(fitting), func(e *Entry) bool { return e.spec.Saved != nil }); len(others) > 0 {
-			fitting = others
+	if len(matches) > 1 { // other functions take precedence over saved chains
+		if functions := slices.DeleteFunc(slices.Clone(matches), func(e *Entry) bool { return e.spec.Saved != nil }); len(functions) > 0 {
+			matches = functions
 		}
 	}
-	switch len(fitting) {
+	switch len(matches) {
 	case 0:
 		return nil, r.unknown(name)
 	case 1:
-		return fitting[0], nil
+		return matches[0], nil
 	}
-	return nil, ambiguous(name, fitting)
+	return nil, ambiguous(name, matches)
 }
 
-// ofSource returns the positions of the functions whose source the name begins with; nil if it begins with no source of
-// this view.
+// ofSource returns the positions of the functions of the source with which the name begins; nil if it begins with no source of this
+// view.
 func (r *Registry) ofSource(name string) []int32 {
 	source, _, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -160,9 +160,9 @@ func (r *Registry) ofSource(name string) []int32 {
 	return positions
 }
 
-func ambiguous(name string, fitting []*Entry) *fault.Error {
-	names := make([]string, 0, len(fitting))
-	for _, entry := range fitting {
+func ambiguous(name string, matches []*Entry) *fault.Error {
+	names := make([]string, 0, len(matches))
+	for _, entry := range matches {
 		names = append(names, entry.spec.Name)
 	}
 	total := len(names)
@@ -195,23 +195,23 @@ func (r *Registry) nearest(name string) []string {
 		names = append(names, entry.spec.Name)
 	}
 	names = fault.Alike(name, names, maxAlike)
-	near := fault.Nearest(name, names, maxNearest)
-	if len(near) == maxNearest || strings.Contains(name, ".") {
-		return near
+	nearest := fault.Nearest(name, names, maxNearest)
+	if len(nearest) == maxNearest || strings.Contains(name, ".") {
+		return nearest
 	}
 	// A name without a source is also compared with the last segments of names: read_file is close to files.read_text_file.
 	ends := make([]string, len(names))
 	byEnd := map[string][]string{}
-	for i, full := range names {
-		ends[i] = full[strings.LastIndexByte(full, '.')+1:]
-		byEnd[ends[i]] = append(byEnd[ends[i]], full)
+	for i, name := range names {
+		ends[i] = name[strings.LastIndexByte(name, '.')+1:]
+		byEnd[ends[i]] = append(byEnd[ends[i]], name)
 	}
 	for _, end := range fault.Nearest(name, slices.Compact(slices.Sorted(slices.Values(ends))), maxNearest) {
-		for _, full := range byEnd[end] {
-			if len(near) < maxNearest && !slices.Contains(near, full) {
-				near = append(near, full)
+		for _, name := range byEnd[end] {
+			if len(nearest) < maxNearest && !slices.Contains(nearest, name) {
+				nearest = append(nearest, name)
 			}
 		}
 	}
-	return near
+	return nearest
 }

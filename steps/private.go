@@ -5,8 +5,8 @@ import "context"
 // privateKey marks a context as private for one source, whose name is folded.
 type privateKey struct{ source string }
 
-// Private returns a context in which calls of a source's functions belong to one caller, such as calls in a client's own
-// session. The call cache neither answers nor stores them.
+// Private returns a context in which calls of a source's functions belong to one caller, such as calls in a client's own session.
+// The call cache neither answers nor stores them.
 func Private(ctx context.Context, source string) context.Context {
 	return context.WithValue(ctx, privateKey{FoldName(source)}, true)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Provider gives the functions that a request may call. A *Registry returns itself, a *Catalog the functions of its
-// sources, and a *View those that a caller may use.
+// Provider gives the functions that a request may call. A *Registry returns itself, a *Catalog the functions of its sources, and a
+// *View the functions that a caller may use.
 type Provider interface {
 	// Registry returns the current functions. It returns the same value until something changes.
 	Registry() *Registry
@@ -33,9 +33,9 @@ func (c *Catalog) settings() *Settings { return c.options.Settings }
 
 func (v *View) settings() *Settings { return v.catalog.options.Settings }
 
-// sourcesOf returns all sources of a provider and those that could offer a function of this name: the name begins with
-// theirs, or a setting gives it to one of their functions.
-func sourcesOf(p Provider, name string) (all, named []SourceInfo) {
+// sourcesOf returns all sources of a provider. candidates are those that could offer a function with this name: the name begins
+// with theirs, or a setting gives it to one of their functions.
+func sourcesOf(p Provider, name string) (all, candidates []SourceInfo) {
 	s, ok := p.(sourceLister)
 	if !ok {
 		return nil, nil
@@ -44,13 +44,13 @@ func sourcesOf(p Provider, name string) (all, named []SourceInfo) {
 	original := s.settings().originalName(name)
 	for _, source := range all {
 		if beginsWith(name, source.Name) || beginsWith(original, source.Name) {
-			named = append(named, source)
+			candidates = append(candidates, source)
 		}
 	}
-	return all, named
+	return all, candidates
 }
 
-// beginsWith reports whether a function's name begins with a source's, ignoring case and separators.
+// beginsWith reports whether a function's name begins with a source's name, ignoring case and separators.
 func beginsWith(name, source string) bool {
 	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
 		return false
@@ -60,8 +60,8 @@ func beginsWith(name, source string) bool {
 
 // Unavailable returns an unavailable fault if a name is not found because its source is unavailable; else nil.
 func Unavailable(p Provider, name string) *fault.Error {
-	_, named := sourcesOf(p, name)
-	for _, source := range named {
+	_, candidates := sourcesOf(p, name)
+	for _, source := range candidates {
 		if !isStable(source.State) {
 			return source.unavailable()
 		}
@@ -69,7 +69,7 @@ func Unavailable(p Provider, name string) *fault.Error {
 	return nil
 }
 
-// AbsentSources returns the names of sources whose functions are not known now.
+// AbsentSources returns the names of the unavailable sources, whose functions may not be known.
 func AbsentSources(p Provider) (names []string) {
 	all, _ := sourcesOf(p, "")
 	for _, source := range all {
@@ -86,17 +86,17 @@ func Pending(p Provider, name string) bool {
 	if _, ok := p.(sourceLister); !ok {
 		return p.Starting() != nil
 	}
-	all, named := sourcesOf(p, name)
-	if len(named) > 0 && named[0].Name != ChainSource { // saved chains appear with the functions that they call
-		all = named
+	all, candidates := sourcesOf(p, name)
+	if len(candidates) > 0 && candidates[0].Name != ChainSource { // saved chains appear with the functions that they call
+		all = candidates
 	}
 	return slices.ContainsFunc(all, func(source SourceInfo) bool { return source.State == StateStarting })
 }
 
 // Qualified reports whether a name begins with a source, so that no other source can have it.
 func Qualified(p Provider, name string) bool {
-	_, named := sourcesOf(p, name)
-	return len(named) > 0
+	_, candidates := sourcesOf(p, name)
+	return len(candidates) > 0
 }
 
 // Await returns the functions once enough accepts them, no source is starting any more, or ctx is done. enough is called

@@ -18,17 +18,18 @@ type RegistryOptions struct {
 	// -1: no bound.
 	MaxResultBytes int64
 
-	// Scrubber removes secrets from results, errors, callbacks, default arguments in input schemas, and from what
-	// Entry.Shown returns; nil: there are none. A catalog sets it.
+	// Scrubber removes secrets from results, errors, callbacks, default arguments in input schemas, and arguments that Entry.Shown
+	// returns; nil: there are none. A catalog sets it.
 	Scrubber Scrubber
 
-	// Warn receives problems that stop nothing: a schema that is partly unchecked (once per registration, bad_request), or
-	// names that differ only in case and separators. One goroutine calls it, during NewRegistry and With only. May be nil.
+	// Warn receives problems that do not stop the registration: a schema that is partly unchecked (once per registration,
+	// bad_request), or names that differ only in case and separators. One goroutine calls it, only during NewRegistry and With. May
+	// be nil.
 	Warn func(*fault.Error)
 }
 
-// Registry is an immutable set of functions with unique names. Narrowing and wrapping return clones that share what was
-// compiled. Many goroutines may use it.
+// Registry is an immutable set of functions with unique names. Narrowing and wrapping return clones that share the compiled
+// functions. Many goroutines may use it.
 type Registry struct {
 	index   *index
 	entries []*Entry // by position in index.names; nil: not in this view
@@ -111,8 +112,8 @@ func warnOfTwins(names []string, warn func(*fault.Error)) {
 	}
 }
 
-// View returns a clone with only the functions that keep accepts. The others, and the saved chains that call them, can be
-// neither called, suggested nor counted. keep must not change the spec.
+// View returns a clone with only the functions that keep accepts. Other functions, and the saved chains that call them, are not
+// called, suggested or counted. keep must not change the spec.
 func (r *Registry) View(keep func(*Spec) bool) *Registry {
 	view := r.clone()
 	for i, entry := range view.entries {
@@ -132,7 +133,7 @@ func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = w(e.spec, e.call) })
 }
 
-// Rank returns a clone whose functions have these rungs of a ladder, by name; the others have none.
+// Rank returns a clone whose functions have these rungs of a ladder, by name. Functions without an entry have none.
 func (r *Registry) Rank(rungs map[string]int) *Registry {
 	return r.mapEntries(func(e *Entry) {
 		e.rank = 0
@@ -142,20 +143,20 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 	})
 }
 
-// Replace returns a clone that calls what w returns for each function instead of the function and all its wrappers, such as
-// a stand-in or recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size.
+// Replace returns a clone that calls what w returns for each function, such as recorded answers, instead of the function and all
+// its wrappers. The replacement is guarded like a function: time limits, panics, codes, result size.
 func (r *Registry) Replace(w func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }
 
-// Observe returns a clone that calls o after each call that reached the function: args are checked and compact, result and
-// err are what Entry.Call returns, even for a call that was abandoned at its deadline. o must not change or retain args and
-// result. Many goroutines may call it at once, and each call waits for it. Several observers are all called.
+// Observe returns a clone that calls o after each call that reached the function. args are checked and compact. result and err are
+// what Entry.Call returns, even for a call that was abandoned at its deadline. o must not change or retain args and result. Many
+// goroutines may call it at once, and each call waits for it. Several observers are all called.
 func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result []byte, err error)) *Registry {
 	return r.mapEntries(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
 }
 
-// Hides reports whether a name, ignoring case and separators, is that of a function that was removed from this view.
+// Hides reports whether a function with this name, ignoring case and separators, was removed from this view.
 func (r *Registry) Hides(name string) bool {
 	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
 		return s.rank == fullName && r.entries[s.position] == nil
@@ -173,9 +174,9 @@ func (r *Registry) mapEntries(change func(*Entry)) *Registry {
 	c := r.clone()
 	for i, entry := range c.entries {
 		if entry != nil {
-			own := *entry
-			change(&own)
-			c.entries[i] = &own
+			entry := *entry
+			change(&entry)
+			c.entries[i] = &entry
 		}
 	}
 	return c
@@ -192,7 +193,7 @@ func (r *Registry) All() []*Entry {
 	return all
 }
 
-// Has reports whether this view has a function of exactly this name.
+// Has reports whether this view has a function with exactly this name.
 func (r *Registry) Has(name string) bool {
 	i, ok := r.index.exact[name]
 	return ok && r.entries[i] != nil

@@ -12,7 +12,7 @@ import (
 type ResultShape struct {
 	// Schema is a compact JSON Schema with type, properties, required, additionalProperties and items.
 	Schema json.RawMessage
-	// Rare reports whether a path that Schema rules out was in a result, though in too few to be in Schema.
+	// Rare reports whether a path that Schema rules out was in some results, but in too few to be in Schema.
 	Rare func(path []schema.Element) bool
 
 	paths     schema.Paths // of Schema
@@ -20,9 +20,9 @@ type ResultShape struct {
 	signature string // the function's signature with Schema as its result
 }
 
-// Learn returns a clone whose calls go through what w makes of them, as in Wrap, and whose functions have the result shapes
-// that shape returns: at any time, and nil while none is known. Both apply only to functions without an output schema;
-// shape may be nil for a function that is not observed.
+// Learn returns a clone whose calls are wrapped as in Wrap, and whose functions get the result shapes that shape returns; nil while
+// none is known. shape may be called at any time. Both apply only to functions without an output schema; shape may be nil for a
+// function that is not observed.
 func (r *Registry) Learn(w func(*Spec, Call) (call Call, shape func() *ResultShape)) *Registry {
 	return r.mapEntries(func(e *Entry) {
 		if len(e.spec.Output) > 0 {
@@ -34,8 +34,7 @@ func (r *Registry) Learn(w func(*Spec, Call) (call Call, shape func() *ResultSha
 	})
 }
 
-// ResultShape returns the shape of the function's results so far; nil if it is not known or the function declares an output
-// schema.
+// ResultShape is the shape of the results so far of a function that declares none.
 func (e *Entry) ResultShape() *ResultShape {
 	if e.resultShape == nil {
 		return nil
@@ -46,12 +45,12 @@ func (e *Entry) ResultShape() *ResultShape {
 // UnseenPath returns reference_missing, with the nearest names, if a path was in no result so far; nil if it was, or if
 // nothing is known. It is only a warning, as results may differ.
 func (e *Entry) UnseenPath(path []schema.Element) *fault.Error {
-	known := e.ResultShape()
-	if known == nil {
+	shape := e.ResultShape()
+	if shape == nil {
 		return nil
 	}
-	_, f := known.paths.TypesAt(e.spec.Name, known.Schema, path)
-	if f == nil || known.Rare(path) {
+	_, f := shape.paths.TypesAt(e.spec.Name, shape.Schema, path)
+	if f == nil || shape.Rare(path) {
 		return nil
 	}
 	return f

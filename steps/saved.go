@@ -71,15 +71,15 @@ type linkResult struct {
 	fault *fault.Error // why it is broken; nil: it is not
 }
 
-// link links one chain; callers are the chains that led to it.
+// link links one chain. callers are the chains that call it, outermost first.
 func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
-	if known := l.done[e]; known != nil {
-		return known
+	if done := l.done[e]; done != nil {
+		return done
 	}
 	if at := slices.Index(callers, e); at >= 0 {
 		names := make([]string, 0, len(callers)+1)
-		for _, one := range append(slices.Clone(callers[at:]), e) {
-			names = append(names, one.spec.Name)
+		for _, caller := range append(slices.Clone(callers[at:]), e) {
+			names = append(names, caller.spec.Name)
 		}
 		f := fault.New(fault.BadRequest, "saved chains call each other in a cycle: %s", strings.Join(names, " → "))
 		return &linkResult{entry: e, fault: f}
@@ -111,48 +111,48 @@ func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
 }
 
 // linkCallee resolves a name that a chain calls and adds it to the chain's calls.
-func (l *linker) linkCallee(name string, by *SavedChain, callers []*Entry) *linkResult {
+func (l *linker) linkCallee(name string, saved *SavedChain, callers []*Entry) *linkResult {
 	entry, err := l.Resolve(name)
 	if err != nil {
-		by.calls = append(by.calls, name) // no view has it
+		saved.calls = append(saved.calls, name) // no view has it
 		f, _ := fault.As(err)
 		return &linkResult{fault: f}
 	}
 	if entry.spec.Saved == nil {
-		by.calls = append(by.calls, entry.spec.Name)
+		saved.calls = append(saved.calls, entry.spec.Name)
 		return &linkResult{entry: entry}
 	}
 	inner := l.link(entry, callers)
-	by.calls = append(by.calls, inner.entry.spec.Saved.calls...)
+	saved.calls = append(saved.calls, inner.entry.spec.Saved.calls...)
 	if inner.fault == nil {
-		by.calls = append(by.calls, entry.spec.Name)
+		saved.calls = append(saved.calls, entry.spec.Name)
 	}
 	return inner
 }
 
 // add adds the depth and the fault of a called chain.
-func (l *linkResult) add(called *linkResult) {
-	l.depth = max(l.depth, called.depth+1)
-	if l.fault == nil {
-		l.fault = called.fault
+func (r *linkResult) add(called *linkResult) {
+	r.depth = max(r.depth, called.depth+1)
+	if r.fault == nil {
+		r.fault = called.fault
 	}
 }
 
 // brokenChain returns the fault of a saved chain that cannot be used; nil if the name is not one.
 func (r *Registry) brokenChain(name string) *fault.Error {
 	for _, b := range r.broken {
-		full := b.entry.spec.Name
-		if folded := FoldName(name); folded != FoldName(full) && folded != FoldName(strings.TrimPrefix(full, ChainSource+".")) {
+		chain := b.entry.spec.Name
+		if folded := FoldName(name); folded != FoldName(chain) && folded != FoldName(strings.TrimPrefix(chain, ChainSource+".")) {
 			continue
 		}
 		f := b.fault.Under("")
-		f.Message = "the saved chain " + full + " cannot be used: " + f.Message
+		f.Message = "the saved chain " + chain + " cannot be used: " + f.Message
 		return f
 	}
 	return nil
 }
 
-// include raises a chain's spec to that of a function that it calls.
+// include raises a chain's effect and tier to those of a function that it calls.
 func (s *Spec) include(called *Spec) {
 	if called.Effect == Destroy || s.Effect == Read {
 		s.Effect = called.Effect
@@ -165,9 +165,9 @@ func (s *Spec) include(called *Spec) {
 
 // withSpec returns the entry with another spec that has the same schemas.
 func (e *Entry) withSpec(spec *Spec) *Entry {
-	own := *e
-	own.compiledFunction = &compiledFunction{spec: spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult, signature: e.signature}
-	return &own
+	clone := *e
+	clone.compiledFunction = &compiledFunction{spec: spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult, signature: e.signature}
+	return &clone
 }
 
 // dropChains drops the saved chains that call functions outside the view. keep is the view's filter.

@@ -20,9 +20,9 @@ func ScrubFault(s Scrubber, f *fault.Error) *fault.Error {
 	if s == nil || f == nil {
 		return f
 	}
-	c := *f
-	c.Message, c.Body, c.Source = s.Text(f.Message), s.JSON(f.Body), s.Text(f.Source)
-	return &c
+	scrubbed := *f
+	scrubbed.Message, scrubbed.Body, scrubbed.Source = s.Text(f.Message), s.JSON(f.Body), s.Text(f.Source)
+	return &scrubbed
 }
 
 // scrubFunction removes secrets from a source's description of a function.
@@ -35,24 +35,24 @@ func scrubFunction(s Scrubber, fn Function) Function {
 
 // scrubCallbacks returns a context whose callbacks receive no secrets.
 func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
-	a := *CallbacksOf(ctx)
-	if a.Progress == nil && a.Log == nil && a.Verbatim == nil {
+	callbacks := *CallbacksOf(ctx)
+	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil {
 		return ctx
 	}
-	if verbatim := a.Verbatim; verbatim != nil {
-		a.Verbatim = func(result []byte) { verbatim(s.JSON(result)) }
+	if verbatim := callbacks.Verbatim; verbatim != nil {
+		callbacks.Verbatim = func(result []byte) { verbatim(s.JSON(result)) }
 	}
-	if progress := a.Progress; progress != nil {
-		a.Progress = func(ctx context.Context, done, total float64, message string) {
+	if progress := callbacks.Progress; progress != nil {
+		callbacks.Progress = func(ctx context.Context, done, total float64, message string) {
 			progress(ctx, done, total, s.Text(message))
 		}
 	}
-	if log := a.Log; log != nil {
-		a.Log = func(ctx context.Context, level, logger string, data []byte) {
+	if log := callbacks.Log; log != nil {
+		callbacks.Log = func(ctx context.Context, level, logger string, data []byte) {
 			log(ctx, level, s.Text(logger), s.JSON(data))
 		}
 	}
-	return WithCallbacks(ctx, &a)
+	return WithCallbacks(ctx, &callbacks)
 }
 
 // scrubCall removes secrets from a call's result, errors and callbacks.
@@ -80,8 +80,8 @@ func (e *Entry) Shown(args []byte) []byte {
 	return e.scrub(args)
 }
 
-// Redacted returns the arguments of a call as someone other than the caller may see them: with each secret, a JSON value,
-// replaced by what hide returns. If the function does not declare its secrets, the names of the arguments decide.
+// Redacted returns the arguments of a call as someone other than the caller may see them. hide receives each secret as a JSON value
+// and returns its replacement. If the function does not declare its secrets, the names of the arguments decide.
 func (e *Entry) Redacted(args []byte, hide func(value []byte) []byte) []byte {
 	redact := e.spec.Redact
 	if redact == nil {

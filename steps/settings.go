@@ -16,10 +16,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Setting is what a configuration says about the functions that match a pattern. A nil field says nothing.
+// Setting is what a configuration sets for the functions that match a pattern. A nil field is not set.
 type Setting struct {
-	// Pattern matches a function's canonical name or path, as its source gives them. * stands for any characters, including
-	// dots, and ? for one.
+	// Pattern matches a function's canonical name or path, before renaming. * matches any characters, including dots, and ? any one.
 	Pattern string
 
 	Effect      *Effect
@@ -35,11 +34,11 @@ type Setting struct {
 	Idempotency *Idempotency
 	Defaults    json.RawMessage   // a JSON object; merged with less specific patterns, key by key
 	Aliases     map[string]string // merged in the same way
-	// CommonAliases apply only to functions that declare the argument that they stand for. Aliases win over them.
+	// CommonAliases apply only to functions that declare the aliased argument. Aliases win over them.
 	CommonAliases map[string]string
 }
 
-// Settings apply to functions; nil is no settings. Many goroutines may use them.
+// Settings apply to functions; nil: no settings. Many goroutines may use them.
 type Settings struct {
 	list []*rankedSetting // the most specific first
 
@@ -61,15 +60,15 @@ type rankedSetting struct {
 func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 	s := &Settings{used: map[*rankedSetting]bool{}}
 	var faults []*fault.Error
-	for i, given := range list {
-		for _, f := range checkSetting(&given) {
+	for i, setting := range list {
+		for _, f := range checkSetting(&setting) {
 			faults = append(faults, f.Under(fault.Index("", i)))
 		}
-		one := &rankedSetting{Setting: given, restriction: given.restrictions(), at: i, literal: len(given.Pattern)}
-		if stars := strings.Count(given.Pattern, "*") + strings.Count(given.Pattern, "?"); stars > 0 {
-			one.rank, one.literal = 1, one.literal-stars
+		ranked := &rankedSetting{Setting: setting, restriction: setting.restrictions(), at: i, literal: len(setting.Pattern)}
+		if stars := strings.Count(setting.Pattern, "*") + strings.Count(setting.Pattern, "?"); stars > 0 {
+			ranked.rank, ranked.literal = 1, ranked.literal-stars
 		}
-		s.list = append(s.list, one)
+		s.list = append(s.list, ranked)
 	}
 	slices.SortStableFunc(s.list, func(a, b *rankedSetting) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
@@ -108,8 +107,8 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
-// restrictions returns the part of the setting that only restricts. It may apply to possible paths, which may belong to
-// several functions. nil: there is nothing left.
+// restrictions returns the part of the setting that only restricts; nil: nothing. Only that part may apply to possible paths,
+// because several functions may have the same one.
 func (s *Setting) restrictions() *Setting {
 	r := *s
 	r.Rename, r.Undo, r.Idempotency = nil, nil, nil
@@ -131,7 +130,8 @@ func (s *Setting) restrictions() *Setting {
 	return &r
 }
 
-// restrict fills unset fields from a less specific setting. Its effect and tier raise those of minimum.
+// restrict fills unset fields from a less specific setting. If the setting's effect and tier restrict more than minimum, they
+// replace its effect and tier.
 func (s *Setting) restrict(from Setting, minimum *Setting) {
 	if e := from.Effect; e != nil && s.Effect == nil && (minimum.Effect == nil || *e == Destroy) {
 		minimum.Effect = e
@@ -143,56 +143,56 @@ func (s *Setting) restrict(from Setting, minimum *Setting) {
 	s.fill(&from)
 }
 
-// Apply returns the function with the settings applied, and whether it is hidden. A setting that matches only a possible
+// Apply returns the function with the settings applied, and reports whether it is hidden. A setting that matches only a possible
 // path (Spec.PossiblePaths) restricts: it may raise the effect and the tier or hide the function, but never grants.
 func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if s == nil {
 		return fn, false
 	}
-	var c, minimum Setting
-	for _, one := range s.list {
+	var merged, minimum Setting
+	for _, setting := range s.list {
 		switch {
-		case fn.matches(one.Pattern):
-			s.markUsed(one)
-			c.fill(&one.Setting)
-		case one.restriction != nil && fn.matchesPossiblePath(one.Pattern):
-			s.markUsed(one)
-			c.restrict(*one.restriction, &minimum)
+		case fn.matches(setting.Pattern):
+			s.markUsed(setting)
+			merged.fill(&setting.Setting)
+		case setting.restriction != nil && fn.matchesPossiblePath(setting.Pattern):
+			s.markUsed(setting)
+			merged.restrict(*setting.restriction, &minimum)
 		}
 	}
 	declared := fn.Effect
-	if c.Effect != nil {
-		fn.Effect, fn.EffectDeclared = *c.Effect, true
+	if merged.Effect != nil {
+		fn.Effect, fn.EffectDeclared = *merged.Effect, true
 	}
 	if minimum.Effect != nil && (*minimum.Effect == Destroy || fn.Effect != Destroy) {
 		fn.Effect, fn.EffectDeclared = *minimum.Effect, true
 	}
 	fn.effectOverridden = fn.Effect != declared
-	set(&fn.Tier, c.Tier)
+	set(&fn.Tier, merged.Tier)
 	if minimum.Tier != nil {
 		fn.Tier = max(fn.MinimumTier(), *minimum.Tier)
 	}
-	set(&fn.Heavy, c.Heavy)
-	set(&fn.Approve, c.Approve)
-	if c.Undo != nil {
-		fn.Undo = c.Undo
+	set(&fn.Heavy, merged.Heavy)
+	set(&fn.Approve, merged.Approve)
+	if merged.Undo != nil {
+		fn.Undo = merged.Undo
 	}
-	if c.Idempotency != nil {
-		fn.Idempotency = c.Idempotency
+	if merged.Idempotency != nil {
+		fn.Idempotency = merged.Idempotency
 	}
-	set(&fn.Description, c.Description)
-	set(&fn.Timeout, c.Timeout)
-	set(&fn.CacheTTL, c.CacheTTL)
-	if c.Rename != nil {
-		fn.Name, fn.Path, fn.PossiblePaths, fn.SessionPath = *c.Rename, "", nil, ""
+	set(&fn.Description, merged.Description)
+	set(&fn.Timeout, merged.Timeout)
+	set(&fn.CacheTTL, merged.CacheTTL)
+	if merged.Rename != nil {
+		fn.Name, fn.Path, fn.PossiblePaths, fn.SessionPath = *merged.Rename, "", nil, ""
 	}
-	if c.Defaults != nil {
-		fn.Defaults = c.Defaults
+	if merged.Defaults != nil {
+		fn.Defaults = merged.Defaults
 	}
-	if aliases := c.aliasesFor(fn.Input); aliases != nil {
+	if aliases := merged.aliasesFor(fn.Input); aliases != nil {
 		fn.Aliases = aliases
 	}
-	return fn, c.Hide != nil && *c.Hide
+	return fn, merged.Hide != nil && *merged.Hide
 }
 
 // aliasesFor returns the aliases for a function with this input schema.
@@ -241,9 +241,9 @@ func (s *Settings) originalName(name string) string {
 	if s == nil {
 		return ""
 	}
-	for _, one := range s.list {
-		if one.Rename != nil && FoldName(*one.Rename) == FoldName(name) {
-			return one.Pattern
+	for _, setting := range s.list {
+		if setting.Rename != nil && FoldName(*setting.Rename) == FoldName(name) {
+			return setting.Pattern
 		}
 	}
 	return ""
@@ -252,31 +252,31 @@ func (s *Settings) originalName(name string) string {
 // Original returns the source's name of the function that has this name here.
 func (s *Settings) Original(name string) string { return cmp.Or(s.originalName(name), name) }
 
-// mergeAliases adds the entries of more that aliases lacks.
-func mergeAliases(aliases, more map[string]string) map[string]string {
-	if more == nil {
+// mergeAliases adds the entries of defaults that aliases lacks.
+func mergeAliases(aliases, defaults map[string]string) map[string]string {
+	if defaults == nil {
 		return aliases
 	}
-	merged := maps.Clone(more)
+	merged := maps.Clone(defaults)
 	maps.Copy(merged, aliases)
 	return merged
 }
 
-// mergeObjects adds the members of more that object lacks; nil is an empty object.
-func mergeObjects(object, more json.RawMessage) json.RawMessage {
+// mergeObjects adds the members of defaults that object lacks; nil is an empty object.
+func mergeObjects(object, defaults json.RawMessage) json.RawMessage {
 	if object == nil {
-		return more
+		return defaults
 	}
-	members, further := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if json.Unmarshal(object, &members) != nil || json.Unmarshal(more, &further) != nil {
+	members, merged := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(object, &members) != nil || json.Unmarshal(defaults, &merged) != nil {
 		return object
 	}
-	maps.Copy(further, members)
-	merged, err := json.Marshal(further) // sorted by name
+	maps.Copy(merged, members)
+	text, err := json.Marshal(merged) // sorted by name
 	if err != nil {
 		return object
 	}
-	return merged
+	return text
 }
 
 func fillField[T any](field **T, from *T) {
@@ -291,14 +291,14 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-func (s *Settings) markUsed(one *rankedSetting) {
+func (s *Settings) markUsed(setting *rankedSetting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used[one] = true
+	s.used[setting] = true
 }
 
-// Unused returns a fault for each setting that has matched no function so far, At its position in the given list, with the
-// nearest of names.
+// Unused returns a fault for each setting that has matched no function so far, with the nearest of names. At is its position in the
+// list that NewSettings received.
 func (s *Settings) Unused(names []string) []*fault.Error {
 	if s == nil {
 		return nil
@@ -306,12 +306,12 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var unused []*fault.Error
-	for _, one := range s.list {
-		if s.used[one] {
+	for _, setting := range s.list {
+		if s.used[setting] {
 			continue
 		}
-		f := fault.New(fault.UnknownFunction, "%s fits no function", fault.Quote(one.Pattern)).Under(fault.Index("", one.at))
-		f.Nearest = fault.Nearest(one.Pattern, names, 3)
+		f := fault.New(fault.UnknownFunction, "%s fits no function", fault.Quote(setting.Pattern)).Under(fault.Index("", setting.at))
+		f.Nearest = fault.Nearest(setting.Pattern, names, 3)
 		unused = append(unused, f)
 	}
 	slices.SortFunc(unused, func(a, b *fault.Error) int { return strings.Compare(a.At, b.At) })

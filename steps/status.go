@@ -24,7 +24,7 @@ type Status struct {
 	State   State
 	Error   *fault.Error // why it is retrying or failed, or which functions are left out; nil: no problem
 	Retry   time.Time    // the next attempt in StateRetrying; else zero
-	Since   time.Time    // since when it is unavailable; zero if it is available or the source does not know (a catalog does)
+	Since   time.Time    // when it became unavailable; zero if it is available or the source does not know (a catalog does)
 	Names   string       // how an MCP source splits its tool names (resource_action, action_resource, whole); "" if unknown
 	Version string       // name and version that the source reports; "" if unknown
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Variant returns the view of a caller for whom some sources offer other functions: functions holds, by source, those of
-// the caller's own sessions. It must not be changed. If they equal the catalog's, the variant has the registries of v.
+// Variant returns the view of a caller for whom some sources offer other functions. functions holds, by source, the functions of
+// the caller's own sessions; it must not be changed. If they equal the catalog's, the variant has the registries of v.
 func (v *View) Variant(functions map[string][]Function) *View {
 	return &View{catalog: v.catalog, keep: v.keep, hideCauses: v.hideCauses, base: v, functions: functions, cache: &viewCache{}}
 }
@@ -16,18 +16,18 @@ func (v *View) build(all *Registry) (view *Registry, names map[string]map[string
 	if v.base == nil {
 		return all.View(v.keep), nil
 	}
-	own, names := v.catalog.variant(v.functions)
-	if own == nil {
+	registry, names := v.catalog.variant(v.functions)
+	if registry == nil {
 		return v.base.Registry(), nil
 	}
-	return own.View(v.keep), names
+	return registry.View(v.keep), names
 }
 
 // setFunctions sets a source's function names to those of the variant.
 func (v *View) setFunctions(source *SourceInfo) {
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
-	if names, own := v.cache.names[source.Name]; own {
+	if names, ok := v.cache.names[source.Name]; ok {
 		source.Functions = names
 	}
 }
@@ -40,11 +40,11 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 	names, taken := map[string]map[string]bool{}, map[string]bool{}
 	var added []Function
 	for _, m := range c.members {
-		own, has := functions[m.name]
-		if !has {
+		listed, ok := functions[m.name]
+		if !ok {
 			continue
 		}
-		offers := c.applySettings(m, own)
+		offers := c.applySettings(m, listed)
 		if slices.EqualFunc(offers, m.offers, sameFunction) {
 			continue
 		}

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// View is a catalog as one caller sees it: the functions that it may use and the sources that it may know of. A source is
-// hidden if all its known functions are. If its functions are not known, it is hidden if the caller could not use a
-// function that reads under the settings for the whole source.
+// View is a catalog as one caller sees it: the functions that the caller may use and the sources that it may know of. A source is
+// hidden if all its known functions are hidden. If its functions are not known, it is hidden if the settings for the whole source
+// allow the caller not even a function that reads.
 type View struct {
 	catalog    *Catalog
 	keep       func(*Spec) bool
 	hideCauses bool       // do not report why sources are unavailable
 	cache      *viewCache // shared with the views that WithoutCauses returns
 
-	base      *View // the view that this is a variant of (see Variant); nil: it is no variant
+	base      *View // the view of which this is a variant (see Variant); nil: this is not a variant
 	functions map[string][]Function
 }
 
@@ -33,9 +33,9 @@ func NewView(c *Catalog, keep func(*Spec) bool) *View {
 
 // WithoutCauses returns the same view for callers that must not learn why a source is unavailable: see WithoutCauses.
 func (v *View) WithoutCauses() *View {
-	own := *v
-	own.hideCauses = true
-	return &own
+	copied := *v
+	copied.hideCauses = true
+	return &copied
 }
 
 // Registry implements Provider. The view is computed once for each registry of the catalog.
@@ -87,8 +87,8 @@ func (v *View) shows(source SourceInfo, registry *Registry) bool {
 	return false
 }
 
-// SampleSpec returns a sample of the source's functions with this effect, after the settings that apply to the whole
-// source; nil if the caller may not use such a function.
+// SampleSpec returns a sample spec with this effect, after the settings that apply to the whole source; nil if the caller may not
+// use such a function.
 func (v *View) SampleSpec(source string, effect Effect) *Spec {
 	fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
 	if hidden {
@@ -100,13 +100,13 @@ func (v *View) SampleSpec(source string, effect Effect) *Spec {
 	return &fn.Spec
 }
 
-// HasAll reports whether the caller may use every function that a source has or may get, including one that destroys, in
-// any tier that a setting gives. keep must look only at the tier.
+// HasAll reports whether the caller may use every function that a source has or may get, including one that destroys, in any tier
+// that a setting gives. The view's keep must look only at the tier.
 func (v *View) HasAll(source string) bool {
 	worst := v.SampleSpec(source, Destroy)
 	if settings := v.settings(); worst != nil && settings != nil {
-		for _, one := range settings.list {
-			if one.Tier != nil && !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: *one.Tier}) {
+		for _, setting := range settings.list {
+			if setting.Tier != nil && !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: *setting.Tier}) {
 				return false
 			}
 		}
@@ -114,7 +114,7 @@ func (v *View) HasAll(source string) bool {
 	return worst != nil
 }
 
-// HasName reports whether the view has a function of this name, ignoring case and separators.
+// HasName reports whether the view has a function with this name, ignoring case and separators.
 func (r *Registry) HasName(name string) bool {
 	if r.Has(name) {
 		return true

@@ -17,11 +17,11 @@ type Arrangement struct {
 	owners map[string]*Dispatcher
 }
 
-// Owner returns the dispatcher of the function of exactly this name; nil if there is none.
+// Owner returns the dispatcher of the function with exactly this name; nil: none.
 func (a *Arrangement) Owner(function string) *Dispatcher { return a.owners[function] }
 
-// Arrange assigns the functions of a view to dispatchers. A group without a function in the view becomes no dispatcher. A
-// function whose name has an empty part, or is help, belongs to none, as no call could name it.
+// Arrange assigns the functions of a view to dispatchers. A group without a function in the view gets no dispatcher. A function
+// whose name has an empty part, or is help, belongs to no dispatcher, because no call could name it.
 func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	a := &Arrangement{owners: map[string]*Dispatcher{}}
 	grouped := make([][]*function, len(d.groups))
@@ -61,7 +61,7 @@ func (a *Arrangement) add(d *Dispatcher) {
 	}
 }
 
-// groupOf returns the number of a function's group; -1 if it has none.
+// groupOf returns the index of a function's group; -1: none.
 func (d *Dispatch) groupOf(function *steps.Entry) int {
 	group, reached := -1, 0
 	var best *entry
@@ -81,8 +81,8 @@ func (f *function) top() string {
 	return dotted(source, first)
 }
 
-// resourceTools names the dispatchers of resources: by resource, or by source and resource if two of them, or a group, have
-// that name.
+// resourceTools names the dispatchers of resources: by resource, or by source and resource if another resource or a group has that
+// name.
 func (d *Dispatch) resourceTools(tops []string) map[string]string {
 	n := newNamer(builtinTools)
 	for _, g := range d.groups {

@@ -30,10 +30,10 @@ type Group struct {
 	Name        string // of the tool; _ replaces characters that tool names may not have (Renamed)
 	Description string // for the agent; "": only its resources
 
-	// Resources are prefixes of function names or paths, by whole parts, with or without the source's name: "device" has
-	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * stands for any
-	// characters, including dots, and ? for one. A function belongs to the group whose entry covers most of its name; among
-	// equals, to a plain entry before a pattern, to the one with more literal characters, then to the first.
+	// Resources are prefixes of function names or paths, with or without the source's name. They match whole parts: "device" matches
+	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * matches any characters,
+	// including dots, and ? any one. A function belongs to the group whose entry covers most of its name. Among equals, a plain entry
+	// wins over a pattern, then the entry with more literal characters, then the first.
 	Resources []string
 }
 
@@ -122,7 +122,7 @@ func (g *Group) tool() string {
 	return hashedName(g.Name, 0) // it is too long
 }
 
-// Renamed returns a warning for each group whose tool has another name, At /groups/NAME.
+// Renamed returns a warning for each group whose tool has another name. At is /groups/NAME.
 func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	for i := range d.groups {
 		if g := &d.groups[i]; g.tool() != g.Name {
@@ -134,8 +134,8 @@ func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	return warnings
 }
 
-// Unmatched returns a warning for each entry that matches no function of a registry, bad_request with the nearest names, At
-// /groups/NAME/resources/N. It is for the start, when the sources are ready: the registry is not a caller's.
+// Unmatched returns a warning for each entry that matches no function of a registry: bad_request with the nearest names; At is
+// /groups/NAME/resources/N. Call it at the start, when the sources are ready, with the registry of all functions.
 func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 	used := make([]bool, len(d.entries))
 	var known []string

@@ -47,15 +47,15 @@ func (d *Dispatcher) Entries() []*steps.Entry {
 	return entries
 }
 
-// labelsOf returns labels for resources, which are function names without the action: without their common first parts,
-// else without the source, else the full name, whichever is the shortest that is unique.
+// labelsOf returns labels for resources. A label is the resource without the first parts that all share, or without the source, or
+// in full: the shortest form in which all labels are unique.
 func labelsOf(functions []*function) map[string]string {
 	shorts := map[string]string{}
-	holders := map[string]int{}
+	counts := map[string]int{}
 	for _, f := range functions {
 		if _, seen := shorts[f.prefix]; !seen {
 			shorts[f.prefix] = f.short()
-			holders[f.short()]++
+			counts[f.short()]++
 		}
 	}
 	common := -1 // parts
@@ -79,7 +79,7 @@ func labelsOf(functions []*function) map[string]string {
 			return strings.Join(parts[min(common, len(parts)-1):], ".")
 		},
 		func(prefix string) string {
-			if holders[shorts[prefix]] > 1 {
+			if counts[shorts[prefix]] > 1 {
 				return prefix
 			}
 			return shorts[prefix]
@@ -100,30 +100,29 @@ func labelsOf(functions []*function) map[string]string {
 	return nil // unreachable: the last form is the identity
 }
 
-// inputSchema is small, as every dispatcher has it: help and faults describe the other fields.
+// inputSchema is small, because every dispatcher has it. Help and faults describe the other fields.
 const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},` +
 	`"params":{"type":"object"},"lite":{"type":"boolean"},` +
 	`"continuation_token":{"type":"string"},"mode":{"type":"string"}}}`
 
-// InputSchema returns the JSON Schema of a call, the same for all dispatchers: a plain object that accepts further members.
-// It must not be changed.
+// InputSchema returns the JSON Schema of a call, which is the same for all dispatchers: a plain object that accepts further
+// members. It must not be changed.
 func (d *Dispatcher) InputSchema() json.RawMessage { return json.RawMessage(inputSchema) }
 
-// Description returns the tool's description: the group's own, how to get help, and the names of its resources (of its
-// actions if there is one resource), those with most functions first. The names are as complete as possible within limit
-// tokens as counted by count, without the group's own description; else they are cut to their first parts, and the rest is
-// a number.
+// Description returns the tool's description: the group's own, how to get help, and the names of its resources, or of its actions
+// if there is one resource. Those with most functions come first. limit bounds the tokens, as counted by count, without the group's
+// own description. To fit, names are cut to fewer parts, and then the last names are replaced by their number.
 func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
-	fits := func(text string) bool { // n bytes are at most n tokens
+	withinLimit := func(text string) bool { // n bytes are at most n tokens
 		return len(text) <= limit || count([]byte(text)) <= limit
 	}
 	text := ""
 	for parts := maxParts; parts > 0; parts-- {
 		names, kind := d.names(parts)
-		if text = describe(names, len(names), kind); fits(text) {
+		if text = describe(names, len(names), kind); withinLimit(text) {
 			break
 		}
-		for n := len(names) - 1; parts == 1 && n >= 0 && !fits(text); n-- {
+		for n := len(names) - 1; parts == 1 && n >= 0 && !withinLimit(text); n-- {
 			text = describe(names, n, kind)
 		}
 	}
@@ -134,35 +133,35 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 	return about + ". " + text
 }
 
-// maxDescription bounds a description in bytes: clients cut longer ones, and with them how to get help.
+// maxDescription bounds a description in bytes, because clients cut longer ones, and with them how to get help.
 const maxDescription = 2048
 
 // maxParts bounds the parts of a resource that a description shows.
 const maxParts = 3
 
-// describe lists the first n names and the number of the others.
+// describe lists the first n names and the number of the omitted ones.
 func describe(names []string, n int, kind string) string {
 	const help = "Omit action for help. "
-	switch more := len(names) - n; {
+	switch omitted := len(names) - n; {
 	case n == 0:
-		return fmt.Sprintf("%s%d %s", help, more, strings.ToLower(kind))
-	case more > 0:
-		return fmt.Sprintf("%s%s: %s …and %d more", help, kind, strings.Join(names[:n], ", "), more)
+		return fmt.Sprintf("%s%d %s", help, omitted, strings.ToLower(kind))
+	case omitted > 0:
+		return fmt.Sprintf("%s%s: %s …and %d more", help, kind, strings.Join(names[:n], ", "), omitted)
 	}
 	return help + kind + ": " + strings.Join(names, ", ")
 }
 
-// names returns the resources, cut to this many parts, or the actions if there is one resource, those with most functions
+// names returns the resources, cut to this many parts, or the actions if there is one resource. Those with most functions come
 // first.
 func (d *Dispatcher) names(parts int) (names []string, kind string) {
 	counts := map[string]int{}
-	one := oneLabel(d.functions)
-	if kind = "Resources"; one {
+	actionsOnly := oneLabel(d.functions)
+	if kind = "Resources"; actionsOnly {
 		kind = "Actions"
 	}
 	for _, f := range d.functions {
 		name := f.action // also for a function without a resource
-		if !one && f.label != "" {
+		if !actionsOnly && f.label != "" {
 			all := strings.Split(f.label, ".")
 			name = strings.Join(all[:min(parts, len(all))], ".")
 		}

@@ -12,7 +12,7 @@ import (
 
 const tokenField = "continuation_token"
 
-// token reports whether the call contains a continuation token of onecall, and whether it is in params. Without one the
+// token reports whether the call contains a continuation token of onecall, and whether the token is in params. Without one, the
 // fields of a fetch are ordinary arguments.
 func (r *reader) token() (found, inParams bool) {
 	isToken := func(v gjson.Result) bool {
@@ -28,37 +28,37 @@ func (r *reader) token() (found, inParams bool) {
 	return false, false
 }
 
-// fetch collects the fields of a fetch; fields at the top count even if params has them too. The rest of the call repeats
-// the earlier call and is ignored, except for steps and, if neither resource nor action names the earlier call, all other
-// fields: they are kept so that they are refused where fetches are answered.
+// fetch collects the fields of a fetch. Fields at the top replace those in params. Other fields repeat the earlier call and are
+// ignored. Two kinds are kept, so that the reader of fetches refuses them: steps, and all other fields if neither resource nor
+// action names the earlier call.
 func (r *reader) fetch(inParams bool) *Request {
 	_, hasResource := find(r.top, "resource")
 	_, hasAction := find(r.top, "action")
-	again := hasResource || hasAction
+	namesCall := hasResource || hasAction
 	ofFetch := func(m member) bool { return slices.Contains(fetchFields, m.name) }
-	var beside []member
+	var fields []member
 	for _, m := range r.top {
-		isOfCall := again || slices.Contains(callFields, m.name) || slices.Contains(r.d.hoist, m.name)
+		isOfCall := namesCall || slices.Contains(callFields, m.name) || slices.Contains(r.d.hoist, m.name)
 		if ofFetch(m) || m.name == "steps" || !isOfCall {
-			beside = append(beside, m)
+			fields = append(fields, m)
 		}
 	}
 	if !inParams {
-		return &Request{Fetch: object(beside)}
+		return &Request{Fetch: object(fields)}
 	}
-	var inside []member
+	var params []member
 	for _, m := range members(r.params) {
-		_, above := find(beside, m.name)
-		if m.name == tokenField || !above && (ofFetch(m) || !again) {
-			inside = append(inside, m)
+		_, inFields := find(fields, m.name)
+		if m.name == tokenField || !inFields && (ofFetch(m) || !namesCall) {
+			params = append(params, m)
 		}
 	}
-	for _, m := range beside {
+	for _, m := range fields {
 		if m.name != tokenField && m.value.Type != gjson.Null {
-			inside = append(inside, m)
+			params = append(params, m)
 		}
 	}
-	return &Request{Fetch: append(append([]byte(`{"params":`), object(inside)...), '}')}
+	return &Request{Fetch: append(append([]byte(`{"params":`), object(params)...), '}')}
 }
 
 // object encodes members with canonical keys, so that the next reader finds them.

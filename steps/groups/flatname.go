@@ -13,38 +13,38 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// FlatNames returns the names that functions have as separate tools, by function. All are unique, none is reserved, and
-// each matches ^[A-Za-z0-9_-]{1,52}$. An MCP tool keeps its server's name if that is valid, no other server's tool has it,
-// and the function was not renamed. Any other function has its own name, with _ for other characters; a name that is too
-// long or not unique ends in digits of its hash. A saved chain has its name without the source if no other tool has it.
-// Names do not depend on the order of entries, and change only if they clash with a function that is added or removed.
+// FlatNames returns the names that functions have as separate tools, by function. All are unique, none is reserved, and each
+// matches ^[A-Za-z0-9_-]{1,52}$. An MCP tool keeps its server's name if that is valid, no other server's tool has it, and the
+// function was not renamed. Any other function has its own name, with _ in place of other characters; a name that is too long or
+// not unique ends in digits of its hash. A saved chain has its name without the source if no other tool has it. Names do not depend
+// on the order of entries. They change only if a function with a clashing name is added or removed.
 func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 	n := newNamer(reserved)
-	others := map[string]bool{}
+	toolNames := map[string]bool{}
 	for _, e := range entries {
 		spec := e.Spec()
-		own := ""
+		short := ""
 		if spec.Saved != nil {
 			continue
 		}
 		if len(spec.Listing) > 0 {
 			_, tail, _ := strings.Cut(spec.Name, ".")
 			if listed := gjson.GetBytes(spec.Listing, "name"); listed.Type == gjson.String && listed.Str == tail {
-				own = tail
+				short = tail
 			}
 		}
-		n.want(spec.Name, own)
-		others[own], others[sanitize(spec.Name)] = true, true
+		n.want(spec.Name, short)
+		toolNames[short], toolNames[sanitize(spec.Name)] = true, true
 	}
 	for _, e := range entries {
 		if e.Spec().Saved == nil {
 			continue
 		}
-		own := sanitize(strings.TrimPrefix(e.Spec().Name, steps.ChainSource+"."))
-		if others[own] {
-			own = ""
+		short := sanitize(strings.TrimPrefix(e.Spec().Name, steps.ChainSource+"."))
+		if toolNames[short] {
+			short = ""
 		}
-		n.want(e.Spec().Name, own)
+		n.want(e.Spec().Name, short)
 	}
 	return n.names()
 }
@@ -65,41 +65,41 @@ func newNamer(reserved []string) *namer {
 
 func (n *namer) reserve(name string) { n.taken[name] = true }
 
-// want requests a name for full: short if possible, else one made from full.
+// want requests a name for full: short if possible, else a name made from full.
 func (n *namer) want(full, short string) { n.short[full] = short }
 
-// names assigns the short names that are free and requested once, then the full names that are, and hashed names to the
-// rest.
+// names assigns the short names that are free and requested only once, then the full names under the same rule, and hashed names to
+// the rest.
 func (n *namer) names() map[string]string {
-	given := make(map[string]string, len(n.short))
-	var open []string
-	settle := func(candidate func(full string) string) {
-		asked := map[string]int{}
-		for _, full := range open {
-			asked[candidate(full)]++
+	assigned := make(map[string]string, len(n.short))
+	var unnamed []string
+	assign := func(candidate func(full string) string) {
+		requests := map[string]int{}
+		for _, full := range unnamed {
+			requests[candidate(full)]++
 		}
-		var left, won []string
-		for _, full := range open {
+		var remaining, granted []string
+		for _, full := range unnamed {
 			name := candidate(full)
-			if !toolName.MatchString(name) || n.taken[name] || asked[name] > 1 {
-				left = append(left, full)
+			if !toolName.MatchString(name) || n.taken[name] || requests[name] > 1 {
+				remaining = append(remaining, full)
 				continue
 			}
-			given[full] = name
-			won = append(won, name)
+			assigned[full] = name
+			granted = append(granted, name)
 		}
-		for _, name := range won {
+		for _, name := range granted {
 			n.taken[name] = true
 		}
-		open = left
+		unnamed = remaining
 	}
-	open = slices.Sorted(maps.Keys(n.short))
-	settle(func(full string) string { return n.short[full] })
-	settle(sanitize)
-	for attempt := 0; len(open) > 0; attempt++ {
-		settle(func(full string) string { return hashedName(full, attempt) })
+	unnamed = slices.Sorted(maps.Keys(n.short))
+	assign(func(full string) string { return n.short[full] })
+	assign(sanitize)
+	for attempt := 0; len(unnamed) > 0; attempt++ {
+		assign(func(full string) string { return hashedName(full, attempt) })
 	}
-	return given
+	return assigned
 }
 
 // maxToolName keeps a name within 60 characters, including the server name that hosts prefix.
@@ -116,7 +116,7 @@ func sanitize(full string) string {
 	}, full)
 }
 
-// hashedName returns the beginning of a sanitized name with digits of the hash of the whole name. Each attempt has other
+// hashedName returns the beginning of a sanitized name with digits of the hash of the whole name. Each attempt gives different
 // digits.
 func hashedName(full string, attempt int) string {
 	salted := full

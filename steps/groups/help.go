@@ -9,13 +9,13 @@ import (
 
 // HelpOptions configure help.
 type HelpOptions struct {
-	// Limit bounds the tokens of the answer as Count counts them, which may stop above Limit. The answer exceeds it only if
-	// a schema of one function was requested, which is never cut, or if even the shortest answer does.
+	// Limit bounds the tokens of the answer, as counted by Count, which may stop counting above Limit. The answer exceeds it only if
+	// the schema of one function was requested, which is never cut, or if even the shortest answer is longer.
 	Limit int
 	Count func([]byte) int
 
 	Lite   bool                       // names only
-	Taught func(function string) bool // whether the session was given the signature before; nil: it was not
+	Taught func(function string) bool // reports whether the session has received the signature; nil: it has not
 }
 
 // level is how much help says about a function.
@@ -32,13 +32,12 @@ const (
 	levelOmitted
 )
 
-// Help answers a request for help (nil: on everything) with a JSON object: resource → action → one line with the signature
-// without the function's name, the effect unless it is read, and the description. If that does not fit, it drops in this
-// order, the largest first: descriptions, results, the signatures of a resource (its actions become an array), the actions
-// (the resource becomes a number), whole resources. The answer then says how to ask for more. A signature that was already
-// given is null, unless it is requested again or with its schema. given are the names of the functions whose full
-// signatures are in the answer.
-func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, given []string) {
+// Help answers a request for help (nil: on everything) with a JSON object: resource → action → one line with the signature without
+// the function's name, the effect unless it is read, and the description. To fit the limit it drops in this order, the largest
+// first: descriptions, results, the signatures of a resource (its actions become an array), the actions (the resource becomes a
+// number), whole resources. The answer then says how to get more. A signature that the session has already received is null, unless
+// it is requested again or with its schema. shown are the names of the functions whose full signatures are in the answer.
+func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, shown []string) {
 	if h == nil {
 		h = &Help{}
 	}
@@ -54,13 +53,13 @@ func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, given []strin
 	return p.render(), p.signatures()
 }
 
-// unit is shortened as a whole: a resource, or one function if there is one resource.
+// unit is the part of an answer that is shortened as a whole: a resource, or one function if there is only one resource.
 type unit struct {
 	name      string
 	functions []*function
 	texts     [][]byte // by index in the page's levels; nil: not written yet
-	at        int      // index of its level
-	bucket    int
+	at        int      // index of its level in the page's levels
+	bucket    int      // index in the page's buckets
 }
 
 // page is an answer that is being built.
@@ -73,7 +72,8 @@ type page struct {
 	taught    func(*function) bool
 }
 
-// bucket is a set of units that are counted together: resources by their first part that not all share.
+// bucket is a set of units that are counted together: resources that share their first part. Parts that all resources share do not
+// count.
 type bucket struct {
 	name      string
 	units     []int
@@ -162,7 +162,7 @@ func topsOf(functions []*function) map[string]string {
 	return tops
 }
 
-// set puts all units at one level. Their texts are written at the first use, as signatures are expensive.
+// set puts all units at one level. It writes their texts at the first use, because signatures are expensive.
 func (p *page) set(number int) {
 	for i, u := range p.units {
 		if u.at = number; u.texts[number] == nil {
@@ -171,11 +171,12 @@ func (p *page) set(number int) {
 	}
 }
 
-// fit finds the finest level at which everything fits, and then what fits of the next finer one.
-func (p *page) fit(fits func() bool) {
+// fit puts the units at the most detailed level at which everything fits, and then as many as possible at the next more detailed
+// one.
+func (p *page) fit(withinLimit func() bool) {
 	coarse := len(p.levels) - 1
 	for ; coarse > 0; coarse-- {
-		if p.set(coarse - 1); !fits() {
+		if p.set(coarse - 1); !withinLimit() {
 			break
 		}
 	}
@@ -190,18 +191,18 @@ func (p *page) fit(fits func() bool) {
 				p.units[i].at = coarse
 			}
 		}
-		return fits()
+		return withinLimit()
 	}
 	p.set(coarse)
-	// Each step makes the answer shorter, except for single tokens at boundaries.
+	// Each step makes the answer shorter, apart from single tokens at boundaries.
 	n := sort.Search(len(groups), reduce)
 	for !reduce(n) && n < len(groups) {
 		n++
 	}
 }
 
-// order returns the order in which units drop to a level: the largest first, or, if that level omits them, those with the
-// fewest functions. Units of one bucket drop together.
+// order returns the order in which units drop to a level: the largest first, or, if that level omits units, those with the fewest
+// functions. Units of one bucket drop together.
 func (p *page) order(coarse int) [][]int {
 	var groups [][]int
 	if p.levels[coarse] >= levelCount {

@@ -13,7 +13,7 @@ import (
 type index struct {
 	functions []*function
 	folded    []foldedName           // of the functions, in their order
-	longest   int                    // of the folded names, in bytes: a longer path matches no function
+	longest   int                    // bytes of the longest folded name; a longer path matches no function
 	ends      map[string][]*function // by every suffix of the folded name that starts at a part
 	runs      map[string][]*function // by the name without separators: in full, without its source, or as shown
 }
@@ -45,9 +45,9 @@ func newIndex(functions []*function) *index {
 	return x
 }
 
-// find returns the functions that a resource ("": none given) and an action stand for. The first of these that matches
-// wins: as help shows them; the same as one path; ignoring case and the separators _ - /; the name without its source, or
-// in full; a suffix that starts at a part; for an action alone, the whole name without separators; for an action that
+// find returns the functions that match a resource ("": not given) and an action. It tries these forms and returns the matches of
+// the first that has some: as help shows them; the same as one path; ignoring case and the separators _ - /; the name without its
+// source, or in full; a suffix that starts at a part; for an action alone, the whole name without separators; for an action that
 // repeats the resource, the action alone.
 func (x *index) find(resource, action string) []*function {
 	for _, f := range x.ends[foldPath(action)] {
@@ -58,21 +58,21 @@ func (x *index) find(resource, action string) []*function {
 	path := dotted(resource, action)
 	folded := foldPath(path)
 	ends := x.ends[folded]
-	for _, is := range []func(*function) bool{
+	for _, matches := range []func(*function) bool{
 		func(f *function) bool { return dotted(f.label, f.action) == path },
 		func(f *function) bool { return foldPath(dotted(f.label, f.action)) == folded },
 		func(f *function) bool {
 			return foldPath(dotted(f.short(), f.action)) == folded || foldPath(f.entry.Spec().Name) == folded
 		},
 	} {
-		var found []*function
+		var functions []*function
 		for _, f := range ends {
-			if is(f) {
-				found = append(found, f)
+			if matches(f) {
+				functions = append(functions, f)
 			}
 		}
-		if len(found) > 0 {
-			return found
+		if len(functions) > 0 {
+			return functions
 		}
 	}
 	switch {
@@ -84,60 +84,60 @@ func (x *index) find(resource, action string) []*function {
 	return x.findRepeated(resource, action)
 }
 
-// findRepeated returns the functions whose action is given with parts of the resource before it. Those parts and the action
-// must be adjacent in the name, or the resource must end where the action begins.
+// findRepeated returns the functions for an action that repeats parts of the resource. Either those parts contain the resource, or
+// the resource must end where the action begins.
 func (x *index) findRepeated(resource, action string) []*function {
-	resource, own := foldPath(resource), foldPath(parseName(action).prefix)
+	resource, repeated := foldPath(resource), foldPath(parseName(action).prefix)
 	if len(resource) > x.longest {
 		return nil
 	}
-	stated := own != "" && containsParts(own, dots(resource))
-	var found []*function
+	adjacent := repeated != "" && containsParts(repeated, dots(resource))
+	var functions []*function
 	for _, f := range x.ends[foldPath(action)] {
-		if stated || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
-			found = append(found, f)
+		if adjacent || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
+			functions = append(functions, f)
 		}
 	}
-	return found
+	return functions
 }
 
-// below returns the functions of a resource and of those below it: of the resource as shown or named, else of all resources
-// that contain it as a part.
+// below returns the functions of a resource and of those below it. If no resource has this label or name, it returns those of all
+// resources that contain it as a part.
 func (x *index) below(resource string) []*function {
 	wanted := foldPath(resource)
 	if wanted == "" || len(wanted) > x.longest {
 		return nil
 	}
 	needle := dots(wanted)
-	for _, is := range []func(*foldedName) bool{
+	for _, matches := range []func(*foldedName) bool{
 		func(f *foldedName) bool {
 			return isAtOrBelow(f.label, wanted) || isAtOrBelow(f.short, wanted) || isAtOrBelow(f.prefix, wanted)
 		},
 		func(f *foldedName) bool { return containsParts(f.prefix, needle) },
 	} {
-		var found []*function
+		var functions []*function
 		for i, f := range x.functions {
-			if is(&x.folded[i]) {
-				found = append(found, f)
+			if matches(&x.folded[i]) {
+				functions = append(functions, f)
 			}
 		}
-		if len(found) > 0 {
-			return found
+		if len(functions) > 0 {
+			return functions
 		}
 	}
 	return nil
 }
 
-// choose returns the one function that a call means, or unknown_function with the reason.
+// choose returns the only function that matches a call, or unknown_function with the reason.
 func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
-	found := d.index().find(resource, action)
-	switch len(found) {
+	functions := d.index().find(resource, action)
+	switch len(functions) {
 	case 0:
 		return nil, d.unknown(resource, action)
 	case 1:
-		return found[0], nil
+		return functions[0], nil
 	}
-	labels := labelsIn(found)
+	labels := labelsIn(functions)
 	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", fault.Quote(action), joinFirst(labels))
 	if resource != "" {
 		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), joinFirst(labels))
@@ -148,15 +148,15 @@ func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 
 // unknown returns the fault of a call that matches no function, with the nearest.
 func (d *Dispatcher) unknown(resource, action string) *fault.Error {
-	of, at, written := d.functions, "/action", action
+	functions, at, text := d.functions, "/action", action
 	var names []string
 	var f *fault.Error
 	if resource != "" {
-		of = d.index().below(resource)
+		functions = d.index().below(resource)
 	}
 	switch {
-	case len(of) == 0:
-		at, written, names = "/resource", resource, labelsIn(d.functions)
+	case len(functions) == 0:
+		at, text, names = "/resource", resource, labelsIn(d.functions)
 		f = fault.New(fault.UnknownFunction, "%s has no resource %s", d.Name, fault.Quote(resource))
 		f.Available = names
 		if only := d.index().find("", action); len(only) == 1 && declares(only[0].entry, "resource") {
@@ -164,20 +164,20 @@ func (d *Dispatcher) unknown(resource, action string) *fault.Error {
 		}
 	case resource != "":
 		f = fault.New(fault.UnknownFunction, "%s has no action %s", fault.Quote(resource), fault.Quote(action))
-		f.Available = actionsIn(of)
+		f.Available = actionsIn(functions)
 	default:
 		f = fault.New(fault.UnknownFunction, "%s has no action %s", d.Name, fault.Quote(action))
-		if f.Available = labelsIn(of); oneLabel(of) {
-			f.Available = actionsIn(of)
+		if f.Available = labelsIn(functions); oneLabel(functions) {
+			f.Available = actionsIn(functions)
 		}
 	}
 	if at == "/action" {
-		names = append(sortedSet(of, func(f *function) string { return f.action }), actionsIn(of)...)
+		names = append(sortedSet(functions, func(f *function) string { return f.action }), actionsIn(functions)...)
 		slices.Sort(names)
 		names = slices.Compact(names)
 	}
 	f.At, f.Available = at, f.Available[:min(len(f.Available), maxListed)]
-	if f.Nearest = fault.Nearest(written, names, maxNearest); len(f.Nearest) > 0 {
+	if f.Nearest = fault.Nearest(text, names, maxNearest); len(f.Nearest) > 0 {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	} else {
 		f.Message += "."
@@ -190,11 +190,11 @@ func labelsIn(functions []*function) []string {
 	return sortedSet(functions, func(f *function) string { return f.label })
 }
 
-// actionsIn lists actions, with their resource if there are several.
+// actionsIn lists actions, with their resources if there are several.
 func actionsIn(functions []*function) []string {
-	one := oneLabel(functions)
+	oneResource := oneLabel(functions)
 	return sortedSet(functions, func(f *function) string {
-		if one {
+		if oneResource {
 			return f.action
 		}
 		return dotted(f.label, f.action)
@@ -214,12 +214,12 @@ func sortedSet(functions []*function, of func(*function) string) []string {
 
 // joinFirst joins the first of many names.
 func joinFirst(names []string) string {
-	const most = 5
-	if len(names) <= most {
+	const maxNames = 5
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// declares reports whether a function has a top-level argument of this name.
+// declares reports whether a function has a top-level argument with this name.
 func declares(e *steps.Entry, name string) bool { return e.Argument(name) != "" }

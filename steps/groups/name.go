@@ -15,7 +15,7 @@ func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().SessionPath, e.Spec(
 
 // name is a function's path, split.
 type name struct {
-	prefix string // all before the action; "" if the name has no dot
+	prefix string // everything before the action; "" if the name has no dot
 	action string
 }
 
@@ -32,7 +32,7 @@ func (n name) source() string {
 // short returns the resource without the source, or the source if there is no other resource.
 func (n name) short() string { return n.prefix[strings.IndexByte(n.prefix, '.')+1:] }
 
-// isComplete reports whether no part of a name is empty: only then can a call name it.
+// isComplete reports whether no part of a name is empty. A call cannot name other functions.
 func isComplete(full string) bool {
 	return full != "" && full[0] != '.' && full[len(full)-1] != '.' && !strings.Contains(full, "..")
 }
@@ -68,7 +68,7 @@ func containsParts(path, dotted string) bool {
 
 func dots(path string) string { return "." + path + "." }
 
-// entry is one of a group's Resources.
+// entry is one of a group's Resources, compiled.
 type entry struct {
 	text           string
 	pattern        *regexp.Regexp // matches the beginning of a name, to the end of a part; nil: text is not a pattern
@@ -104,7 +104,8 @@ func (e *entry) reach(function *steps.Entry) int {
 	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
 }
 
-// reachOf returns how many bytes of a name the entry covers, from its beginning or from after its source.
+// reachOf returns how many bytes of a name the entry covers, up to the end of the match. The match starts at the beginning of the
+// name or after its source.
 func (e *entry) reachOf(full string) int {
 	reached := e.beginning(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
@@ -122,18 +123,17 @@ func (e *entry) beginning(full string) int {
 	case e.pattern == nil, !strings.Contains(full, e.longestLiteral):
 		return 0
 	}
-	found := e.pattern.FindStringIndex(full)
+	match := e.pattern.FindStringIndex(full)
 	switch {
-	case found == nil:
+	case match == nil:
 		return 0
-	case found[1] == len(full) && full[found[1]-1] != '.':
+	case match[1] == len(full) && full[match[1]-1] != '.':
 		return len(full)
 	}
-	return found[1] - 1
+	return match[1] - 1
 }
 
-// moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m. Of equals neither
-// is.
+// moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m. Neither of two equals is.
 func (e *entry) moreExact(n int, other *entry, m int) bool {
 	switch {
 	case n != m:

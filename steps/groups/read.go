@@ -19,17 +19,16 @@ import (
 type Request struct {
 	Help *Help
 
-	// Fetch requests more of an earlier large result: a JSON object with the continuation token and the fields beside it,
-	// at the top or in `params`. The rest of the call, which repeats the earlier call, is dropped. Nothing runs. The fields
-	// are checked where fetches are answered.
+	// Fetch requests more of an earlier large result: a JSON object with the continuation token and the other fields of a fetch, at
+	// the top or in `params`. Fields that repeat the earlier call are dropped. Nothing runs. The reader of fetches checks the fields.
 	Fetch json.RawMessage
 
 	Entry *steps.Entry    // the function to call
 	Args  json.RawMessage // a JSON object, not checked with the function's schema yet
 	At    string          // the JSON Pointer of the arguments in the call: "/params" or ""
 
-	// Unused are the hoisted names of a call, in its order, that the function does not declare. They are not in Args, even
-	// if the function accepts arguments of any name, as its schema does not say what it would do with them.
+	// Unused are the hoisted names of a call, in its order, that the function does not declare. They are not in Args, even if the
+	// function accepts arguments with any name, because its schema does not say what they would mean.
 	Unused []string
 
 	Lite           *bool // of a call and of help; nil: not given
@@ -37,10 +36,10 @@ type Request struct {
 	MaxTotalTokens int // of `budget`, of a call and of help; 0: not given
 }
 
-// Read decodes the arguments of one call; no arguments are {}. It returns all faults: bad_json alone, else bad_request for
-// a wrong type or combination of fields, unknown_function for a missing resource or action, unknown_field for fields that
-// help does not have. It does not check the arguments against the function's schema. Only resource and action select the
-// function, whatever the arguments contain.
+// Read decodes the arguments of one call; no arguments count as {}. It returns all faults: bad_json alone, else bad_request for a
+// wrong type or combination of fields, unknown_function for a missing resource or action, unknown_field for fields that help does
+// not have. It does not check the arguments against the function's schema. Only resource and action select the function, not the
+// arguments.
 func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = []byte("{}")
@@ -89,7 +88,7 @@ func strict(text []byte) ([]byte, *fault.Error) {
 	return nil, f
 }
 
-// member is a member of an object; a null one counts as absent if it is a field of the call.
+// member is a member of an object. A null counts as absent if it is a field of the call.
 type member struct {
 	name, key string // key is the name as written, with its quotes
 	value     gjson.Result
@@ -219,20 +218,20 @@ func (r *reader) request() *Request {
 	if r.hasParams || !declares(f.entry, budgetField) {
 		request.MaxTotalTokens = r.budget()
 	}
-	own := r.flat
+	arguments := r.flat
 	if r.hasParams {
-		request.At, own = "/params", members(r.params)
+		request.At, arguments = "/params", members(r.params)
 		r.refuseFlat()
 	} else {
 		r.refuseAmbiguous(f.entry)
 	}
-	request.Args, request.Unused = r.arguments(f.entry, own)
+	request.Args, request.Unused = r.arguments(f.entry, arguments)
 	return request
 }
 
 const budgetField = "budget"
 
-// budget removes `budget` from the top. Of its fields only maxTotalTokens has a meaning for one call.
+// budget reads `budget` and removes it from the top. For one call only its field maxTotalTokens is allowed.
 func (r *reader) budget() int {
 	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == budgetField })
 	if at < 0 {
@@ -249,14 +248,14 @@ func (r *reader) budget() int {
 	}
 	tokens := 0
 	for _, m := range members(value) {
-		place := fault.Key("/budget", m.name)
+		pointer := fault.Key("/budget", m.name)
 		n := int(m.value.Num)
 		switch {
 		case m.name != "maxTotalTokens":
-			r.fault(fault.UnknownField, place, "the budget of one call has maxTotalTokens alone")
+			r.fault(fault.UnknownField, pointer, "the budget of one call has maxTotalTokens alone")
 		case m.value.Type == gjson.Null:
 		case m.value.Type != gjson.Number || float64(n) != m.value.Num || n < 1 || n > 1<<31-1:
-			r.wrongType(place, "a whole number from 1", m.value)
+			r.wrongType(pointer, "a whole number from 1", m.value)
 		default:
 			tokens = n
 		}
@@ -282,7 +281,7 @@ func (r *reader) refuseFlat() {
 	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", joinFirst(names), hint)
 }
 
-// refuseAmbiguous refuses the flat form if a field of the call could be meant as an argument.
+// refuseAmbiguous refuses the flat form if a field of the call could also be an argument.
 func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	for _, name := range callFields {
 		if !declares(e, name) {
@@ -302,9 +301,9 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	}
 }
 
-// arguments encodes the arguments, followed by the hoisted ones that the function declares and own lacks. unused are those
-// that it does not declare.
-func (r *reader) arguments(e *steps.Entry, own []member) (args []byte, unused []string) {
+// arguments encodes given, followed by the hoisted arguments that the function declares and given lacks. unused are those that it
+// does not declare.
+func (r *reader) arguments(e *steps.Entry, given []member) (args []byte, unused []string) {
 	args = []byte{'{'}
 	add := func(m member) {
 		if len(args) > 1 {
@@ -312,16 +311,16 @@ func (r *reader) arguments(e *steps.Entry, own []member) (args []byte, unused []
 		}
 		args = append(append(append(args, m.key...), ':'), m.value.Raw...)
 	}
-	for _, m := range own {
+	for _, m := range given {
 		add(m)
 	}
-	for _, h := range r.hoisted {
-		declared := e.Argument(h.name)
+	for _, hoisted := range r.hoisted {
+		declared := e.Argument(hoisted.name)
 		switch {
 		case declared == "":
-			unused = append(unused, h.name)
-		case !slices.ContainsFunc(own, func(m member) bool { return e.Argument(m.name) == declared }):
-			add(h)
+			unused = append(unused, hoisted.name)
+		case !slices.ContainsFunc(given, func(m member) bool { return e.Argument(m.name) == declared }):
+			add(hoisted)
 		}
 	}
 	return append(args, '}'), unused

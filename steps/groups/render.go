@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// text returns a unit's member of the answer at a level. The number of a bucket is with the first of its units.
+// text returns a unit's member of the answer at a level. The first unit of a bucket has the bucket's number.
 func (p *page) text(i int, l level) []byte {
 	u := p.units[i]
 	b := &p.buckets[u.bucket]
@@ -86,7 +86,7 @@ func withoutResult(signature string) string {
 	return signature
 }
 
-// lossless formats everything about a function for its caller.
+// lossless formats everything about a function that a caller may need.
 func lossless(f *function, signature string) []byte {
 	spec := f.entry.Spec()
 	text := rawjson.AppendQuote([]byte(`{"signature":`), signature)
@@ -117,9 +117,9 @@ func callText(f *function) string {
 // render writes the answer with the units' current levels.
 func (p *page) render() []byte {
 	var inner []byte
-	signs := false // some unit may show signatures
+	hasSignatures := false // some unit may show signatures
 	for _, u := range p.units {
-		signs = signs || p.levels[u.at] <= levelCall
+		hasSignatures = hasSignatures || p.levels[u.at] <= levelCall
 		if text := u.texts[u.at]; len(text) > 0 {
 			if len(inner) > 0 {
 				inner = append(inner, ',')
@@ -131,14 +131,14 @@ func (p *page) render() []byte {
 	switch {
 	case !p.single:
 		text = append(text, inner...)
-	case signs:
+	case hasSignatures:
 		text = append(append(append(rawjson.AppendQuote(text, p.functions[0].label), ":{"...), inner...), '}')
 	default:
 		text = append(p.actions(append(rawjson.AppendQuote(text, p.functions[0].label), ":["...)), ']')
 	}
 	text = append(text, '}')
-	for _, note := range p.hints() {
-		text = append(append(text, `,"`+note.name+`":`...), note.value...)
+	for _, hint := range p.hints() {
+		text = append(append(text, `,"`+hint.name+`":`...), hint.value...)
 	}
 	return append(text, '}')
 }
@@ -163,15 +163,15 @@ type hint struct {
 	value []byte
 }
 
-// hints say what the answer leaves out, and how to get it.
+// hints returns what the answer leaves out, and how to get it.
 func (p *page) hints() []hint {
-	var notes []hint
+	var hints []hint
 	var reduced *unit // the largest that shows less than was requested
-	numbers, taught, left := false, false, 0
+	numbers, taught, omitted := false, false, 0
 	for _, u := range p.units {
 		l := p.levels[u.at]
 		if l == levelOmitted {
-			left++
+			omitted++
 			continue
 		}
 		if u.at > 0 && (reduced == nil || len(u.functions) > len(reduced.functions)) {
@@ -182,24 +182,24 @@ func (p *page) hints() []hint {
 			taught = taught || l <= levelCall && p.taught(f)
 		}
 	}
-	add := func(name, text string) { notes = append(notes, hint{name, rawjson.AppendQuote(nil, text)}) }
+	add := func(name, text string) { hints = append(hints, hint{name, rawjson.AppendQuote(nil, text)}) }
 	if taught {
 		add("null", "signature given before in this session; again:true repeats it")
 	}
 	if reduced != nil {
 		add("more", p.narrower(reduced, numbers)+" shows more")
 	}
-	if left > 0 {
+	if omitted > 0 {
 		what := "more_resources"
 		if p.single {
 			what = "more_actions"
 		}
-		notes = append(notes, hint{what, strconv.AppendInt(nil, int64(left), 10)})
+		hints = append(hints, hint{what, strconv.AppendInt(nil, int64(omitted), 10)})
 	}
-	return notes
+	return hints
 }
 
-// narrower returns a call for help on less.
+// narrower returns a call for more specific help.
 func (p *page) narrower(u *unit, numbers bool) string {
 	switch {
 	case p.single:

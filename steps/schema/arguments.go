@@ -24,7 +24,7 @@ type Arguments struct {
 	prepare   func() *preparation
 }
 
-// ArgumentsOptions says what the schema does not.
+// ArgumentsOptions hold what the schema does not say.
 type ArgumentsOptions struct {
 	// Aliases map further accepted names of top-level arguments to the declared names.
 	Aliases map[string]string
@@ -34,8 +34,8 @@ type ArgumentsOptions struct {
 	Secret bool
 }
 
-// NewArguments compiles an input schema. warnings says which parts of it are not checked, and why. An empty or unusable
-// schema allows any object.
+// NewArguments compiles an input schema. warnings says which parts of it are not checked, and why. An empty or unusable schema
+// allows any object.
 func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings string) {
 	a = &Arguments{options: o}
 	if a.schema, warnings = CompactSchema(input); warnings == "" {
@@ -50,20 +50,20 @@ func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings stri
 	return a, warnings
 }
 
-// Schema returns the input schema, compact; empty if the given one is unusable. It must not be changed.
+// Schema returns the compact input schema; empty if it is unusable. It must not be changed.
 func (a *Arguments) Schema() []byte { return a.schema }
 
 // Names returns the top-level properties that any branch of the schema declares, in its order. The slice must not be
 // changed.
 func (a *Arguments) Names() []string { return a.names() }
 
-// Name returns the declared argument that a name stands for: the name itself, what it is an alias of, or the argument that
-// differs only in case and the separators _ and - unless the schema accepts keys of the caller's choice. "": there is none.
-func (a *Arguments) Name(given string) string {
-	if slices.Contains(a.names(), given) {
-		return given
+// Name returns the declared argument with this name or alias. Unless the schema accepts keys of the caller's choice, it also
+// returns an argument that differs only in case and the separators _ and -. "": there is none.
+func (a *Arguments) Name(name string) string {
+	if slices.Contains(a.names(), name) {
+		return name
 	}
-	return a.prepare().declaredName(given)
+	return a.prepare().declaredName(name)
 }
 
 // Requires reports whether the schema requires a top-level argument.
@@ -79,28 +79,28 @@ func (a *Arguments) Requires(name string) bool {
 // checkTime bounds the check of a plan, which has no deadline of the caller.
 const checkTime = 2 * time.Second
 
-// Check reports what is wrong with arguments that have unknown values: only what no value of the unknowns could fix.
-// inspect runs further checks on arguments that match the schema, under their declared names. See steps.Entry.Check.
+// Check reports what is wrong with arguments that have unknown values. It reports only faults that no value of the unknowns could
+// fix. inspect runs further checks on arguments that match the schema, under their declared names. See steps.Entry.Check.
 func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []byte, unknowns []Unknown) *fault.Error) []*fault.Error {
 	compact, f := compactArguments(args)
 	if f != nil {
 		return []*fault.Error{f}
 	}
-	compact, given := a.prepare().apply(compact)
-	unknowns = withDeclaredNames(unknowns, given)
-	open := make([]unknownValue, len(unknowns))
-	for i, h := range unknowns {
-		if h.At == "" {
+	compact, givenNames := a.prepare().apply(compact)
+	unknowns = withDeclaredNames(unknowns, givenNames)
+	unknownValues := make([]unknownValue, len(unknowns))
+	for i, unknown := range unknowns {
+		if unknown.At == "" {
 			return nil // nothing is known
 		}
-		open[i] = unknownValue{at: tokens(h.At), types: typesNamed(h.Types)}
+		unknownValues[i] = unknownValue{at: tokens(unknown.At), types: typesNamed(unknown.Types)}
 	}
 	var faults []*fault.Error
-	if len(open) > 0 || !a.valid(compact) {
+	if len(unknownValues) > 0 || !a.valid(compact) {
 		ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 		defer cancel()
 		var err error
-		if faults, err = a.faults(ctx, compact, open); err != nil {
+		if faults, err = a.faults(ctx, compact, unknownValues); err != nil {
 			return nil
 		}
 	}
@@ -109,17 +109,17 @@ func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []b
 			faults = append(faults, f)
 		}
 	}
-	return withGivenNames(faults, given)
+	return withGivenNames(faults, givenNames)
 }
 
-// Accept checks the arguments of a call and returns them compact, with declared names and defaults. f joins all faults. err
-// is ctx's error.
+// Accept checks the arguments of a call and returns them compact, with declared names and defaults. f joins all faults. err is the
+// error of ctx.
 func (a *Arguments) Accept(ctx context.Context, args []byte) (prepared []byte, f *fault.Error, err error) {
 	compact, f := compactArguments(args)
 	if f != nil {
 		return nil, f, nil
 	}
-	compact, given := a.prepare().apply(compact)
+	compact, givenNames := a.prepare().apply(compact)
 	if a.valid(compact) {
 		return compact, nil, nil
 	}
@@ -130,7 +130,7 @@ func (a *Arguments) Accept(ctx context.Context, args []byte) (prepared []byte, f
 	case err != nil:
 		return nil, nil, err
 	case len(faults) > 0:
-		return nil, joinFaults(withGivenNames(faults, given)), nil
+		return nil, joinFaults(withGivenNames(faults, givenNames)), nil
 	}
 	return compact, nil, nil
 }
@@ -159,16 +159,16 @@ const maxJoinedBytes = 4000
 
 // joinFaults joins all faults of a call's arguments; a single one keeps its position.
 func joinFaults(faults []*fault.Error) *fault.Error {
-	one := *faults[0]
+	joined := *faults[0]
 	for i, f := range faults[1:] {
-		one.At = ""
-		if len(one.Message)+len(f.Message) > maxJoinedBytes {
-			one.Message += fmt.Sprintf("; and %d more", len(faults)-1-i)
+		joined.At = ""
+		if len(joined.Message)+len(f.Message) > maxJoinedBytes {
+			joined.Message += fmt.Sprintf("; and %d more", len(faults)-1-i)
 			break
 		}
-		one.Message += "; " + f.Message
+		joined.Message += "; " + f.Message
 	}
-	return &one
+	return &joined
 }
 
 // faults validates compact arguments, except for the unknowns. The error says why it could not.
@@ -182,10 +182,10 @@ func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unkno
 	return a.validator.violations(ctx, compact, unknowns)
 }
 
-// valid reports whether compact arguments certainly match the schema; if not, they still may.
+// valid reports whether compact arguments certainly match the schema. If it returns false, they may still match.
 func (a *Arguments) valid(compact []byte) bool {
-	p := a.simple()
-	return compact[0] == '{' && p != nil && p.accepts(gjson.Parse(rawjson.View(compact)))
+	simple := a.simple()
+	return compact[0] == '{' && simple != nil && simple.accepts(gjson.Parse(rawjson.View(compact)))
 }
 
 // Warnings returns a bad_request fault for each alias of an undeclared argument and for defaults that do not match the

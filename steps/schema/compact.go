@@ -11,12 +11,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxDepth bounds the nesting of JSON: every later walk over it may recurse.
+// maxDepth bounds the nesting of JSON, because later walks over it may recurse.
 const maxDepth = 10_000
 
 const (
-	// MaxResultDepth bounds the nesting of results, so that what contains one (a line of a recording, an answer) can also
-	// be read.
+	// MaxResultDepth bounds the nesting of results. It leaves room for the JSON that contains one, such as an answer.
 	MaxResultDepth = 9_900
 	// MaxArgumentsDepth bounds the nesting of arguments, which are compared with schemas and recordings.
 	MaxArgumentsDepth = 1_000

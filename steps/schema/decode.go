@@ -9,12 +9,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxDigits and maxExponent bound the numbers that a schema compares: the comparison is exact, and 1e1000000000 has a
-// billion digits. A float64 has an exponent of 324 at most.
+// maxDigits and maxExponent bound the numbers in a validated value, because the comparison is exact: 1e1000000000 has a billion
+// digits. A float64 has an exponent of 324 at most.
 const maxDigits, maxExponent = 1000, 400
 
-// decode decodes a compact, valid JSON value for the validator: numbers become json.Number and keep their spelling. A
-// duplicate key, which two readers could understand differently, is bad_arguments; so is a number that cannot be compared.
+// decode decodes a compact, valid JSON value for the validator. Numbers become json.Number and keep their spelling. bad_arguments:
+// a duplicate key, which two readers could understand differently, or a number that is too long to compare.
 func decode(compact []byte) (any, *fault.Error) {
 	d := decoder{b: compact}
 	return d.value()

@@ -2,9 +2,9 @@ package schema
 
 import "github.com/tidwall/gjson"
 
-// WithDefaults returns an input schema as an agent should read it: arguments with a default are not required. It changes
-// only the root; a schema that is not an object, or has no such properties, stays as it is. A property whose own default is
-// the text redacted keeps it.
+// WithDefaults returns an input schema in which arguments with a default have it and are not required. It changes only the root; a
+// schema that is not an object, or has no such properties, stays as it is. A property whose own default is the text redacted keeps
+// it.
 func WithDefaults(schema, defaults []byte, redacted string) []byte {
 	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
 		return schema
@@ -45,8 +45,8 @@ func withDefault(property gjson.Result, value string) string {
 	return string(without[:len(without)-1]) + member
 }
 
-// mapMembers rebuilds an object with what change returns for each member's value; "" drops the member. A value that is not
-// an object stays as it is.
+// mapMembers rebuilds an object. change returns the new value of each member; "" drops the member. A value that is not an object
+// stays as it is.
 func mapMembers(object []byte, change func(key string, value gjson.Result) string) []byte {
 	root := gjson.ParseBytes(object)
 	if !root.IsObject() {

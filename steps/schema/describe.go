@@ -11,10 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// describe returns the faults of one violation: one for each unknown property (at most limit), else one. It also returns
-// the number of mistakes that they report.
+// describe returns the faults of one violation: one for each unknown property (at most limit), else one. reported is the number of
+// mistakes that they cover.
 func (r *report) describe(v *violation, limit int) (faults []*fault.Error, reported int) {
-	place := v.InstanceLocation
+	position := v.InstanceLocation
 	var f *fault.Error
 	switch k := v.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -24,10 +24,10 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 		if len(missing) == 0 {
 			return nil, 1
 		}
-		f = r.fault(place, "missing "+quoted(missing)+r.misspelled(v, missing))
+		f = r.fault(position, "missing "+quoted(missing)+r.misspelled(v, missing))
 		f.Available = r.declaredProperties(v.SchemaURL)
 	case *kind.Enum:
-		f = r.fault(place, r.sentence(v))
+		f = r.fault(position, r.sentence(v))
 		for _, value := range k.Want {
 			if word, ok := value.(string); ok && len(f.Available) < maxListed {
 				f.Available = append(f.Available, word)
@@ -37,12 +37,12 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 			f.Nearest = fault.Nearest(got, f.Available, 1)
 		}
 	case *kind.PropertyNames:
-		if object, _ := valueAt(r.value, place).(map[string]any); object == nil && len(place) > 0 {
-			place = place[:len(place)-1]
+		if object, _ := valueAt(r.value, position).(map[string]any); object == nil && len(position) > 0 {
+			position = position[:len(position)-1]
 		}
-		f = r.fault(place, r.sentence(v))
+		f = r.fault(position, r.sentence(v))
 	default:
-		f = r.fault(place, r.sentence(v))
+		f = r.fault(position, r.sentence(v))
 	}
 	return []*fault.Error{f}, faultCount(v)
 }
@@ -66,9 +66,9 @@ func (r *report) unknownProperties(v *violation, names []string, limit int) []*f
 }
 
 // fault returns a fault whose message begins with its position.
-func (r *report) fault(place []string, message string) *fault.Error {
+func (r *report) fault(position []string, message string) *fault.Error {
 	f := fault.New(fault.BadArguments, "%s", message)
-	f.At = pointer(place)
+	f.At = pointer(position)
 	if f.At != "" {
 		f.Message = shorten(f.At) + ": " + f.Message
 	}
@@ -76,9 +76,9 @@ func (r *report) fault(place []string, message string) *fault.Error {
 }
 
 // pointer formats a JSON Pointer.
-func pointer(place []string) string {
+func pointer(position []string) string {
 	var b strings.Builder
-	for _, token := range place {
+	for _, token := range position {
 		b.WriteString(fault.Key("", token))
 	}
 	return b.String()
@@ -86,32 +86,32 @@ func pointer(place []string) string {
 
 // withoutMisspelled drops missing properties that the fault of an unknown argument already suggests.
 func (r *report) withoutMisspelled(v *violation, missing []string) []string {
-	var asked []string
+	var suggested []string
 	for _, other := range r.violations {
 		if k, ok := other.ErrorKind.(*kind.AdditionalProperties); ok && other.SchemaURL == v.SchemaURL && slices.Equal(other.InstanceLocation,
 			v.InstanceLocation) {
 			declared := r.declaredProperties(v.SchemaURL)
 			for _, name := range k.Properties[:min(len(k.Properties), maxCompared)] {
-				asked = append(asked, fault.Nearest(name, declared, 1)...)
+				suggested = append(suggested, fault.Nearest(name, declared, 1)...)
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(asked, name) })
+	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(suggested, name) })
 }
 
-// misspelled returns the key that was probably meant for a missing property.
+// misspelled returns a remark about the key that the caller probably wrote for a missing property; "": none.
 func (r *report) misspelled(v *violation, missing []string) string {
 	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
 	declared := r.declaredProperties(v.SchemaURL)
-	var strangers []string
+	var undeclared []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if _, ok := slices.BinarySearch(declared, name); !ok && len(strangers) < maxCompared {
-			strangers = append(strangers, name)
+		if _, ok := slices.BinarySearch(declared, name); !ok && len(undeclared) < maxCompared {
+			undeclared = append(undeclared, name)
 		}
 	}
 	for _, name := range missing[:min(len(missing), maxValues)] {
-		if near := fault.Nearest(name, strangers, 1); len(near) > 0 {
-			return fmt.Sprintf(" (%s is not an argument of it)", fault.Quote(near[0]))
+		if nearest := fault.Nearest(name, undeclared, 1); len(nearest) > 0 {
+			return fmt.Sprintf(" (%s is not an argument of it)", fault.Quote(nearest[0]))
 		}
 	}
 	return ""
@@ -129,7 +129,7 @@ func (r *report) declaredProperties(schema string) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// document returns the schema as it was compiled. It is decoded again, as faults are rare.
+// document returns the compiled form of the schema. It is computed again, because faults are rare.
 func (r *report) document() any {
 	if r.doc == nil {
 		doc, err := normalize(r.schema)
@@ -142,17 +142,17 @@ func (r *report) document() any {
 }
 
 // valueAt returns the value at a position; nil if there is none.
-func valueAt(value any, place []string) any {
-	for _, token := range place {
+func valueAt(value any, position []string) any {
+	for _, token := range position {
 		switch v := value.(type) {
 		case map[string]any:
 			value = v[token]
 		case []any:
-			found, ok := lookup(v, "/"+token)
+			element, ok := lookup(v, "/"+token)
 			if !ok {
 				return nil
 			}
-			value = found
+			value = element
 		default:
 			return nil
 		}

@@ -2,8 +2,8 @@ package schema
 
 import "unicode/utf8"
 
-// MaxDescription bounds, in bytes, the description of a function and what a client reads in schemas: clients cut longer
-// texts.
+// MaxDescription bounds, in bytes, the description of a function and the descriptions that a client reads in schemas, because
+// clients cut longer texts.
 const MaxDescription = 2048
 
 // BoundDescription cuts a description to MaxDescription bytes, including the ellipsis, between characters.

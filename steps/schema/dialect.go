@@ -12,23 +12,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// document is a schema converted to draft 2020-12, without what cannot be checked.
+// document is a schema converted to draft 2020-12, without the parts that cannot be checked.
 type document struct {
 	root               any
 	idKeyword          string // $id; before draft 6, id
 	rootID             string
 	ids                map[string]bool // names that $id and $anchor define
 	referenceTokens    map[string]bool // the tokens of all references
-	branches           map[int]bool    // the numbers of branches that schemas have
-	refSiblingsIgnored bool            // before 2019-09: keywords beside a $ref do not count
+	branches           map[int]bool    // how many branches schemas have
+	refSiblingsIgnored bool            // keywords beside a $ref do not count (before 2019-09)
 	subschemas         int
-	dropped            []string // what was left out
+	dropped            []string // parts that were left out, with the reason
 }
 
-// normalize converts the drafts 4 to 2019-09 and OpenAPI's dialects to 2020-12: boolean exclusive bounds, nullable, lists
-// of items, dependencies, ids. It drops keywords with invalid values, patterns that RE2 refuses and references out of the
-// document, so that the rest of the schema is still checked. It drops annotations, including format, silently: they check
-// nothing.
+// normalize converts the drafts 4 to 2019-09 and OpenAPI's dialects to 2020-12: boolean exclusive bounds, nullable, lists of items,
+// dependencies, ids. It drops keywords with invalid values, patterns that RE2 refuses, and references out of the document, so that
+// the rest of the schema is still checked. It drops annotations, including format, without a warning, because they check nothing.
 func normalize(schema []byte) (*document, error) {
 	source, f := decode(schema)
 	if f != nil {
@@ -50,11 +49,11 @@ func normalize(schema []byte) (*document, error) {
 	return d, nil
 }
 
-// warnings joins what was dropped, bounded.
+// warnings joins the first warnings about dropped parts.
 func (d *document) warnings() string {
-	const shown = 5
-	if len(d.dropped) > shown {
-		return strings.Join(d.dropped[:shown], "; ") + fmt.Sprintf("; and %d more", len(d.dropped)-shown)
+	const maxListedParts = 5
+	if len(d.dropped) > maxListedParts {
+		return strings.Join(d.dropped[:maxListedParts], "; ") + fmt.Sprintf("; and %d more", len(d.dropped)-maxListedParts)
 	}
 	return strings.Join(d.dropped, "; ")
 }
@@ -68,7 +67,7 @@ func (d *document) identifier(object map[string]any) string {
 	return id
 }
 
-// collectNames collects what references can name, and what they do name.
+// collectNames collects the names that references can use, and those that they do use.
 func (d *document) collectNames(v any, depth int) {
 	if depth > maxSchemaDepth {
 		return
@@ -158,13 +157,13 @@ func (d *document) addWorkFormat(out map[string]any) {
 func (d *document) keyword(out map[string]any, key string, v any, at string, base any, depth int) {
 	form, known := forms[key]
 	if !known {
-		// Not a keyword: kept if a reference leads into it.
+		// It is not a keyword, but a reference may lead into it.
 		if _, ok := v.(map[string]any); ok && d.referenceTokens[key] {
 			out[key] = d.schema(v, at, base, depth+1)
 		}
 		return
 	}
-	ok, given := true, v
+	ok, original := true, v
 	switch form {
 	case formAnnotation, formRewritten:
 		return
@@ -213,7 +212,7 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 		v, ok = numeric(v, form)
 	}
 	if !ok {
-		d.warn(at, "%s", unusable(form, given))
+		d.warn(at, "%s", unusable(form, original))
 		return
 	}
 	out[key] = v
@@ -222,8 +221,8 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 // anyName is a pattern that matches every name.
 const anyName = "(?:)"
 
-// schemas converts an object of schemas. A pattern of names that is unusable becomes one for any name, as it is not known
-// which names it allows.
+// schemas converts an object of schemas. If a pattern of names is unusable, it is unknown which names it allows, so all are
+// allowed.
 func (d *document) schemas(object map[string]any, at string, patterns bool, base any, depth int) map[string]any {
 	schemas := make(map[string]any, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -287,7 +286,7 @@ func (d *document) items(out, object map[string]any, at string, base any, depth 
 	}
 }
 
-// dependencies splits the old keyword into the two that replaced it.
+// dependencies splits the old keyword into its two successors.
 func (d *document) dependencies(out, object map[string]any, at string, base any, depth int) {
 	dependencies, _ := object["dependencies"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(dependencies)) {
@@ -307,7 +306,7 @@ func (d *document) dependencies(out, object map[string]any, at string, base any,
 	}
 }
 
-// identity keeps the ids of inner schemas; the root's id is not needed, as references to it are rewritten.
+// identity keeps the ids of inner schemas. It drops the root's id, because references to it are rewritten.
 func (d *document) identity(out, object map[string]any, depth int) {
 	id := d.identifier(object)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// form is the form that the value of a keyword must have.
+// form is the required form of a keyword's value.
 type form uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	formTypes                      // a type or a list of types
 	formValues                     // a non-empty list of values
 	formText                       // a text
-	formRewritten                  // converted after the others
+	formRewritten                  // depends on other keywords, converted after them
 	formPatternMap                 // an object of schemas by regular expression
 	formWordsMap                   // an object of lists of texts
 )
@@ -93,23 +93,23 @@ func types(v any) (any, bool) {
 	return list, true
 }
 
-// unusable says why the value of a keyword cannot be used; for an unknown type it lists the types and the nearest.
+// unusable says why the value of a keyword cannot be used. For an unknown type it lists the types and the nearest.
 func unusable(form form, v any) string {
 	if form != formTypes {
 		return "cannot be used"
 	}
-	wrong, near := "this", ""
+	subject, suggestion := "this", ""
 	words, _ := v.([]any)
-	for _, one := range append(words, v) {
-		if word, ok := one.(string); ok && !slices.Contains(jsonTypes, word) {
-			wrong = fault.Quote(word)
+	for _, candidate := range append(words, v) {
+		if word, ok := candidate.(string); ok && !slices.Contains(jsonTypes, word) {
+			subject = fault.Quote(word)
 			if nearest := fault.Nearest(word, jsonTypes, 1); len(nearest) > 0 {
-				near = "; did you mean " + nearest[0] + "?"
+				suggestion = "; did you mean " + nearest[0] + "?"
 			}
 			break
 		}
 	}
-	return wrong + " is no type: the types are " + strings.Join(jsonTypes, ", ") + near
+	return subject + " is no type: the types are " + strings.Join(jsonTypes, ", ") + suggestion
 }
 
 func numeric(v any, form form) (any, bool) {

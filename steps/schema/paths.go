@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Paths caches what is known of some paths of one schema, as the same paths are needed repeatedly. The zero value is ready.
-// Many goroutines may use it.
+// Paths caches the types of some paths of one schema, because the same paths are needed repeatedly. The zero value is ready. Many
+// goroutines may use it.
 type Paths struct {
-	hasWarnings atomic.Bool // some path has a warning: most schemas have none, and then nothing is looked up
+	hasWarnings atomic.Bool // some path has a warning; without one, Undeclared looks nothing up
 	mu          sync.RWMutex
 	paths       map[string]pathTypes
 }
@@ -24,16 +24,16 @@ type pathTypes struct {
 // Bounds of the cache of one function: paths, and bytes of each.
 const maxPaths, maxPathBytes = 64, 128
 
-// TypesAt returns the JSON Schema types that a value may have at path, according to the compact schema of a function's
-// result; nil if they are not known. It fails with reference_missing if the schema rules out a value there, with the
-// available keys and the nearest. An empty schema allows everything. A walk over each element is ruled out if no element
-// can have the rest. Possible paths are cached.
+// TypesAt returns the JSON Schema types that a value may have at path, according to the compact schema of a function's result; nil
+// if they are not known. It fails with reference_missing if the schema rules out a value there, with the available keys and the
+// nearest. An empty schema allows everything. A path through every element is ruled out if no element can have the rest of the
+// path. Possible paths are cached.
 func (p *Paths) TypesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
 	if len(schema) == 0 {
 		return nil, nil
 	}
-	found, f := p.at(name, schema, path)
-	return found.types, f
+	entry, f := p.at(name, schema, path)
+	return entry.types, f
 }
 
 // Undeclared returns reference_missing, with the nearest names, if a path takes a member that the schema allows but does
@@ -43,38 +43,38 @@ func (p *Paths) Undeclared(name string, schema []byte, path []Element) *fault.Er
 	if len(path) == 0 || !p.hasWarnings.Load() {
 		return nil
 	}
-	found, _ := p.at(name, schema, path)
-	return found.warning
+	entry, _ := p.at(name, schema, path)
+	return entry.warning
 }
 
-func (p *Paths) at(name string, schema []byte, path []Element) (found pathTypes, f *fault.Error) {
-	var room [128]byte
-	key := room[:0]
+func (p *Paths) at(name string, schema []byte, path []Element) (entry pathTypes, f *fault.Error) {
+	var scratch [128]byte
+	key := scratch[:0]
 	for _, element := range path {
 		key = append(append(key, element.kindByte()), element.Key...)
 	}
-	found, ok := p.get(key)
+	entry, ok := p.get(key)
 	if ok {
-		return found, nil
+		return entry, nil
 	}
-	if found.types, f = typesAt(name, schema, path); f != nil {
+	if entry.types, f = typesAt(name, schema, path); f != nil {
 		return pathTypes{}, f
 	}
-	if found.warning = undeclared(name, schema, path); found.warning != nil {
+	if entry.warning = undeclared(name, schema, path); entry.warning != nil {
 		p.hasWarnings.Store(true)
 	}
-	p.put(key, found)
-	return found, nil
+	p.put(key, entry)
+	return entry, nil
 }
 
-func (p *Paths) get(key []byte) (found pathTypes, ok bool) {
+func (p *Paths) get(key []byte) (entry pathTypes, ok bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	found, ok = p.paths[string(key)]
-	return found, ok
+	entry, ok = p.paths[string(key)]
+	return entry, ok
 }
 
-func (p *Paths) put(key []byte, found pathTypes) {
+func (p *Paths) put(key []byte, entry pathTypes) {
 	if len(key) > maxPathBytes {
 		return
 	}
@@ -83,6 +83,6 @@ func (p *Paths) put(key []byte, found pathTypes) {
 	if p.paths == nil || len(p.paths) >= maxPaths {
 		p.paths = map[string]pathTypes{}
 	}
-	found.types = slices.Clip(found.types)
-	p.paths[string(key)] = found
+	entry.types = slices.Clip(entry.types)
+	p.paths[string(key)] = entry
 }

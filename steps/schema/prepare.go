@@ -12,12 +12,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// preparation converts given arguments to declared ones: aliases become the names that they stand for, and defaults are
-// added.
+// preparation converts the arguments of a call to declared ones: it replaces aliases by declared names, and adds defaults.
 type preparation struct {
 	declared    map[string]bool
 	aliases     map[string]string
-	foldedNames map[string]string // declared names by folded name; names with an equal fold are left out
+	foldedNames map[string]string // declared names by folded name; ambiguous folded names are left out
 	defaults    []defaultArgument
 }
 
@@ -40,25 +39,25 @@ func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *prep
 	return p
 }
 
-// foldedNamesOf returns the declared names by folded name, so that pageSize stands for page_size. A schema that accepts
-// keys of the caller's choice has none, as such a key stands for itself.
+// foldedNamesOf returns the declared names by folded name, so that pageSize is accepted for page_size. It returns none for a schema
+// that accepts keys of the caller's choice, because pageSize may then be such a key.
 func foldedNamesOf(schema json.RawMessage, declared []string) map[string]string {
 	root := gjson.ParseBytes(schema)
-	if others := root.Get("additionalProperties"); others.Exists() && others.Type != gjson.False || root.Get("patternProperties").Exists() {
+	if additional := root.Get("additionalProperties"); additional.Exists() && additional.Type != gjson.False || root.Get("patternProperties").Exists() {
 		return nil
 	}
-	spellings, twins := map[string]string{}, map[string]bool{}
+	names, ambiguous := map[string]string{}, map[string]bool{}
 	for _, name := range declared {
 		folded := foldArgument(name)
-		if _, taken := spellings[folded]; taken {
-			twins[folded] = true
+		if _, taken := names[folded]; taken {
+			ambiguous[folded] = true
 		}
-		spellings[folded] = name
+		names[folded] = name
 	}
-	for folded := range twins {
-		delete(spellings, folded)
+	for folded := range ambiguous {
+		delete(names, folded)
 	}
-	return spellings
+	return names
 }
 
 // foldArgument removes case and the separators _ and -.
@@ -68,8 +67,7 @@ func foldArgument(name string) string {
 
 var argumentSeparators = strings.NewReplacer("_", "", "-", "")
 
-// declaredName returns the declared name that an argument's name stands for; "" if it is declared itself or stands for
-// none.
+// declaredName returns the declared name for an alias or another spelling; "" if name is declared itself, or unknown.
 func (p *preparation) declaredName(name string) string {
 	if p.declared[name] {
 		return ""
@@ -85,21 +83,21 @@ func (p *preparation) declaredName(name string) string {
 
 // changes reports whether arguments need any preparation.
 func (p *preparation) changes(root gjson.Result) bool {
-	found, known := false, 0
+	renamed, given := false, 0
 	root.ForEach(func(key, _ gjson.Result) bool {
 		name := key.String()
-		found = p.declaredName(name) != ""
+		renamed = p.declaredName(name) != ""
 		for _, d := range p.defaults {
 			if d.name == name {
-				known++
+				given++
 			}
 		}
-		return !found
+		return !renamed
 	})
-	return found || known < len(p.defaults)
+	return renamed || given < len(p.defaults)
 }
 
-// warnings warns of aliases of undeclared arguments and of defaults that do not match the schema.
+// warnings reports aliases of undeclared arguments, and defaults that do not match the schema.
 func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	for alias, name := range p.aliases {
 		if !p.declared[name] {
@@ -112,22 +110,21 @@ func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	if len(p.defaults) == 0 {
 		return warnings
 	}
-	given := make([]string, len(p.defaults))
+	positions := make([]string, len(p.defaults))
 	for i, d := range p.defaults {
-		given[i] = fault.Key("", d.name)
+		positions[i] = fault.Key("", d.name)
 	}
 	faults, _ := a.faults(context.Background(), a.options.Defaults, nil)
 	for _, f := range faults {
-		// A missing argument is for the caller to give.
-		if slices.ContainsFunc(given, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
+		// The caller may add a missing argument.
+		if slices.ContainsFunc(positions, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
 			warnings = append(warnings, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
 		}
 	}
 	return warnings
 }
 
-// apply prepares compact arguments. given maps each declared name to the alias or other spelling that was given for it;
-// nil: none.
+// apply prepares compact arguments. given maps each declared name to the alias or other spelling in args; nil: none.
 func (p *preparation) apply(args []byte) (prepared []byte, given map[string]string) {
 	if len(p.foldedNames)+len(p.aliases)+len(p.defaults) == 0 || args[0] != '{' {
 		return args, nil
@@ -136,9 +133,9 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 	if !p.changes(root) {
 		return args, nil
 	}
-	has := map[string]bool{}
+	present := map[string]bool{}
 	root.ForEach(func(key, _ gjson.Result) bool {
-		has[key.String()] = true
+		present[key.String()] = true
 		return true
 	})
 	prepared = make([]byte, 0, len(args)+64)
@@ -152,11 +149,11 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
 		name := p.declaredName(key.String())
-		if name == "" || has[name] {
+		if name == "" || present[name] {
 			add(key.Raw + ":" + value.Raw)
 			return true
 		}
-		has[name] = true
+		present[name] = true
 		if given == nil {
 			given = map[string]string{}
 		}
@@ -166,7 +163,7 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 		return true
 	})
 	for _, d := range p.defaults {
-		if !has[d.name] {
+		if !present[d.name] {
 			add(d.member)
 		}
 	}
@@ -176,23 +173,23 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 	return append(prepared, '}'), given
 }
 
-// withGivenNames replaces declared names by the names that were given, in the positions of faults.
+// withGivenNames replaces declared names in the positions of faults with the names that the caller used.
 func withGivenNames(faults []*fault.Error, given map[string]string) []*fault.Error {
 	if len(given) == 0 {
 		return faults
 	}
 	for i, f := range faults {
-		first, rest, deeper := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
+		first, below, hasBelow := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
 		alias, ok := given[tokenUnescape.Replace(first)]
 		if !ok || f.At == "" {
 			continue
 		}
-		c := *f
-		c.At = fault.Key("", alias)
-		if deeper {
-			c.At += "/" + rest
+		renamed := *f
+		renamed.At = fault.Key("", alias)
+		if hasBelow {
+			renamed.At += "/" + below
 		}
-		faults[i] = &c
+		faults[i] = &renamed
 	}
 	return faults
 }
@@ -202,18 +199,18 @@ func withDeclaredNames(unknowns []Unknown, given map[string]string) []Unknown {
 	if len(given) == 0 {
 		return unknowns
 	}
-	stands := make(map[string]string, len(given))
+	declaredAt := make(map[string]string, len(given))
 	for name, alias := range given {
-		stands[fault.Key("", alias)] = fault.Key("", name)
+		declaredAt[fault.Key("", alias)] = fault.Key("", name)
 	}
 	declared := slices.Clone(unknowns)
-	for i, h := range declared {
-		first, rest := h.At, ""
-		if end := strings.IndexByte(h.At[min(1, len(h.At)):], '/'); end >= 0 {
-			first, rest = h.At[:end+1], h.At[end+1:]
+	for i, unknown := range declared {
+		first, below := unknown.At, ""
+		if end := strings.IndexByte(unknown.At[min(1, len(unknown.At)):], '/'); end >= 0 {
+			first, below = unknown.At[:end+1], unknown.At[end+1:]
 		}
-		if name, ok := stands[first]; ok {
-			declared[i].At = name + rest
+		if name, ok := declaredAt[first]; ok {
+			declared[i].At = name + below
 		}
 	}
 	return declared

@@ -17,7 +17,7 @@ type Element struct {
 	Optional bool   // a missing value is null
 }
 
-// kindByte tells elements with equal keys apart; no key contains such a byte.
+// kindByte distinguishes elements with equal keys. No key contains such a byte.
 func (e Element) kindByte() byte {
 	kind := byte(0xF8)
 	for i, is := range []bool{e.Index, e.Each, e.Optional} {
@@ -31,11 +31,11 @@ func (e Element) kindByte() byte {
 // typesAt is Paths.TypesAt for a schema that is not empty.
 func typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
 	p := producer{walker: newWalker(schema), path: path, visited: map[situation]typeSet{}, deepest: -1}
-	found := p.walk(p.root, 0)
-	if found == 0 {
+	set := p.walk(p.root, 0)
+	if set == 0 {
 		return nil, p.missing(name, "has")
 	}
-	return found.names(), nil
+	return set.names(), nil
 }
 
 type situation struct{ schema, position int }
@@ -47,7 +47,7 @@ type producer struct {
 
 	deepest   int // position in path of the deepest fault; -1: none
 	available []string
-	scalar    typeSet // the type found there, if it had neither keys nor elements
+	scalar    typeSet // the type there if it has neither keys nor elements
 }
 
 // walk returns the types that a value may have at path[position:] below a schema.
@@ -60,61 +60,61 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 		return anyType
 	}
 	s := situation{target.Index, position}
-	found, known := p.visited[s]
+	types, known := p.visited[s]
 	if !known {
 		p.visited[s] = anyType // for a schema that refers to itself
-		found = p.local(target, position) & p.branches(target, position)
-		p.visited[s] = found
+		types = p.local(target, position) & p.branches(target, position)
+		p.visited[s] = types
 	}
 	if position == len(p.path) && (isNullable(schema) || isNullable(target)) {
-		found |= typeNull
+		types |= typeNull
 	}
-	return found
+	return types
 }
 
-// branches returns the types that allOf, anyOf and oneOf leave.
+// branches returns the types that allOf, anyOf and oneOf allow.
 func (p *producer) branches(schema gjson.Result, position int) typeSet {
-	found := anyType
+	types := anyType
 	for _, branch := range each(child(schema, "allOf")) {
-		found &= p.walk(branch, position)
+		types &= p.walk(branch, position)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		union, some := noType, false
+		union, hasBranches := noType, false
 		for _, branch := range each(child(schema, keyword)) {
 			union |= p.walk(branch, position)
-			some = true
+			hasBranches = true
 		}
-		if some {
-			found &= union
+		if hasBranches {
+			types &= union
 		}
 	}
-	return found
+	return types
 }
 
-// local returns the types that a schema's own keywords leave, without its branches.
+// local returns the types that a schema's own keywords allow, without its branches.
 func (p *producer) local(schema gjson.Result, position int) typeSet {
 	types := localTypes(schema)
 	if position == len(p.path) {
 		return types
 	}
 	element := p.path[position]
-	found := noType
+	reachable := noType
 	if types&typeObject != 0 && !element.Index && !element.Each {
-		found |= p.member(schema, element.Key, position)
+		reachable |= p.member(schema, element.Key, position)
 	}
 	if types&typeArray != 0 {
-		found |= p.element(schema, element, position)
+		reachable |= p.element(schema, element, position)
 	}
 	if element.Optional {
-		found |= typeNull
+		reachable |= typeNull
 	}
-	if found == noType && p.deepest < position {
+	if reachable == noType && p.deepest < position {
 		if types&element.container() != 0 {
 			types = noType // it has members or elements, but not this one
 		}
 		p.fail(position, nil, types)
 	}
-	return found
+	return reachable
 }
 
 // container returns the types that have such an element.
@@ -128,13 +128,13 @@ func (e Element) container() typeSet {
 	return typeObject
 }
 
-// member continues at an object's key.
+// member returns the types below an object's key.
 func (p *producer) member(schema gjson.Result, key string, position int) typeSet {
 	properties := child(schema, "properties")
 	if property := child(properties, key); property.Exists() {
 		return p.walk(property, position+1)
 	}
-	found, matched := anyType, false
+	types, matched := anyType, false
 	for pattern, property := range each(child(schema, "patternProperties")) {
 		expression, err := compileRegexp(pattern.Str)
 		switch {
@@ -142,11 +142,11 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 			matched = true // it may match
 		case expression.MatchString(key):
 			matched = true
-			found &= p.walk(property, position+1)
+			types &= p.walk(property, position+1)
 		}
 	}
 	if matched {
-		return found
+		return types
 	}
 	additional := child(schema, "additionalProperties")
 	if additional.Type == gjson.False {
@@ -160,7 +160,7 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 	return p.walk(additional, position+1)
 }
 
-// element continues at an array's element, or at each of them.
+// element returns the types below an array's element, or below every element.
 func (p *producer) element(schema gjson.Result, element Element, position int) typeSet {
 	first, rest := child(schema, "prefixItems"), child(schema, "items")
 	if rest.IsArray() { // before 2020-12
@@ -169,15 +169,15 @@ func (p *producer) element(schema gjson.Result, element Element, position int) t
 	index, err := strconv.Atoi(element.Key)
 	switch {
 	case element.Each, element.Index && element.Key == "*", err == nil && index < 0:
-		// Any element may be meant.
-		found := p.walk(rest, position+1)
+		// It may be any element.
+		types := p.walk(rest, position+1)
 		for _, item := range each(first) {
-			found |= p.walk(item, position+1)
+			types |= p.walk(item, position+1)
 		}
-		if element.Each && found != noType {
+		if element.Each && types != noType {
 			return typeArray
 		}
-		return found
+		return types
 	case err != nil:
 		return noType
 	}
@@ -199,22 +199,22 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 	}
 }
 
-// missing returns the fault of a walk that has ended; verb describes the existing members.
+// missing returns the fault of a walk that ended. verb is "has" or "declares".
 func (p *producer) missing(name, verb string) *fault.Error {
 	var before strings.Builder
 	p.deepest = max(p.deepest, 0)
 	for _, element := range p.path[:p.deepest] {
 		before.WriteString(element.String())
 	}
-	place := "its result"
+	location := "its result"
 	if p.deepest > 0 {
-		place = shorten(strings.TrimPrefix(before.String(), ".")) + " in its result"
+		location = shorten(strings.TrimPrefix(before.String(), ".")) + " in its result"
 	}
 	if len(p.path) == 0 {
 		return fault.New(fault.ReferenceMissing, "%s never gives a result", name)
 	}
 	wanted := p.path[p.deepest]
-	f := fault.New(fault.ReferenceMissing, "%s: no %s: %s", name, wanted.describe(), place)
+	f := fault.New(fault.ReferenceMissing, "%s: no %s: %s", name, wanted.describe(), location)
 	switch {
 	case p.scalar != noType:
 		f.Message += " is " + strings.Join(p.scalar.names(), " or ")

@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of a schema: the compiler's work grows with the square of the number of subschemas, and a source's schema must not
+// Bounds of a schema. The compiler's work grows with the square of the number of subschemas, and the schema of a source must not
 // delay the start.
 const maxSchemaBytes, maxSchemaDepth, maxSubschemas = 4 << 20, 100, 5000
 
 // schemaURL names every schema to the compiler; it is never loaded.
 const schemaURL = "onecall:///schema"
 
-// CompactSchema returns a schema as compact JSON, or nothing and a warning if it cannot be a schema.
+// CompactSchema returns a schema as compact JSON. If it cannot be a schema, it returns nothing and a warning.
 func CompactSchema(schema []byte) (compact []byte, warning string) {
 	if len(schema) == 0 {
 		return nil, ""
@@ -33,15 +33,15 @@ func CompactSchema(schema []byte) (compact []byte, warning string) {
 	return compact, ""
 }
 
-// Compile compiles a schema of any draft. It returns nil if there is nothing to check; warnings says which parts are not
-// checked, and why.
+// Compile prepares a schema of any draft. It returns nil if there is nothing to check. warnings says which parts are not checked,
+// and why.
 func Compile(schema []byte) (v *Validator, warnings string) {
 	compiled, warnings := compileValidator(schema)
 	if compiled == nil {
 		return nil, warnings
 	}
-	return &Validator{schema: schema},
-		warnings // compiled at the first use: most functions are never called, and the compiled form is many times as large
+	// The first use compiles it again: most functions are never called, and the compiled form is many times as large.
+	return &Validator{schema: schema}, warnings
 }
 
 func compileValidator(schema []byte) (compiled *compiledSchema, warnings string) {
@@ -72,7 +72,7 @@ func compileValidator(schema []byte) (compiled *compiledSchema, warnings string)
 	return compiled, doc.warnings()
 }
 
-// allowAllLoader loads every outside schema as one that allows anything: nothing is ever fetched.
+// allowAllLoader loads every external schema as one that allows anything, so nothing is ever fetched.
 type allowAllLoader struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -86,8 +86,8 @@ func compileRegexp(pattern string) (jsonschema.Regexp, error) {
 	return r, nil
 }
 
-// ecmaToRE2 rewrites the one notation of JSON Schema patterns that RE2 writes differently: \u00e9. What RE2 does not have
-// (look-around, back-references) stays, and its compiler refuses it.
+// ecmaToRE2 rewrites \u00e9, the only notation of JSON Schema patterns that RE2 has in another form. Constructs that RE2 lacks
+// (look-around, back-references) stay, and its compiler refuses them.
 func ecmaToRE2(pattern string) string {
 	if !strings.Contains(pattern, `\u`) {
 		return pattern
@@ -112,13 +112,13 @@ func isHex(digits string) bool {
 	return strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }
 
-// maxText bounds, in bytes, a text from outside in a message.
+// maxText bounds, in bytes, the text of an error in a message.
 const maxText = 2000
 
-// Properties lists the top-level properties of a schema, including those of references and branches, in the order written.
+// Properties lists the top-level properties of a schema, including those of references and branches, in the order of the schema.
 func Properties(schema []byte) []string {
 	var names []string
-	known, visited := map[string]bool{}, map[int]bool{}
+	seen, visited := map[string]bool{}, map[int]bool{}
 	w := newWalker(schema)
 	var collect func(at gjson.Result)
 	collect = func(at gjson.Result) {
@@ -128,8 +128,8 @@ func Properties(schema []byte) []string {
 		}
 		visited[at.Index] = true
 		for name := range each(child(at, "properties")) {
-			if !known[name.Str] {
-				known[name.Str] = true
+			if !seen[name.Str] {
+				seen[name.Str] = true
 				names = append(names, name.Str)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sentence says what is wrong, without the position, in about maxSentence bytes at most.
+// sentence says what is wrong, without the position, in about maxSentence bytes.
 func (r *report) sentence(v *violation) string {
 	return fault.Clip(r.wording(v), maxSentence)
 }
@@ -95,7 +95,7 @@ func boundMessage(k jsonschema.ErrorKind) string {
 // maxNested bounds how deep choices within choices are described.
 const maxNested = 2
 
-// noAlternative says why no alternative matches: by types if types are the only reason, else briefly for each.
+// noAlternative says why no alternative matches: only by the types if nothing else is wrong, else briefly for each alternative.
 func (r *report) noAlternative(v *violation) string {
 	if r.choice == maxNested {
 		return fmt.Sprintf("fits none of %d alternatives", len(v.Causes))
@@ -117,8 +117,8 @@ func (r *report) noAlternative(v *violation) string {
 	if len(want) > 0 && r.typesOnly(v) {
 		return "got " + got + ", want " + strings.Join(want, " or ")
 	}
-	if more := len(v.Causes) - len(reasons); more > 0 {
-		reasons = append(reasons, fmt.Sprintf("and %d more", more))
+	if undescribed := len(v.Causes) - len(reasons); undescribed > 0 {
+		reasons = append(reasons, fmt.Sprintf("and %d more", undescribed))
 	}
 	return fmt.Sprintf("fits none of %d alternatives: %s", len(v.Causes), strings.Join(reasons, "; "))
 }
@@ -133,11 +133,11 @@ func (r *report) typesOnly(v *violation) bool {
 // describeAlternative says what is wrong with an alternative, with the position relative to the choice.
 func (r *report) describeAlternative(choice, alternative *violation) string {
 	v := r.leaf(alternative)
-	place := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
-	if place != "" {
-		place = shorten(place) + ": "
+	position := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
+	if position != "" {
+		position = shorten(position) + ": "
 	}
-	return place + r.sentence(v)
+	return position + r.sentence(v)
 }
 
 // first describes the first violation below v.
@@ -148,15 +148,15 @@ func (r *report) first(v *violation) string {
 	return "does not fit the schema"
 }
 
-// leaf returns the first certain violation below one that only groups others, in a stable order.
+// leaf returns the first certain violation below one that only groups others. The order is stable.
 func (r *report) leaf(v *violation) *violation {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 	default:
 		return v
 	}
-	if known := r.leaves[v]; known != nil {
-		return known
+	if cached := r.leaves[v]; cached != nil {
+		return cached
 	}
 	var best *violation
 	for _, cause := range v.Causes {

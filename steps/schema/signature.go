@@ -2,26 +2,27 @@ package schema
 
 import "strings"
 
-// Bounds of a signature: its length in bytes, which keeps it within 120 tokens; how many of them the result may claim
-// before the arguments are shown less deeply; and the depth of objects in arguments.
+// Bounds of a signature: its length in bytes, which keeps it within 120 tokens; how many of the bytes are reserved for the result
+// when the arguments are formatted; and the depth of objects in arguments.
 const maxSignature, resultShare, argumentDepth = 390, 120, 3
 
-// Signature formats a function's signature from its name and the schemas of its arguments and result. Arguments are shown
-// as deeply as the names of the result's members leave space; the result takes the rest, after the text before.
+// Signature formats a function's signature from its name and the schemas of its arguments and result. Names of the result's members
+// come first, then the arguments as deeply as they fit, then the rest of the result. before is the text between arguments and
+// result.
 func Signature(name string, input []byte, before string, output []byte) string {
 	result := newTypeWriter(output, maxNodes)
-	text, share := name, 0
+	text, resultCost := name, 0
 	if names := result.line(resultShare); names != "" {
-		share = cost(before + names)
+		resultCost = cost(before + names)
 	}
-	text += argumentsText(input, maxSignature-len(text)-share)
-	if share == 0 {
+	text += argumentsText(input, maxSignature-len(text)-resultCost)
+	if resultCost == 0 {
 		return text
 	}
 	return text + before + result.line(maxSignature-cost(text+before))
 }
 
-// argumentsText formats the declared arguments in parentheses: less and less deeply until they take at most limit bytes,
+// argumentsText formats the declared arguments in parentheses. To take at most limit bytes, it shows them less and less deeply,
 // then without defaults, then without the last arguments.
 func argumentsText(schema []byte, limit int) string {
 	w := newTypeWriter(schema, maxNodes)
@@ -36,10 +37,10 @@ func argumentsText(schema []byte, limit int) string {
 			return text
 		}
 	}
-	parts := printer{}.members(root, "")
-	for n := len(parts); n > 0; n-- {
-		text := "(" + strings.Join(parts[:n], ", ")
-		if n < len(parts) {
+	arguments := printer{}.members(root, "")
+	for n := len(arguments); n > 0; n-- {
+		text := "(" + strings.Join(arguments[:n], ", ")
+		if n < len(arguments) {
 			text += ", …"
 		}
 		if cost(text) < limit {

@@ -7,12 +7,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// simpleSchema is a schema that has only common keywords. It accepts most arguments from their bytes, without decoding them
-// for the validator. Arguments that it does not accept may still be valid: the validator decides and words the faults.
+// simpleSchema is a schema with common keywords only. It accepts most arguments from their bytes, without decoding them. Arguments
+// that it does not accept may still be valid: the validator decides that and describes the faults.
 type simpleSchema struct {
 	types    typeSet // 0: any
 	members  map[string]*simpleSchema
-	required map[string]uint // its bit in a mask
+	required map[string]uint // the bit of each name in a mask
 	closed   bool            // no other members are allowed
 	items    *simpleSchema
 	values   []string // raw JSON; nil: any
@@ -22,8 +22,8 @@ type simpleSchema struct {
 // Bounds of a simple schema.
 const maxSimpleDepth, maxSimpleRequired, exactDigits = 16, 64, 15
 
-// ignoredKeywords refuse no value here: annotations, what only references reach (a schema with a reference is not simple),
-// formats, which are not checked, and nullable, which only allows more.
+// ignoredKeywords refuse no value here: annotations, definitions (a schema with a reference is not simple), format, which is not
+// checked, and nullable, which only allows more.
 var ignoredKeywords = []string{
 	"title", "description", "default", "examples", "example", "$schema", "$comment", "deprecated", "readOnly", "writeOnly", "format",
 	"nullable",
@@ -38,68 +38,68 @@ func newSimpleSchema(schema gjson.Result, depth int) *simpleSchema {
 	if !schema.IsObject() || depth > maxSimpleDepth {
 		return nil
 	}
-	p, ok := &simpleSchema{}, true
+	simple, ok := &simpleSchema{}, true
 	schema.ForEach(func(key, value gjson.Result) bool {
-		ok = p.keyword(key.String(), value, depth)
+		ok = simple.keyword(key.String(), value, depth)
 		return ok
 	})
 	if !ok {
 		return nil
 	}
-	return p
+	return simple
 }
 
-func (p *simpleSchema) keyword(name string, value gjson.Result, depth int) bool {
+func (s *simpleSchema) keyword(name string, value gjson.Result, depth int) bool {
 	switch name {
 	case "type":
-		for _, one := range value.Array() {
-			set, known := typeSets[one.Str]
+		for _, element := range value.Array() {
+			set, known := typeSets[element.Str]
 			if !known {
 				return false
 			}
-			p.types |= set
+			s.types |= set
 		}
-		return p.types != noType
+		return s.types != noType
 	case "properties":
-		p.members = map[string]*simpleSchema{}
-		good := value.IsObject()
+		s.members = map[string]*simpleSchema{}
+		valid := value.IsObject()
 		value.ForEach(func(key, member gjson.Result) bool {
-			one := newSimpleSchema(member, depth+1)
-			p.members[key.String()] = one
-			good = good && one != nil
-			return good
+			element := newSimpleSchema(member, depth+1)
+			s.members[key.String()] = element
+			valid = valid && element != nil
+			return valid
 		})
-		return good
+		return valid
 	case "required":
-		p.required = map[string]uint{}
-		for _, one := range value.Array() {
-			p.required[one.Str] = uint(len(p.required))
+		s.required = map[string]uint{}
+		for _, element := range value.Array() {
+			s.required[element.Str] = uint(len(s.required))
 		}
-		return value.IsArray() && len(p.required) <= maxSimpleRequired && len(p.required) == len(value.Array())
+		return value.IsArray() && len(s.required) <= maxSimpleRequired && len(s.required) == len(value.Array())
 	case "additionalProperties":
-		p.closed = value.Type == gjson.False
+		s.closed = value.Type == gjson.False
 		return value.IsBool() || value.Raw == "{}"
 	case "items":
-		p.items = newSimpleSchema(value, depth+1)
-		return p.items != nil
+		s.items = newSimpleSchema(value, depth+1)
+		return s.items != nil
 	case "enum":
-		p.values = []string{}
-		for _, one := range value.Array() {
-			if one.Type != gjson.String && !isInteger(one) || strings.Contains(one.Raw, `\`) {
+		s.values = []string{}
+		for _, element := range value.Array() {
+			if element.Type != gjson.String && !isInteger(element) || strings.Contains(element.Raw, `\`) {
 				return false
 			}
-			p.values = append(p.values, one.Raw)
+			s.values = append(s.values, element.Raw)
 		}
 		return value.IsArray()
 	case "minimum":
-		return parseLimit(&p.min, value)
+		return parseLimit(&s.min, value)
 	case "maximum":
-		return parseLimit(&p.max, value)
+		return parseLimit(&s.max, value)
 	}
 	return slices.Contains(ignoredKeywords, name) || strings.HasPrefix(name, "x-")
 }
 
-// parseLimit parses a limit that a float represents exactly.
+// parseLimit parses a limit that a float64 represents exactly.
 func parseLimit(into **float64, value gjson.Result) bool {
 	if !isInteger(value) || len(value.Raw) > exactDigits {
 		return false
@@ -115,20 +115,20 @@ func isInteger(value gjson.Result) bool {
 }
 
 // accepts reports whether a value certainly matches the schema and has no duplicate key.
-func (p *simpleSchema) accepts(value gjson.Result) bool {
-	if p.types != noType && p.types&exactType(value) == 0 {
+func (s *simpleSchema) accepts(value gjson.Result) bool {
+	if s.types != noType && s.types&exactType(value) == 0 {
 		return false
 	}
-	if p.values != nil && !slices.Contains(p.values, value.Raw) {
+	if s.values != nil && !slices.Contains(s.values, value.Raw) {
 		return false
 	}
 	switch {
 	case value.IsObject():
-		return p.acceptsMembers(value)
+		return s.acceptsMembers(value)
 	case value.IsArray():
-		return p.acceptsItems(value)
-	case value.Type == gjson.Number && (p.min != nil || p.max != nil):
-		return len(value.Raw) <= exactDigits && (p.min == nil || value.Num >= *p.min) && (p.max == nil || value.Num <= *p.max)
+		return s.acceptsItems(value)
+	case value.Type == gjson.Number && (s.min != nil || s.max != nil):
+		return len(value.Raw) <= exactDigits && (s.min == nil || value.Num >= *s.min) && (s.max == nil || value.Num <= *s.max)
 	}
 	return true
 }
@@ -139,47 +139,47 @@ const maxSimpleMembers = 24
 // anySchema allows any value.
 var anySchema = &simpleSchema{}
 
-func (p *simpleSchema) acceptsMembers(object gjson.Result) bool {
+func (s *simpleSchema) acceptsMembers(object gjson.Result) bool {
 	var names [maxSimpleMembers]string
-	n, seen, good := 0, uint64(0), true
+	n, seen, valid := 0, uint64(0), true
 	object.ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
 		if n == maxSimpleMembers || slices.Contains(names[:n], name) {
-			good = false
+			valid = false
 			return false
 		}
 		names[n] = name
 		n++
-		member := p.members[name]
+		member := s.members[name]
 		switch {
 		case member != nil:
-			good = member.accepts(value)
-		case p.closed:
-			good = false
+			valid = member.accepts(value)
+		case s.closed:
+			valid = false
 		default:
-			good = anySchema.accepts(value)
+			valid = anySchema.accepts(value)
 		}
-		if bit, ok := p.required[name]; ok {
+		if bit, ok := s.required[name]; ok {
 			seen |= 1 << bit
 		}
-		return good
+		return valid
 	})
-	return good && seen == 1<<len(p.required)-1
+	return valid && seen == 1<<len(s.required)-1
 }
 
-func (p *simpleSchema) acceptsItems(array gjson.Result) bool {
-	items, good := p.items, true
+func (s *simpleSchema) acceptsItems(array gjson.Result) bool {
+	items, valid := s.items, true
 	if items == nil {
 		items = anySchema
 	}
 	array.ForEach(func(_, value gjson.Result) bool {
-		good = items.accepts(value)
-		return good
+		valid = items.accepts(value)
+		return valid
 	})
-	return good
+	return valid
 }
 
-// exactType tells numbers without a fraction from others, as far as their spelling shows it.
+// exactType returns the type of a value. A number counts as an integer if its spelling shows that it is one.
 func exactType(value gjson.Result) typeSet {
 	switch {
 	case value.Type != gjson.Number:

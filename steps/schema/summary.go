@@ -17,10 +17,10 @@ func Summary(description string) string {
 			break
 		}
 		i += next
-		// A period ends a sentence if a capital letter or nothing follows, and a word of some length precedes: not "e.g.
-		// this" or "v1.2".
-		rest := text[i+1:]
-		if rest == "" || i > 2 && rest[0] == ' ' && text[i-2] != '.' && startsSentence(rest[1:]) {
+		// A period ends a sentence if nothing or a capital letter follows, and a word of more than one letter precedes. In "e.g. this"
+		// and "v1.2" it does not.
+		after := text[i+1:]
+		if after == "" || i > 2 && after[0] == ' ' && text[i-2] != '.' && startsSentence(after[1:]) {
 			text = text[:i+1]
 			break
 		}
@@ -35,7 +35,7 @@ func Summary(description string) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
-// startsSentence reports whether a text begins with anything but a small letter.
+// startsSentence reports whether a text begins with anything but a lower-case letter.
 func startsSentence(text string) bool {
 	return text != "" && (text[0] < 'a' || text[0] > 'z')
 }

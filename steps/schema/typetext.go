@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Bounds of a type: the values of an enum and the length of a default that are shown, the schemas visited for one line and
-// for an outline, and the objects that may turn out too long for a line.
+// Bounds of a type: the shown values of an enum, the length of a shown default, the schemas visited for one line and for an outline,
+// and the attempts at objects that are too long for a line.
 const maxEnum, maxDefault, maxNodes, maxOutlineNodes, maxMisses = 8, 24, 300, 3000, 6
 
 // typeText formats a JSON Schema as a type in the style of TypeScript, on one line:
@@ -27,23 +27,24 @@ func Outline(schema []byte) string {
 	return printer{lines: true, defaults: true}.union(w.rootType, true, "")
 }
 
-// union is the types that a schema allows. An alternative is one of them: a text, an object or an array.
+// union is the types that a schema allows.
 type union []alternative
 
+// alternative is one type of a union: a text, an object or an array.
 type alternative struct {
 	text   string
 	object *object
 	array  *array
 }
 
-// array is the type of an array. first are the elements of a tuple, rest is the type of the further elements; nil: there
-// are none.
+// array is the type of an array. first are the elements of a tuple, rest is the type of the further elements; nil: there are no
+// further ones.
 type array struct {
 	first []union
 	rest  union
 }
 
-// object is the type of an object. It has members once it is loaded, and shows them once it is open.
+// object is the type of an object. Its members are known once it is loaded, and shown once it is open.
 type object struct {
 	schema      gjson.Result
 	parent      *object // the object that contains it; nil: the root
@@ -67,7 +68,7 @@ type typeWriter struct {
 	walker
 	rootType     union                           // the root's type
 	objects      []*object                       // breadth first
-	nodes        int                             // that may still be visited
+	nodes        int                             // how many schemas may still be visited
 	keywordCache map[int]map[string]gjson.Result // the keywords of schemas, by position
 }
 
@@ -79,17 +80,17 @@ func newTypeWriter(schema []byte, nodes int) *typeWriter {
 
 // keywords returns a schema's own keywords and caches them.
 func (w *typeWriter) keywords(schema gjson.Result) map[string]gjson.Result {
-	known, ok := w.keywordCache[schema.Index]
+	keywords, ok := w.keywordCache[schema.Index]
 	if !ok {
-		known = map[string]gjson.Result{}
+		keywords = map[string]gjson.Result{}
 		for name, value := range each(schema) {
-			if _, twice := known[name.Str]; !twice {
-				known[name.Str] = value
+			if _, twice := keywords[name.Str]; !twice {
+				keywords[name.Str] = value
 			}
 		}
-		w.keywordCache[schema.Index] = known
+		w.keywordCache[schema.Index] = keywords
 	}
-	return known
+	return keywords
 }
 
 // resolve is walker.resolve with the keyword cache.
@@ -111,17 +112,17 @@ func (w *typeWriter) line(limit int) string {
 	}
 	w.fill(func() bool {
 		longer := printer{}.union(w.rootType, true, "")
-		fits := cost(longer) <= limit
-		if fits {
+		withinLimit := cost(longer) <= limit
+		if withinLimit {
 			text = longer
 		}
-		return fits
+		return withinLimit
 	})
 	return text
 }
 
-// fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. Of
-// the first object it shows as many names as fit.
+// fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. If the
+// first object does not fit, it shows as many names as do.
 func (w *typeWriter) fill(fits func() bool) {
 	misses := 0
 	for i := 0; i < len(w.objects) && misses < maxMisses; i++ {
@@ -163,10 +164,10 @@ func (w *typeWriter) deepen(depth int) {
 	}
 }
 
-// isRecursive reports whether an object is contained, at any depth, in one of the same schema.
+// isRecursive reports whether an object is contained, at any depth, in an object with the same schema.
 func (o *object) isRecursive() bool {
-	for above := o.parent; above != nil; above = above.parent {
-		if above.schema.Index == o.schema.Index {
+	for ancestor := o.parent; ancestor != nil; ancestor = ancestor.parent {
+		if ancestor.schema.Index == o.schema.Index {
 			return true
 		}
 	}
@@ -199,7 +200,7 @@ func (w *typeWriter) load(o *object) {
 	}
 }
 
-// keywordOf returns a keyword of a schema, or of the one that it refers to.
+// keywordOf returns a keyword of a schema, or of the schema to which it refers.
 func (w *typeWriter) keywordOf(schema gjson.Result, keyword string) gjson.Result {
 	if value := w.keywords(schema)[keyword]; value.Exists() {
 		return value
@@ -297,8 +298,8 @@ func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
 }
 
 func (w *typeWriter) nullable(schema gjson.Result) bool {
-	known := w.keywords(schema)
-	return known["nullable"].Type == gjson.True || known["x-nullable"].Type == gjson.True
+	keywords := w.keywords(schema)
+	return keywords["nullable"].Type == gjson.True || keywords["x-nullable"].Type == gjson.True
 }
 
 // any reports whether every value is allowed.
@@ -314,7 +315,7 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 		for _, branch := range each(w.keywords(schema)[keyword]) {
 			all = append(all, w.union(branch, in, hops+1)...)
 		}
-		// Branches that only say which members go together add no type.
+		// Branches that say only which members go together add no type.
 		if len(all) > 0 && !all.any() {
 			return all
 		}
@@ -354,6 +355,7 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 	return all
 }
 
+// object returns the type of an object, which is opened later.
 func (w *typeWriter) object(schema gjson.Result, in *object) alternative {
 	if s := w.members(schema); len(s.names) == 0 && (!s.others.IsObject() || s.others.Raw == "{}") {
 		return alternative{text: "object"}
@@ -366,6 +368,7 @@ func (w *typeWriter) object(schema gjson.Result, in *object) alternative {
 	return alternative{object: o}
 }
 
+// array returns the type of an array.
 func (w *typeWriter) array(schema gjson.Result, in *object, hops int) alternative {
 	items, first := w.keywords(schema)["items"], w.keywords(schema)["prefixItems"]
 	if items.IsArray() {

@@ -14,14 +14,14 @@ type printer struct {
 	defaults bool // with the defaults of members that are not required
 }
 
-// union formats the allowed types. Without typed it shows only names, and only of types that have some.
+// union formats the allowed types. If typed is false, it shows only member names, of the types that have some.
 func (p printer) union(u union, typed bool, indent string) string {
 	return strings.Join(p.alternatives(u, typed, indent), "|")
 }
 
 // alternatives formats each type once.
 func (p printer) alternatives(u union, typed bool, indent string) []string {
-	var once []string
+	var texts []string
 	for _, a := range u {
 		text := ""
 		switch {
@@ -32,50 +32,50 @@ func (p printer) alternatives(u union, typed bool, indent string) []string {
 		case typed:
 			text = a.text
 		}
-		if text != "" && !slices.Contains(once, text) {
-			once = append(once, text)
+		if text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
 		}
 	}
-	return once
+	return texts
 }
 
 func (p printer) object(o *object, indent string) string {
 	if !o.open {
 		return "{…}"
 	}
-	parts := p.members(o, indent+"  ")
+	members := p.members(o, indent+"  ")
 	if p.lines {
-		return "{\n" + strings.Join(parts, "\n") + "\n" + indent + "}"
+		return "{\n" + strings.Join(members, "\n") + "\n" + indent + "}"
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return "{" + strings.Join(members, ", ") + "}"
 }
 
 // members formats the members of an open object.
 func (p printer) members(o *object, indent string) []string {
-	var parts []string
+	var members []string
 	for _, m := range o.members[:o.shown] {
-		part := m.name
+		member := m.name
 		if !m.required && o.typed {
-			part += "?"
+			member += "?"
 		}
 		if text := p.union(m.union, o.typed, indent); text != "" {
-			part += ": " + text
+			member += ": " + text
 		}
 		if p.defaults {
-			part += m.initial
+			member += m.initial
 		}
 		if p.lines {
-			part = indent + part
+			member = indent + member
 			if m.comment != "" {
-				part += " // " + m.comment
+				member += " // " + m.comment
 			}
 		}
-		parts = append(parts, part)
+		members = append(members, member)
 	}
 	if o.shown < len(o.members) {
-		parts = append(parts, "…")
+		members = append(members, "…")
 	}
-	return parts
+	return members
 }
 
 func (p printer) array(a *array, typed bool, indent string) string {
@@ -101,7 +101,7 @@ func brackets(union []string) string {
 	return text + "[]"
 }
 
-// cost returns the length of a type in bytes, counting more for text that takes many tokens for its length.
+// cost returns the length of a type in bytes, plus an allowance for text that takes many tokens for its length.
 func cost(text string) int {
 	return len(text) + 6*strings.Count(text, "{…}") + strings.Count(text, `"`)
 }

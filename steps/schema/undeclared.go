@@ -11,19 +11,20 @@ import (
 // maxBranches bounds the schemas of one position that undeclared visits together.
 const maxBranches = 64
 
-// undeclared follows a path through all schemas that may apply at each position, up to one that declares nothing.
+// undeclared follows a path through all schemas that may apply at each position, until one declares no members. It returns the
+// warning of Paths.Undeclared.
 func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	w := newWalker(schema)
-	here := []gjson.Result{w.root}
+	schemas := []gjson.Result{w.root}
 	for i, element := range path {
 		var ok bool
-		if here, ok = w.applicable(here); !ok {
+		if schemas, ok = w.applicable(schemas); !ok {
 			return nil
 		}
-		next, names := elementSchemas(here, element)
+		next, names := elementSchemas(schemas, element)
 		switch {
 		case len(next) > 0:
-			here = next
+			schemas = next
 		case len(names) == 0 || len(fault.Nearest(element.Key, names, maxNearest)) == 0:
 			return nil
 		default:
@@ -33,14 +34,14 @@ func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	return nil
 }
 
-// applicable returns schemas with the branches of their allOf, anyOf and oneOf; false if there are too many.
+// applicable returns the schemas with the branches of their allOf, anyOf and oneOf; false if there are too many.
 func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool) {
 	for i := 0; i < len(schemas); i++ {
 		if len(schemas) > maxBranches {
 			return nil, false
 		}
 		target := w.resolve(schemas[i])
-		if !target.IsObject() || slices.ContainsFunc(all, func(known gjson.Result) bool { return known.Index == target.Index }) {
+		if !target.IsObject() || slices.ContainsFunc(all, func(seen gjson.Result) bool { return seen.Index == target.Index }) {
 			continue
 		}
 		all = append(all, target)
@@ -56,8 +57,8 @@ func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool
 	return all, true
 }
 
-// elementSchemas returns the schemas of an element of a value that has some of these schemas, and the member names that
-// they declare; nil if other schemas apply.
+// elementSchemas returns the schemas of one element of a value that some of these schemas describe. names are the member names that
+// they declare; nil if other members may have schemas too.
 func elementSchemas(schemas []gjson.Result, element Element) (next []gjson.Result, names []string) {
 	isOpen := false
 	for _, schema := range schemas {

@@ -8,7 +8,7 @@ import (
 // Unknown is a position in arguments whose value is not known yet.
 type Unknown struct {
 	At    string   // JSON Pointer in the arguments
-	Types []string // the JSON Schema types that the value may have; nil: not known; interpolated text: ["string"]
+	Types []string // the JSON Schema types that the value may have; nil: not known
 }
 
 // unknownValue is a position whose value is not known.
@@ -17,17 +17,17 @@ type unknownValue struct {
 	types typeSet
 }
 
-// fill puts a value of one of its types at the position, so that a wrong type is reported and nothing below it is.
-func (h unknownValue) fill(value any) {
-	for i, token := range h.at {
-		last := i == len(h.at)-1
+// fill puts a sample value of one of the types at the position. A wrong type is then reported, but nothing below the position.
+func (u unknownValue) fill(value any) {
+	for i, token := range u.at {
+		last := i == len(u.at)-1
 		switch v := value.(type) {
 		case map[string]any:
 			if _, ok := v[token]; !ok {
 				return
 			}
 			if last {
-				v[token] = h.sample()
+				v[token] = u.sample()
 			}
 			value = v[token]
 		case []any:
@@ -36,7 +36,7 @@ func (h unknownValue) fill(value any) {
 				return
 			}
 			if last {
-				v[n] = h.sample()
+				v[n] = u.sample()
 			}
 			value = v[n]
 		default:
@@ -45,17 +45,17 @@ func (h unknownValue) fill(value any) {
 	}
 }
 
-func (h unknownValue) sample() any {
+func (u unknownValue) sample() any {
 	switch {
-	case h.types&typeString != 0:
+	case u.types&typeString != 0:
 		return ""
-	case h.types&(typeInteger|typeFraction) != 0:
+	case u.types&(typeInteger|typeFraction) != 0:
 		return json.Number("0")
-	case h.types&typeObject != 0:
+	case u.types&typeObject != 0:
 		return map[string]any{}
-	case h.types&typeArray != 0:
+	case u.types&typeArray != 0:
 		return []any{}
-	case h.types&typeBoolean != 0:
+	case u.types&typeBoolean != 0:
 		return false
 	}
 	return nil
@@ -79,9 +79,9 @@ type unknownTree struct {
 
 func newUnknownTree(unknowns []unknownValue) *unknownTree {
 	root := &unknownTree{}
-	for _, h := range unknowns {
+	for _, unknown := range unknowns {
 		t := root
-		for _, token := range h.at {
+		for _, token := range unknown.at {
 			next := t.below[token]
 			if next == nil {
 				if t.below == nil {
@@ -93,15 +93,15 @@ func newUnknownTree(unknowns []unknownValue) *unknownTree {
 			t = next
 		}
 		if !t.isUnknown {
-			t.isUnknown, t.types = true, h.types
+			t.isUnknown, t.types = true, unknown.types
 		}
 	}
 	return root
 }
 
-// relate returns the closest relation of a position to an unknown value. What is below an unknown value is unknown too.
-func (t *unknownTree) relate(place []string) (relation, typeSet) {
-	for _, token := range place {
+// relate returns the closest relation of a position to an unknown value. Positions below an unknown value are unknown too.
+func (t *unknownTree) relate(position []string) (relation, typeSet) {
+	for _, token := range position {
 		if t.isUnknown {
 			break
 		}

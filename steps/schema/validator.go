@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// The work of a validation is counted in schemas applied to values, with the branches of each and the members of each
-// value: at most minWork, and workPerByte more for each byte of the value. Recursive schemas with several branches would
-// make it grow exponentially.
+// The work of a validation is the number of schemas applied to values, plus the branches of each schema and the members of each
+// value. It is at most minWork, and workPerByte more for each byte of the value. Without a bound it would grow exponentially in
+// recursive schemas with several branches.
 const minWork, workPerByte = 200_000, 16
 
 // errTooMuchWork is the error of a validation that was given up.
@@ -27,15 +27,15 @@ type compiledSchema struct {
 	visits   uint
 }
 
-// validate returns the violations, or why it was given up: errTooMuchWork or ctx's error.
+// validate returns the violations, or why it gave up: errTooMuchWork or ctx's error.
 func (v *compiledSchema) validate(ctx context.Context, value any, size int) (tree *violation, err error) {
 	v.ctx, v.workLeft = ctx, minWork+workPerByte*size
 	defer func() {
 		v.ctx = nil
-		if given := recover(); given != nil {
-			stop, ok := given.(stopValidation)
+		if panicked := recover(); panicked != nil {
+			stop, ok := panicked.(stopValidation)
 			if !ok {
-				panic(given)
+				panic(panicked)
 			}
 			err = stop.reason
 		}
@@ -44,10 +44,10 @@ func (v *compiledSchema) validate(ctx context.Context, value any, size int) (tre
 	return tree, nil
 }
 
-// stopValidation is panicked with to stop a validation: the library has no other way out.
+// stopValidation is the panic value that stops a validation, because the library has no other way to stop.
 type stopValidation struct{ reason error }
 
-// spend is called at each schema before anything below it is visited.
+// spend counts the work of one schema. It is called before anything below the schema is visited.
 func (v *compiledSchema) spend(branches int, value any) {
 	v.workLeft -= 1 + branches
 	switch value := value.(type) {
@@ -64,11 +64,11 @@ func (v *compiledSchema) spend(branches int, value any) {
 	}
 }
 
-// workFormat returns the format that a normalized schema has instead of its own (which checks nothing): the number of its
+// workFormat returns the format that a normalized schema gets in place of its own, which checks nothing. It contains the number of
 // branches. The validator checks formats before anything that takes long.
 func workFormat(branches int) string { return "branches:" + strconv.Itoa(branches) }
 
-// countWork makes compiled schemas spend the work of v and check no other format.
+// countWork makes compiled schemas count their work in v, and ignore all other formats.
 func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document) {
 	compiler.AssertFormat()
 	for branches := range doc.branches {
@@ -79,7 +79,7 @@ func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document)
 	}
 	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
 		if v.schema != nil {
-			return nil, nil // the format regex, when all is compiled
+			return nil, nil // after compiling, only the format regex asks
 		}
 		return compileRegexp(pattern)
 	})
@@ -88,8 +88,8 @@ func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document)
 	}
 }
 
-// Validator checks values against a schema. Many goroutines may use it: it compiles schemas when they are needed and keeps
-// as many as were needed at once, up to maxIdle.
+// Validator checks values against a schema. Many goroutines may use it. It compiles a schema for each concurrent use and reuses up
+// to maxIdle of them.
 type Validator struct {
 	schema []byte
 	secret bool // faults do not show values
@@ -99,40 +99,40 @@ type Validator struct {
 
 const maxIdle = 8
 
-func (p *Validator) validate(ctx context.Context, value any, size int) (*violation, error) {
-	v := p.acquire()
-	defer p.release(v)
-	return v.validate(ctx, value, size)
+func (v *Validator) validate(ctx context.Context, value any, size int) (*violation, error) {
+	compiled := v.acquire()
+	defer v.release(compiled)
+	return compiled.validate(ctx, value, size)
 }
 
-func (p *Validator) acquire() *compiledSchema {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 {
-		v := p.idle[last]
-		p.idle = p.idle[:last]
-		return v
+func (v *Validator) acquire() *compiledSchema {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if last := len(v.idle) - 1; last >= 0 {
+		compiled := v.idle[last]
+		v.idle = v.idle[:last]
+		return compiled
 	}
-	v, _ := compileValidator(p.schema) // it has compiled before
-	return v
+	compiled, _ := compileValidator(v.schema) // Compile has succeeded
+	return compiled
 }
 
-func (p *Validator) release(v *compiledSchema) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.idle) < maxIdle {
-		p.idle = append(p.idle, v)
+func (v *Validator) release(compiled *compiledSchema) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.idle) < maxIdle {
+		v.idle = append(v.idle, compiled)
 	}
 }
 
-// Check returns where a JSON value violates the schema: at most 20 bad_arguments faults, sorted by position. It is for
-// tests of sources: calls do not check results, as a wrongly documented answer is still an answer.
-func (p *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
+// Check returns where a JSON value violates the schema: at most 20 bad_arguments faults, sorted by position. It is for tests of
+// sources. Calls do not check results, because a wrongly documented answer is still an answer.
+func (v *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	compact, f := CompactWithin(value, MaxResultDepth)
 	if f != nil {
 		return []*fault.Error{f}
 	}
-	faults, err := p.violations(ctx, compact, nil)
+	faults, err := v.violations(ctx, compact, nil)
 	if err != nil {
 		return []*fault.Error{tooMuchWork("the value", err)}
 	}
@@ -140,16 +140,16 @@ func (p *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 }
 
 // violations validates a compact value, except for the unknowns.
-func (p *Validator) violations(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
-	r := newReport(p.schema, p.secret, unknowns)
+func (v *Validator) violations(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
+	r := newReport(v.schema, v.secret, unknowns)
 	value, f := decode(compact)
 	if f != nil {
 		return []*fault.Error{r.decodeFault(f)}, nil
 	}
-	for _, h := range unknowns {
-		h.fill(value)
+	for _, unknown := range unknowns {
+		unknown.fill(value)
 	}
-	tree, err := p.validate(ctx, value, len(compact))
+	tree, err := v.validate(ctx, value, len(compact))
 	if tree == nil || err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of what is reported of a violation, and of the violations that are examined: several may be reported as one.
+// Bounds of a report, and of the violations that are examined for it, because several may be reported as one.
 const maxFaults, maxViolations, maxValues, maxAlternatives, maxSentence = 20, 500, 10, 4, 500
 
-// maxListed bounds the names that a fault lists, maxNearest those that it suggests, maxCompared those that are compared for
-// a suggestion.
+// maxListed bounds the names that a fault lists, maxNearest the names that it suggests, and maxCompared the names that are compared
+// for a suggestion.
 const maxListed, maxNearest, maxCompared = 20, 3, 100
 
 // report turns the validator's tree of violations into faults.
@@ -31,9 +31,9 @@ type report struct {
 	total      int          // of violations to report
 	certainty  map[*violation]bool
 	leaves     map[*violation]*violation
-	choice     int // how deep in choices the current description is
+	choice     int // depth of choices in the current description
 
-	doc any // the schema as it was compiled; nil before it is needed
+	doc any // the compiled form of the schema; nil: not needed yet
 }
 
 type violation = jsonschema.ValidationError
@@ -51,7 +51,7 @@ func (r *report) decodeFault(f *fault.Error) *fault.Error {
 	return f
 }
 
-// faults returns the violations that hold whatever the unknown values are, sorted by position.
+// faults returns the violations that occur with all values of the unknowns, sorted by position.
 func (r *report) faults(tree *violation) []*fault.Error {
 	r.collect(tree)
 	slices.SortFunc(r.violations, compareViolations)
@@ -73,8 +73,8 @@ func (r *report) faults(tree *violation) []*fault.Error {
 			}
 		}
 	}
-	if more := r.total - reported; more > 0 {
-		faults[len(faults)-1].Message += fmt.Sprintf(" (and %d more)", more)
+	if unreported := r.total - reported; unreported > 0 {
+		faults[len(faults)-1].Message += fmt.Sprintf(" (and %d more)", unreported)
 	}
 	return faults
 }
@@ -111,7 +111,7 @@ func compareTokens(a, b string) int {
 
 func isIndex(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
 
-// collect adds the violations to report: those that are not explained by one below them.
+// collect adds the violations to report, without those that a violation below them explains.
 func (r *report) collect(v *violation) {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
@@ -157,7 +157,7 @@ func (r *report) judge(v *violation) bool {
 	case *kind.RefCycle, *kind.InvalidJsonValue:
 		return false // a defect of the schema
 	case *kind.PropertyNames:
-		return true // keys are always known; the validator may give the position of a sibling of the object
+		return true // keys are always known, and the validator may report a sibling's position
 	}
 	relation, types := r.unknowns.relate(v.InstanceLocation)
 	switch relation {
@@ -174,8 +174,8 @@ func (r *report) allCertain(alternatives []*violation) bool {
 	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, func(v *violation) bool { return !r.certain(v) })
 }
 
-// conditional reports whether the violated schema applies only because of other values, some of which are unknown. The
-// validator does not say where they are.
+// conditional reports whether the violated schema applies only because of other values, some of which are unknown. The validator
+// does not report which values.
 func (r *report) conditional(v *violation) bool {
 	if !r.hasUnknowns {
 		return false
@@ -203,7 +203,8 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	return false
 }
 
-// compatible returns the types that a value known only by type may have to match: a number may turn out to be an integer.
+// compatible returns the types of values that may match one of the named types. Of a number whose type alone is known, it is not
+// known whether it is an integer.
 func compatible(names []string) typeSet {
 	set := typesNamed(names)
 	if set&(typeInteger|typeFraction) != 0 {

@@ -31,7 +31,7 @@ const (
 var typeSets = map[string]typeSet{"null": typeNull, "boolean": typeBoolean, "integer": typeInteger,
 	"number": typeInteger | typeFraction, "string": typeString, "array": typeArray, "object": typeObject}
 
-// names returns nil for any type.
+// names returns the names of the types; nil for any type.
 func (t typeSet) names() []string {
 	if t == anyType {
 		return nil
@@ -50,11 +50,11 @@ func (t typeSet) names() []string {
 func typesNamed(names []string) typeSet {
 	set := noType
 	for _, name := range names {
-		known, ok := typeSets[name]
+		named, ok := typeSets[name]
 		if !ok {
 			return anyType
 		}
-		set |= known
+		set |= named
 	}
 	if set == noType {
 		return anyType
@@ -62,12 +62,12 @@ func typesNamed(names []string) typeSet {
 	return set
 }
 
-// walker reads a schema's bytes, which keeps its order.
+// walker reads a schema from its bytes, and so in its order.
 type walker struct {
 	root    gjson.Result
 	targets map[string]gjson.Result            // targets of references
 	defined map[string]map[string]gjson.Result // members of the root's objects of definitions, such as $defs
-	inner   []span                             // inner schemas with their own ids, to which references in them are relative
+	inner   []span                             // inner schemas with their own ids: references in them are relative to the id
 }
 
 // span is the position of a value in a text.
@@ -77,8 +77,8 @@ func newWalker(schema []byte) walker {
 	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}, inner: innerSchemas(schema)}
 }
 
-// innerSchemas finds the objects of a compact schema, except itself, that have an id (in drafts 3 and 4 id, else $id) that
-// is not merely an anchor.
+// innerSchemas finds the objects of a compact schema, except the root, that have an id (in drafts 3 and 4 id, else $id) that is
+// more than an anchor.
 func innerSchemas(schema []byte) []span {
 	keyword := []byte(`"$id":"`)
 	draft := gjson.GetBytes(schema, "$schema").Str
@@ -88,7 +88,7 @@ func innerSchemas(schema []byte) []span {
 	if !bytes.Contains(schema, keyword) {
 		return nil
 	}
-	var found []span
+	var inner []span
 	type object struct {
 		start int
 		id    bool
@@ -106,11 +106,11 @@ func innerSchemas(schema []byte) []span {
 		case '}', ']':
 			last := open[len(open)-1]
 			if open = open[:len(open)-1]; last.id && len(open) > 0 {
-				found = append(found, span{last.start, i})
+				inner = append(inner, span{last.start, i})
 			}
 		}
 	}
-	return found
+	return inner
 }
 
 // inInner reports whether a schema is in an inner one with its own id.
@@ -154,7 +154,7 @@ func elements(at gjson.Result) []gjson.Result {
 	return list
 }
 
-// resolve follows $ref within the document. A reference that it cannot follow gives nothing, which allows anything.
+// resolve follows $ref within the document. For a reference that it cannot follow it returns nothing, which allows anything.
 func (w *walker) resolve(at gjson.Result) gjson.Result {
 	for range maxReferences {
 		reference := child(at, "$ref")
@@ -190,7 +190,7 @@ func (w *walker) target(reference string) gjson.Result {
 	return at
 }
 
-// definition returns a member of an object of the root, which is read once for all references into it.
+// definition returns a member of an object in the root. It reads the object once for all references into it.
 func (w *walker) definition(container, name string) gjson.Result {
 	members, known := w.defined[container]
 	if !known {
@@ -229,18 +229,18 @@ func tokens(pointer string) []string {
 	if pointer == "" {
 		return nil
 	}
-	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i := range parts {
-		parts[i] = tokenUnescape.Replace(parts[i])
+	segments := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i := range segments {
+		segments[i] = tokenUnescape.Replace(segments[i])
 	}
-	return parts
+	return segments
 }
 
 func isNullable(schema gjson.Result) bool {
 	return child(schema, "nullable").Type == gjson.True || child(schema, "x-nullable").Type == gjson.True
 }
 
-// localTypes returns the types that type, enum, const and nullable leave.
+// localTypes returns the types that type, enum, const and nullable allow.
 func localTypes(schema gjson.Result) typeSet {
 	types := anyType
 	if declared := child(schema, "type"); declared.Exists() {
@@ -260,14 +260,14 @@ func localTypes(schema gjson.Result) typeSet {
 	if len(values) == 0 {
 		return types
 	}
-	listed := noType
+	valueTypes := noType
 	for _, value := range values {
-		listed |= typeOf(value)
+		valueTypes |= typeOf(value)
 	}
 	if isNullable(schema) {
-		listed |= typeNull
+		valueTypes |= typeNull
 	}
-	return types & listed
+	return types & valueTypes
 }
 
 func typeOf(value gjson.Result) typeSet {

@@ -14,7 +14,7 @@ import (
 // defaultPage and maxPage bound how many entries, files or matches one result shows.
 const defaultPage, maxPage = 1000, 100_000
 
-// integer is an integer in any JSON spelling: 5, 5.0 and 5e0 are equal to a schema.
+// integer is an integer in any JSON spelling: for a schema 5, 5.0 and 5e0 are equal.
 type integer int
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -57,7 +57,7 @@ func badArgument(name, format string, args ...any) *fault.Error {
 	return f
 }
 
-// checkPage refuses what the schemas refuse, for callers that do not validate.
+// checkPage refuses values that the schemas refuse, for callers that do not validate.
 func checkPage(limit, offset integer) error {
 	if limit < 1 || limit > maxPage {
 		return badArgument("limit", "limit is 1 to %d", maxPage)
@@ -68,7 +68,7 @@ func checkPage(limit, offset integer) error {
 	return nil
 }
 
-// stopped is the coded error for a context that is done.
+// stopped returns the coded error for a context that is done.
 func stopped(err error) *fault.Error {
 	f := fault.New(fault.Cancelled, "the call was cancelled")
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -36,16 +36,16 @@ type catResult struct {
 // lineRange is the range of lines requested.
 type lineRange struct {
 	from, to int  // to is lastLine for all following lines
-	tail     int  // the last lines instead; -1: not requested
+	tail     int  // number of last lines instead of from and to; -1: not requested
 	all      bool // no range was given
 }
 
-// lastLine is above any line number, with space for counting on.
+// lastLine is above any line number; a few more can be added without overflow.
 const lastLine = math.MaxInt / 4
 
 func (a *catArgs) lineRange() (lineRange, error) {
 	r := lineRange{from: 1, to: lastLine, tail: -1}
-	given := 0
+	count := 0
 	for _, n := range []struct {
 		name  string
 		value *integer
@@ -64,15 +64,15 @@ func (a *catArgs) lineRange() (lineRange, error) {
 			return r, badArgument(n.name, "%s is %d or more", n.name, n.least)
 		}
 		n.set(int(*n.value))
-		given++
+		count++
 	}
-	if pair := a.From != nil && a.To != nil; given > 2 || given == 2 && !pair {
+	if pair := a.From != nil && a.To != nil; count > 2 || count == 2 && !pair {
 		return r, fault.New(fault.BadArguments, "give one of head, tail, or from and to")
 	}
 	if a.From != nil && r.to < r.from {
 		return r, badArgument("to", "to is the last line: it is not below from")
 	}
-	r.all = given == 0
+	r.all = count == 0
 	return r, nil
 }
 
@@ -128,25 +128,25 @@ func notRegular(rel string) *fault.Error {
 		shorten(rel)))
 }
 
-func (c *catResult) tooLarge(most int64) *fault.Error {
+func (c *catResult) tooLarge(maxBytes int64) *fault.Error {
 	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, "+
-		"tail, or from and to", shorten(c.Path), c.Size, most))
+		"tail, or from and to", shorten(c.Path), c.Size, maxBytes))
 }
 
-// readWhole reads a file within the bound, so that all its lines are counted, and takes the requested lines.
-func (c *catResult) readWhole(f *regularFile, lines lineRange, most int64) error {
+// readWhole reads a file within the bound and counts all its lines, and takes the requested ones.
+func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) error {
 	r, encoding := textReader(f)
 	var b bytes.Buffer
 	b.Grow(int(c.Size) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r, most+1)); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(r, maxBytes+1)); err != nil {
 		return err
 	}
 	text := b.Bytes()
 	if bytes.IndexByte(text, 0) >= 0 {
 		return errBinary
 	}
-	if int64(len(text)) > most { // it has grown, or does not know its size
-		return c.tooLarge(most)
+	if int64(len(text)) > maxBytes { // the file has grown, or its size was not known
+		return c.tooLarge(maxBytes)
 	}
 	count := countLines(text)
 	from, to := lines.from, lines.to
@@ -159,12 +159,12 @@ func (c *catResult) readWhole(f *regularFile, lines lineRange, most int64) error
 	return nil
 }
 
-// readLines reads a file above the bound up to the last requested line, and holds only the requested lines.
-func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRange, most int64) error {
+// readLines reads a file above the bound up to the last requested line. It holds only the requested lines.
+func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRange, maxBytes int64) error {
 	r, encoding := textReader(f)
 	c.Encoding = encoding
 	var text []byte
-	line, lineHeld, midLine := 1, 0, false // the current line, its start in text, whether part of it was read
+	line, heldStart, midLine := 1, 0, false // the current line, its start in text, whether part of it was read
 	for line <= lines.to && ctx.Err() == nil {
 		piece, err := r.ReadSlice('\n')
 		if bytes.IndexByte(piece, 0) >= 0 {
@@ -173,13 +173,13 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		if line >= lines.from {
 			text = append(text, piece...)
 		}
-		if int64(len(text)) > most {
-			if lineHeld == 0 {
+		if int64(len(text)) > maxBytes {
+			if heldStart == 0 {
 				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line,
-					shorten(c.Path), most))
+					shorten(c.Path), maxBytes))
 			}
 			c.Truncated, c.Next = true, line
-			text = text[:lineHeld]
+			text = text[:heldStart]
 			break
 		}
 		if err == io.EOF {
@@ -194,7 +194,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		}
 		if midLine = err != nil; !midLine {
 			line++
-			lineHeld = len(text)
+			heldStart = len(text)
 		}
 	}
 	c.show(text, lines.from)
@@ -202,16 +202,16 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 }
 
 // readTail reads the last n lines of a file above the bound, from its end.
-func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most int64) error {
+func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxBytes int64) error {
 	head := make([]byte, len(utf8BOM))
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return err
 	}
 	if encodingOf(head) != "" {
-		return atPath(fault.New(fault.LimitExceeded, "the tail of UTF-16 text is read only up to %d bytes: ask for lines by from and to", most))
+		return atPath(fault.New(fault.LimitExceeded, "the tail of UTF-16 text is read only up to %d bytes: ask for lines by from and to", maxBytes))
 	}
 	var text []byte
-	for size := int64(tailBytes); ; size = min(2*size, most) {
+	for size := int64(tailBytes); ; size = min(2*size, maxBytes) {
 		text = make([]byte, size)
 		if _, err := f.ReadAt(text, c.Size-size); err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -223,9 +223,9 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most in
 			c.setText(text[lineStart(text, count-n+1):])
 			return nil
 		}
-		if size == most {
+		if size == maxBytes {
 			return atPath(fault.New(fault.LimitExceeded, "the last %d lines of %q have more than %d bytes, the most that is read at once", n,
-				shorten(c.Path), most))
+				shorten(c.Path), maxBytes))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -243,7 +243,7 @@ func (c *catResult) describe(f *regularFile) (*catResult, error) {
 	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n])}, nil
 }
 
-// show sets the text and its line numbers, from the first.
+// show sets the text and its line numbers, which begin at from.
 func (c *catResult) show(text []byte, from int) {
 	to := from - 1 + countLines(text)
 	c.From, c.To = &from, &to
@@ -251,6 +251,6 @@ func (c *catResult) show(text []byte, from int) {
 }
 
 func (c *catResult) setText(text []byte) {
-	shown := string(text)
-	c.Text, c.InvalidUTF8 = &shown, !utf8.Valid(text)
+	content := string(text)
+	c.Text, c.InvalidUTF8 = &content, !utf8.Valid(text)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checks are the checks of arguments before a call, by function name: literal patterns are compiled before anything runs.
+// checks holds the Check of each function by name. They compile literal patterns before anything runs.
 var checks = map[string]func(args []byte, known func(at string) bool) *fault.Error{
 	"fs.grep": func(args []byte, known func(at string) bool) *fault.Error {
 		var a grepArgs

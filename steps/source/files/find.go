@@ -23,7 +23,7 @@ type findArgs struct {
 type findResult struct {
 	Count   int           `json:"count"`
 	Files   []string      `json:"files"`
-	Folders []folderCount `json:"folders,omitempty"` // if a page does not show all
+	Folders []folderCount `json:"folders,omitempty"` // if the page does not show all files
 	page
 	Skipped []skip `json:"skipped,omitempty"`
 }
@@ -83,7 +83,7 @@ func (s *Source) find(ctx context.Context, a findArgs) (*findResult, error) {
 // maxFolders bounds the folders that a result counts one by one.
 const maxFolders = 50
 
-// folderCounts counts the files found, by folder.
+// folderCounts counts matching files by folder.
 type folderCounts struct {
 	folders []folderCount // in the order of a walk: entries of one folder may come in several runs
 }
@@ -96,8 +96,8 @@ func (c *folderCounts) add(folder string) {
 	c.folders = append(c.folders, folderCount{folder, 1})
 }
 
-// top sums up the counts by folders one level below the deepest common folder, at or below from. The largest come first;
-// after maxFolders, the rest is one sum under the common folder's path with "/…" at its end.
+// top adds up the counts by folder, one level below the deepest common folder, which is from or below it. The largest come first.
+// After maxFolders, one sum covers the others; its path is the common folder's with "/…" at its end.
 func (c *folderCounts) top(from string) []folderCount {
 	common := c.folders[0].Path
 	for _, f := range c.folders {

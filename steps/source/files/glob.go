@@ -8,12 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxGlobBytes and maxAlternatives bound a pattern argument: braces multiply; {a,b}{c,d} is four patterns that are tried
-// one by one.
+// maxGlobBytes and maxAlternatives bound a pattern argument. Braces multiply: {a,b}{c,d} is four patterns, tried one by one.
 const maxGlobBytes, maxAlternatives = 1000, 1000
 
-// rule is one pattern with the meaning of a .gitignore line, shared by excludePatterns, pattern and glob: without "/" it
-// matches names at any depth, else the path from the rule's folder.
+// rule is one pattern with the meaning of a .gitignore line, shared by excludePatterns, pattern and glob. Without "/" it matches
+// names at any depth, else the path from the rule's folder.
 type rule struct {
 	glob     string // the part that literal and suffix do not cover
 	literal  string // the whole of a pattern without wildcards
@@ -42,13 +41,13 @@ func argumentRule(argument, pattern string) (rule, error) {
 	return newRule(pattern), nil
 }
 
-// alternatives returns the number of patterns that braces, also nested ones, stand for: the alternatives of a group add up,
+// alternatives returns the number of patterns that braces, also nested ones, expand to. The alternatives of a group add up,
 // consecutive groups multiply. A group counts as at least two, for its own step.
 func alternatives(pattern string) int {
 	type group struct{ ended, product int } // alternatives before the last comma, and of what follows it
 	groups := []group{{product: 1}}         // the whole pattern, then the open groups
 	for i := 0; i < len(pattern); i++ {
-		in := &groups[len(groups)-1]
+		current := &groups[len(groups)-1]
 		switch c := pattern[i]; {
 		case c == '\\':
 			i++
@@ -61,12 +60,12 @@ func alternatives(pattern string) int {
 		case c == '{':
 			groups = append(groups, group{product: 1})
 		case c == ',' && len(groups) > 1:
-			*in = group{ended: in.ended + in.product, product: 1}
+			*current = group{ended: current.ended + current.product, product: 1}
 		case c == '}' && len(groups) > 1:
-			count := max(2, in.ended+in.product)
+			count := max(2, current.ended+current.product)
 			groups = groups[:len(groups)-1]
-			around := &groups[len(groups)-1]
-			around.product = min(around.product*count, maxAlternatives+1)
+			outer := &groups[len(groups)-1]
+			outer.product = min(outer.product*count, maxAlternatives+1)
 		}
 	}
 	return groups[0].product

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxContext bounds the lines shown around a match; maxHits the files with matches that one call ranks; batchFiles is the
-// number of files that a worker takes at once.
+// maxContext bounds the lines shown around a match, and maxHits the files with matches that one call ranks. batchFiles is the number
+// of files that a worker receives at once.
 const maxContext, maxHits, batchFiles = 100, 1_000_000, 32
 
 type grepArgs struct {
@@ -53,8 +53,8 @@ type grepMatch struct {
 	After  []string `json:"after,omitempty"`
 }
 
-// grep reads the tree twice: first all of it to count and rank, holding a few words for each file with matches; then the
-// files whose matches the page shows. So the page bounds the memory, and counts cover the tree.
+// grep reads the tree twice. First it reads all of it to count and rank, and stores a few words for each file with matches. Then it
+// reads the files whose matches the page shows. So the page bounds the memory, and the counts cover the whole tree.
 func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	if err := checkPage(a.Limit, a.Offset); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	return result, nil
 }
 
-// batch is some files of one folder, which it holds open.
+// batch is some files of one folder, which the batch holds open.
 type batch struct {
 	in    *folder
 	names []string
@@ -116,7 +116,7 @@ func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filt
 	}
 	workers := runtime.GOMAXPROCS(0)
 	batches := make(chan batch, workers)
-	found := make([][]hit, workers)
+	byWorker := make([][]hit, workers)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(batches)
@@ -124,14 +124,14 @@ func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filt
 	})
 	for i := range workers {
 		group.Go(func() (err error) {
-			found[i], err = s.search(ctx, p, batches, skipped)
+			byWorker[i], err = s.search(ctx, p, batches, skipped)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	hits := slices.Concat(found...)
+	hits := slices.Concat(byWorker...)
 	slices.SortFunc(hits, compareHits)
 	return hits, nil
 }
@@ -226,16 +226,16 @@ func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, ski
 	return h, skipOrStop(ctx, err, at, skipped)
 }
 
-func (s *scanner) open(ctx context.Context, root *os.Root, name string, around int, visit func([]byte, line) bool) error {
+func (s *scanner) open(ctx context.Context, root *os.Root, name string, contextLines int, visit func([]byte, line) bool) error {
 	f, info, err := openRegular(root, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return s.file(ctx, f, info.Size(), around, visit)
+	return s.file(ctx, f, info.Size(), contextLines, visit)
 }
 
-// skipOrStop records why a file was not searched completely; only a context that is done ends the call.
+// skipOrStop records why a file was not searched completely. It returns an error only if the context is done.
 func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) error {
 	switch {
 	case err == nil:
@@ -255,38 +255,38 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) er
 // showMatches reads the page's matches from the ranked files.
 func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipList) error {
 	scanner := newScanner(p, s.maxFileBytes)
-	end, from := 0, int(a.Offset) // matches before the current file; where the page starts
-	left, leftBytes := int(a.Limit), s.maxResultBytes
+	end, from := 0, int(a.Offset) // matches up to the end of the current file; the next match to show
+	linesLeft, leftBytes := int(a.Limit), s.maxResultBytes
 	for _, h := range hits {
 		end += h.count
 		if from >= end {
 			continue
 		}
-		if left <= 0 || leftBytes <= 0 {
+		if linesLeft <= 0 || leftBytes <= 0 {
 			break
 		}
 		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
 		leftBytes -= int64(len(h.path)) + matchBytes
-		pass, take := h.count-(end-from), min(left, end-from)
+		toSkip, toShow := h.count-(end-from), min(linesLeft, end-from)
 		err := scanner.open(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
-			if pass > 0 {
-				pass--
+			if toSkip > 0 {
+				toSkip--
 				return true
 			}
 			m := showMatch(text, l, int(a.Context), &leftBytes, &file.InvalidUTF8)
 			m.Line = scanner.number(l.start)
 			file.Matches = append(file.Matches, m)
-			take--
-			return take > 0 && leftBytes > 0
+			toShow--
+			return toShow > 0 && leftBytes > 0
 		})
 		if ctx.Err() != nil {
 			return stopped(ctx.Err())
 		}
 		if len(file.Matches) == 0 && err != nil {
-			skipped.add(unreadable, h.path) // readable when it was counted
+			skipped.add(unreadable, h.path) // it was readable when it was counted
 		}
-		left -= len(file.Matches)
-		if from += len(file.Matches); leftBytes > 0 && left > 0 {
+		linesLeft -= len(file.Matches)
+		if from += len(file.Matches); leftBytes > 0 && linesLeft > 0 {
 			from = end // even if the file now has fewer matches than were counted
 		}
 		result.Files = append(result.Files, file)
@@ -295,28 +295,28 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 	return nil
 }
 
-// matchBytes and lineBytes are the size of a match and a line of a page besides their text: in memory, and approximately in
-// JSON. Without them a page of many short lines would be a multiple of its bound.
+// matchBytes and lineBytes are the size of a match and of a line without their text: in memory, and approximately in JSON. If they
+// were not counted, a page of many short lines could be several times as large as its bound.
 const matchBytes, lineBytes = 64, 24
 
-// showMatch shows a matching line with context and subtracts its size from left.
-func showMatch(text []byte, l line, around int, left *int64, invalid *bool) grepMatch {
+// showMatch returns a matching line with context and subtracts its size from bytesLeft.
+func showMatch(text []byte, l line, contextLines int, bytesLeft *int64, invalid *bool) grepMatch {
 	var m grepMatch
-	*left -= matchBytes
+	*bytesLeft -= matchBytes
 	show := func(from, end, at int) (string, bool) {
 		shown, cut := cutAround(text[from:end], at-from)
-		*left -= int64(len(shown)) + lineBytes
+		*bytesLeft -= int64(len(shown)) + lineBytes
 		*invalid = *invalid || !utf8.ValidString(shown)
 		return shown, cut
 	}
 	m.Text, m.Cut = show(l.start, l.end, l.matchStart)
-	for start := linesBefore(text, l.start, around); start < l.start; {
+	for start := linesBefore(text, l.start, contextLines); start < l.start; {
 		end := lineEnd(text, start)
 		shown, _ := show(start, trimCR(text, start, end), start)
 		m.Before = append(m.Before, shown)
 		start = end + 1
 	}
-	for start := l.next; start < len(text) && len(m.After) < around; {
+	for start := l.next; start < len(text) && len(m.After) < contextLines; {
 		end := lineEnd(text, start)
 		shown, _ := show(start, trimCR(text, start, end), start)
 		m.After = append(m.After, shown)

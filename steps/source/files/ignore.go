@@ -10,26 +10,26 @@ import (
 	"syscall"
 )
 
-// maxIgnoreBytes and maxRules bound the rules that apply in a folder, including those of the folders above it.
+// maxIgnoreBytes and maxRules bound the rules that apply in a folder, including the rules of the folders above it.
 const maxIgnoreBytes, maxRules = 1 << 20, 50_000
 
-// ignores are the rules that apply in a folder: its own .gitignore, then those of the folders above, up to the top of the
-// Git repository. nil ignores nothing.
+// ignores are the rules that apply in a folder: its own .gitignore, then those of the folders above, up to the top of the Git
+// repository. nil ignores nothing.
 type ignores struct {
 	above *ignores
 	base  string // the rules' folder, relative to the root: "" for the root, else ending in "/"
 	rules []rule
-	// what the folders below may still use
+	// how much the rules of the folders below may still take
 	bytesLeft, rulesLeft int
 }
 
-// decide returns what Git's rules say of an entry whose folder is not ignored: it is ignored, it is included again ("!"),
-// or neither. The last matching rule of the nearest file decides.
-func (g *ignores) decide(path, name string, isDir bool) (ignored, letIn bool) {
-	for ; g != nil; g = g.above {
-		below := path[len(g.base):]
-		for i := len(g.rules) - 1; i >= 0; i-- {
-			if r := &g.rules[i]; r.match(below, name, isDir) {
+// decide applies Git's rules to an entry whose folder is not ignored. The last matching rule of the nearest file decides: the entry
+// is ignored, included again ("!"), or neither.
+func (i *ignores) decide(path, name string, isDir bool) (ignored, included bool) {
+	for ; i != nil; i = i.above {
+		below := path[len(i.base):]
+		for n := len(i.rules) - 1; n >= 0; n-- {
+			if r := &i.rules[n]; r.match(below, name, isDir) {
 				return !r.negated, r.negated
 			}
 		}
@@ -37,51 +37,51 @@ func (g *ignores) decide(path, name string, isDir bool) (ignored, letIn bool) {
 	return false, false
 }
 
-// enter returns the rules that apply in a folder, given its path and whether it has an entry. A nested repository starts
-// without rules. Rules that cannot be read or exceed the bounds are reported in skipped.
-func (g *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipList) *ignores {
+// enter returns the rules that apply in a folder. has reports whether the folder has an entry. A nested repository starts without
+// rules. skipped receives files of rules that cannot be read or exceed the bounds.
+func (i *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipList) *ignores {
 	if has(".git") {
-		if g != nil { // the walk still holds the outer rules
-			g = &ignores{bytesLeft: g.bytesLeft, rulesLeft: g.rulesLeft}
+		if i != nil { // the walk still holds the outer rules
+			i = &ignores{bytesLeft: i.bytesLeft, rulesLeft: i.rulesLeft}
 		}
-		g = g.read(root, base, ".git/info/exclude", skipped)
+		i = i.read(root, base, ".git/info/exclude", skipped)
 	}
 	if has(".gitignore") {
-		g = g.read(root, base, ".gitignore", skipped)
+		i = i.read(root, base, ".gitignore", skipped)
 	}
-	return g
+	return i
 }
 
 // read adds the rules of a file; it returns g if there are none.
-func (g *ignores) read(root *os.Root, base, name string, skipped *skipList) *ignores {
+func (i *ignores) read(root *os.Root, base, name string, skipped *skipList) *ignores {
 	f, _, err := openRegular(root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return g // a repository need not have one, and its ".git" may be a file
+		return i // a repository need not have one, and its ".git" may be a file
 	}
 	if err != nil {
 		skipped.add(unreadable, join(base, name))
-		return g
+		return i
 	}
 	defer f.Close()
-	next := &ignores{above: g, base: join(base, ""), bytesLeft: maxIgnoreBytes, rulesLeft: maxRules}
-	if g != nil {
-		next.bytesLeft, next.rulesLeft = g.bytesLeft, g.rulesLeft
+	next := &ignores{above: i, base: join(base, ""), bytesLeft: maxIgnoreBytes, rulesLeft: maxRules}
+	if i != nil {
+		next.bytesLeft, next.rulesLeft = i.bytesLeft, i.rulesLeft
 	}
 	text, err := io.ReadAll(io.LimitReader(f, int64(next.bytesLeft)+1))
 	if err != nil {
 		skipped.add(unreadable, join(base, name))
-		return g
+		return i
 	}
 	whole := len(text) <= next.bytesLeft
 	if !whole { // the last line is cut
 		text = text[:bytes.LastIndexByte(text[:next.bytesLeft], '\n')+1]
 	}
-	rules, all := parseIgnores(text, next.rulesLeft)
-	if !whole || !all {
+	rules, complete := parseIgnores(text, next.rulesLeft)
+	if !whole || !complete {
 		skipped.add(ignoreSize, join(base, name))
 	}
 	if len(rules) == 0 {
-		return g
+		return i
 	}
 	next.rules = rules
 	next.bytesLeft -= len(text)
@@ -90,7 +90,7 @@ func (g *ignores) read(root *os.Root, base, name string, skipped *skipList) *ign
 }
 
 // parseIgnores parses the rules of a file, up to a number of them; all reports that there are no more.
-func parseIgnores(text []byte, most int) (rules []rule, all bool) {
+func parseIgnores(text []byte, limit int) (rules []rule, complete bool) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -101,7 +101,7 @@ func parseIgnores(text []byte, most int) (rules []rule, all bool) {
 		if strings.Trim(pattern, "/") == "" {
 			continue
 		}
-		if len(rules) == most {
+		if len(rules) == limit {
 			return rules, false
 		}
 		r := newRule(fromGit(pattern))
@@ -131,8 +131,8 @@ var classes = strings.NewReplacer(
 	"[:digit:]", "0-9", "[:graph:]", "!-~", "[:lower:]", "a-z", "[:print:]", " -~",
 	"[:punct:]", "!-/:-@[-`{-~", "[:space:]", " \t\n\r\v\f", "[:upper:]", "A-Z", "[:xdigit:]", "0-9a-fA-F")
 
-// fromGit converts a line of .gitignore to doublestar's syntax. In .gitignore, braces are literal, "]" is literal as the
-// first of a bracket, and more than two stars are like two.
+// fromGit converts a line of .gitignore to doublestar's syntax. In .gitignore, braces are literal, "]" is literal as the first
+// character in brackets, and more than two stars are like two.
 func fromGit(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -159,8 +159,8 @@ func fromGit(pattern string) string {
 	return b.String()
 }
 
-// bracket converts the bracket expression at the start of a pattern, and returns its length; an unclosed one stays as it
-// is, and matches nothing.
+// bracket converts the bracket expression at the start of a pattern, and returns its length. An unclosed one is copied unchanged,
+// and matches nothing.
 func bracket(b *strings.Builder, pattern string) int {
 	i := 1
 	if i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^') {

@@ -13,14 +13,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxPathBytes bounds a path argument: Linux's own bound.
+// maxPathBytes bounds a path argument, as Linux does.
 const maxPathBytes = 4096
 
 // maxNames bounds the names of a folder that are compared with a missing one.
 const maxNames = 5000
 
-// relative converts a path argument to one relative to the root, clean and with "/". It accepts an absolute path below the
-// root and denies one that leads out. It only reads the text: os.Root handles links.
+// relative converts a path argument to a clean path relative to the root, with "/". It accepts an absolute path below the root and
+// denies one that leads out. It only reads the text: os.Root handles links.
 func (s *Source) relative(name string) (string, error) {
 	switch {
 	case name == "":
@@ -59,7 +59,7 @@ func atPath(f *fault.Error) *fault.Error {
 	return f
 }
 
-// locate finds what a path argument names, following links inside the root.
+// locate returns the file or folder of a path argument. It follows links inside the root.
 func (s *Source) locate(name string) (string, fs.FileInfo, error) {
 	rel, err := s.relative(name)
 	if err != nil {
@@ -121,8 +121,8 @@ var errNotRegular = errors.New("not a regular file")
 // maxWait bounds one read if there is nothing to read yet.
 const maxWait = 100 * time.Millisecond
 
-// regularFile is a regular file whose reads do not block. A file on a disk never does; a system file such as /proc/kmsg may
-// have nothing to read until something happens, and then fails with os.ErrDeadlineExceeded.
+// regularFile is a regular file whose reads do not block. Files on a disk never do. A system file such as /proc/kmsg may have
+// nothing to read for a long time; reading it then fails with os.ErrDeadlineExceeded.
 type regularFile struct{ *os.File }
 
 // Read implements io.Reader.
@@ -131,8 +131,7 @@ func (f *regularFile) Read(b []byte) (int, error) {
 	return f.File.Read(b)
 }
 
-// openRegular opens a file for reading without blocking: a FIFO that has replaced the file is opened non-blocking,
-// detected, and closed.
+// openRegular opens a file for reading without blocking. If a FIFO has replaced the file, it is detected and closed.
 func openRegular(root *os.Root, name string) (*regularFile, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -149,8 +148,8 @@ func openRegular(root *os.Root, name string) (*regularFile, fs.FileInfo, error) 
 	return &regularFile{f}, info, nil
 }
 
-// openFolder opens a folder below root as its own root. The final "." makes the system refuse anything but a folder:
-// opening a FIFO by its name would wait for a writer.
+// openFolder opens a folder below root as its own root. With the final "." the system refuses anything but a folder; opening a FIFO
+// by its name would wait for a writer.
 func openFolder(root *os.Root, name string) (*os.Root, error) { return root.OpenRoot(name + "/.") }
 
 // kind returns the word for a file's type: file, dir, link or other.

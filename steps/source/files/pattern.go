@@ -15,12 +15,12 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// maxPatternBytes bounds a pattern; one that is not plain text also has the bounds of refs.CheckPattern. maxLiterals bounds
-// the literals that are searched for in parallel.
+// maxPatternBytes bounds a pattern. The bounds of refs.CheckPattern also apply unless it is plain text. maxLiterals bounds the
+// literals that are searched for in parallel.
 const maxPatternBytes, maxLiterals = 10_000, 16
 
-// pattern is a compiled search. If every match must contain one of a few literals, only lines with one are given to the
-// regular expression. Many goroutines share it; each has its own finder.
+// pattern is a compiled search. If every match must contain one of a few literals, the regular expression sees only lines with one
+// of them. Many goroutines share it; each has its own finder.
 type pattern struct {
 	re       *regexp.Regexp
 	literals []literal // nil: every line must be matched
@@ -91,8 +91,8 @@ func holdsNewline(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, holdsNewline)
 }
 
-// requiredLiterals returns literals of which every match contains at least one, nil if there are none; exact reports
-// whether each occurrence is a match by itself.
+// requiredLiterals returns literals of which every match contains at least one; nil: none. exact reports whether each occurrence of
+// one is a match by itself.
 func requiredLiterals(re *syntax.Regexp) (literals []literal, exact bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -123,7 +123,7 @@ func requiredLiterals(re *syntax.Regexp) (literals []literal, exact bool) {
 	return nil, false
 }
 
-// shortest returns the length of the shortest literal: the longer it is, the fewer lines are matched in vain.
+// shortest returns the length of the shortest literal. The longer it is, the fewer lines need the regular expression.
 func shortest(literals []literal) int {
 	n := 0
 	for i, l := range literals {
@@ -134,15 +134,15 @@ func shortest(literals []literal) int {
 	return n
 }
 
-// literal is plain text that a line must contain. With fold its text is lower case and case does not matter.
+// literal is plain text that a line must contain. If fold is set, text is in lower case and case does not matter.
 type literal struct {
 	text []byte
 	fold bool
 	rare int // with fold: position of the byte to search for first
 }
 
-// literalOf converts a literal of an expression. Without regard to case, it keeps only characters that have no other forms
-// than their two ASCII ones (k and s have: the Kelvin sign, the long s).
+// literalOf converts a literal of an expression. If case does not matter, it keeps only characters whose forms are all ASCII. k and
+// s have others: the Kelvin sign, the long s.
 func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 	if slices.Contains(re.Rune, utf8.RuneError) {
 		return nil, false // the expression matches it for any invalid byte
@@ -178,8 +178,8 @@ func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 // byFrequency lists the letters of source code, the most frequent first.
 const byFrequency = "etrnaiosclpdumfghbywvkxjqz"
 
-// rarity orders bytes by how rare they are in source code: any letter in its two cases is more frequent than a character
-// without case, except the blank.
+// rarity ranks bytes by how rare they are in source code. A letter counts with both its cases, so it is more frequent than any
+// character without case, except the blank.
 func rarity(c byte) int {
 	if c == ' ' {
 		return -1
@@ -190,8 +190,8 @@ func rarity(c byte) int {
 	return len(byFrequency)
 }
 
-// finder searches regions for a pattern, one after the other. It remembers the next position of each literal, so that a
-// region is read once for each.
+// finder searches regions for a pattern, one after the other. It remembers the next position of each literal, so that it reads a
+// region only once for each.
 type finder struct {
 	p      *pattern
 	region []byte
@@ -216,7 +216,7 @@ func (f *finder) reset(region []byte) {
 // line.
 type line struct{ start, end, matchStart, matchEnd, next int }
 
-// find returns the first matching line at or after pos, which is the start of a line; none if ctx is done.
+// find returns the first matching line at or after pos, which must be the start of a line. It finds none if ctx is done.
 func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
 	for pos < len(f.region) && ctx.Err() == nil {
 		hit, length := pos, 0
@@ -247,7 +247,7 @@ func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
 	return line{}, false
 }
 
-// longMatch is the length from which a line is matched in a way that can be stopped.
+// longMatch is the length from which on matching a line can be stopped.
 const longMatch = 16 << 10
 
 // match returns the start and end of the first match in a line; nil if there is none.

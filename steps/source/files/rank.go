@@ -15,8 +15,8 @@ type hit struct {
 	test       bool
 }
 
-// compareHits ranks files: first those with a definition of what was searched, then those that are not tests, then those
-// with more matching lines, then by path.
+// compareHits ranks files: those with a definition first, then those that are not tests, then those with more matching lines, then
+// by path.
 func compareHits(a, b hit) int {
 	return cmp.Or(trueFirst(a.definition, b.definition), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count),
 		cmp.Compare(a.path, b.path))
@@ -33,11 +33,11 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// definingWords are the keywords that precede the name that they define.
+// definingWords are the keywords that precede the name of what they define.
 var definingWords = wordSet("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
 	"record struct sub trait type typedef union val var")
 
-// proseExtensions are the extensions of files whose text defines nothing, although it contains such words.
+// proseExtensions are the extensions of files without definitions, although their text contains such words.
 var proseExtensions = wordSet(".adoc .csv .html .json .lock .log .markdown .md .po .rst .sum .svg .toml .txt .xml .yaml .yml")
 
 func wordSet(words string) map[string]bool {
@@ -50,11 +50,11 @@ func wordSet(words string) map[string]bool {
 
 func isProse(name string) bool { return proseExtensions[strings.ToLower(path.Ext(name))] }
 
-// isDefinition reports whether a matching line defines what it matches: a defining word precedes the match or begins it, as
-// in "func Name", "func (r *T) Name" or "class Name".
+// isDefinition reports whether a matching line defines the match: a defining word precedes the match or begins it, as in "func
+// Name", "func (r *T) Name" or "class Name".
 func isDefinition(text []byte, l line) bool {
 	if l.matchEnd < l.end && isWord(text[l.matchEnd]) && l.matchEnd > l.matchStart && isWord(text[l.matchEnd-1]) {
-		return false // only the beginning of a longer name
+		return false // the match is only the beginning of a longer name
 	}
 	before, match := text[l.start:l.matchStart], text[l.matchStart:l.matchEnd]
 	trimmed := bytes.TrimRight(before, " \t*&")
@@ -94,7 +94,7 @@ func isComment(before []byte) bool {
 // testFolders contain tests and their data.
 var testFolders = wordSet("__tests__ e2e fixtures spec specs test testdata testing tests")
 
-// isTest reports whether a path looks like a test's.
+// isTest reports whether a path looks like that of a test.
 func isTest(name string) bool {
 	folder, file := path.Split(name)
 	for part := range strings.SplitSeq(folder, "/") {

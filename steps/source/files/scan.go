@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// window is how much of a file is searched at a time; more only if lines are longer.
+// window is how much of a file is searched at a time, unless its lines are longer.
 const window = 128 << 10
 
 var (
@@ -24,16 +24,16 @@ type scanner struct {
 	lines, counted int // line breaks in the file before buf[counted]
 }
 
-func newScanner(p *pattern, most int64) *scanner {
-	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, most)), maxBytes: int(most)}
+func newScanner(p *pattern, maxBytes int64) *scanner {
+	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, maxBytes)), maxBytes: int(maxBytes)}
 }
 
 // file calls visit with each matching line, until visit returns false, and with the surrounding text, which includes at
-// least `around` lines before and after if the file has them. visit must not retain the text. It fails with errBinary for a
+// least contextLines lines before and after if the file has them. visit must not retain the text. It fails with errBinary for a
 // file that contains a NUL, even after matches, and with errLongLine.
-func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int, visit func(text []byte, l line) bool) error {
+func (s *scanner) file(ctx context.Context, r io.Reader, size int64, contextLines int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
-	if size > 0 { // else a system file that does not know its size
+	if size > 0 { // 0 may be a system file whose size is unknown
 		r = io.LimitReader(r, size)
 	}
 	n, searched, first := 0, 0, true
@@ -41,26 +41,26 @@ func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		into := s.buf[n:]
-		if first && size > 0 && size < int64(len(into)) {
-			into = into[:size+1] // one extra byte shows the end without another system call
+		buf := s.buf[n:]
+		if first && size > 0 && size < int64(len(buf)) {
+			buf = buf[:size+1] // one extra byte shows the end without another system call
 		}
-		m, err := io.ReadFull(r, into)
+		m, err := io.ReadFull(r, buf)
 		if first {
-			r, m, err = skipMark(r, into, m, err)
+			r, m, err = skipMark(r, buf, m, err)
 			first = false
 		}
 		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !ended {
 			return err
 		}
-		if bytes.IndexByte(into[:m], 0) >= 0 {
+		if bytes.IndexByte(buf[:m], 0) >= 0 {
 			return errBinary
 		}
 		n += m
 		end := n
 		if !ended {
-			if end = s.boundary(searched, n, around); end <= searched {
+			if end = s.boundary(searched, n, contextLines); end <= searched {
 				if n == len(s.buf) && !s.grow() {
 					return errLongLine
 				}
@@ -70,13 +70,13 @@ func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int,
 		if more := s.search(ctx, searched, end, n, visit); !more || ended {
 			return ctx.Err()
 		}
-		keep := linesBefore(s.buf, end, around)
+		keep := linesBefore(s.buf, end, contextLines)
 		s.advance(keep)
 		n, searched = copy(s.buf, s.buf[keep:n]), end-keep
 	}
 }
 
-// skipMark removes the byte order mark from the start of a file, of which buf[:n] was read; UTF-16 is read again as UTF-8.
+// skipMark removes the byte order mark from the start of a file, of which buf[:n] was read. It reads UTF-16 again, as UTF-8.
 func skipMark(r io.Reader, buf []byte, n int, err error) (io.Reader, int, error) {
 	head := buf[:n]
 	if encodingOf(head) != "" {
@@ -103,18 +103,18 @@ func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text 
 	}
 }
 
-// boundary returns the end of the last line in buf[:n] that `around` whole lines follow, or of the last line if the buffer
-// cannot grow enough; at most searched if there is none.
-func (s *scanner) boundary(searched, n, around int) int {
+// boundary returns the end of the last line in buf[:n] after which there are contextLines whole lines, or of the last line if the
+// buffer cannot grow enough. It returns at most searched if there is no such line.
+func (s *scanner) boundary(searched, n, contextLines int) int {
 	last := bytes.LastIndexByte(s.buf[:n], '\n') + 1
-	end := linesBefore(s.buf, last, around)
+	end := linesBefore(s.buf, last, contextLines)
 	if end <= searched && len(s.buf) >= s.maxBytes {
 		return last
 	}
 	return end
 }
 
-// grow doubles the buffer; false when it may not grow further.
+// grow doubles the buffer; false: it may not grow further.
 func (s *scanner) grow() bool {
 	if len(s.buf) >= s.maxBytes {
 		return false
@@ -125,7 +125,7 @@ func (s *scanner) grow() bool {
 	return true
 }
 
-// advance counts the lines of the first bytes of buf, which are dropped.
+// advance counts the lines of the first bytes of buf, which the caller drops.
 func (s *scanner) advance(bytes int) {
 	if s.counted < bytes {
 		s.number(bytes)

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// functions are the specs. Agents read the descriptions and input schemas, so every word counts.
+// functions are the specs. Agents read the descriptions and input schemas, so every word costs tokens.
 var functions = []steps.Function{
 	spec("fs.list", "List a folder's entries.", nil, `
 		"path":   {"type":"string","description":"default: the root"},
@@ -81,14 +81,14 @@ const (
 		"required":["reason","count","example"],"additionalProperties":false}}`
 )
 
-// spec builds the spec of a function that reads, from the properties of its arguments and of its result, each with its
-// required names.
-func spec(name, description string, needs []string, input string, gives []string, output string) steps.Function {
+// spec builds the spec of a function that reads. input and output are the properties of the arguments and of the result; required
+// and members are their required names.
+func spec(name, description string, required []string, input string, members []string, output string) steps.Function {
 	return steps.Function{Spec: steps.Spec{
 		Name:           name,
 		Description:    description,
-		Input:          object(input, needs),
-		Output:         object(output, gives),
+		Input:          object(input, required),
+		Output:         object(output, members),
 		Effect:         steps.Read,
 		EffectDeclared: true,
 		Idempotent:     true,
@@ -104,7 +104,7 @@ func object(properties string, required []string) json.RawMessage {
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(schema+`,"additionalProperties":false}`)); err != nil {
-		panic(err) // a constant of this file: every test would fail
+		panic(err) // the schemas are constants of this file
 	}
 	return b.Bytes()
 }

@@ -22,7 +22,8 @@ type skip struct {
 	Example string `json:"example"`
 }
 
-// skipList collects what was not read, so that no file is missing from a result silently. Many goroutines may use it.
+// skipList collects the files and folders that were not read, so that a result never lacks one without saying so. Many goroutines
+// may use it.
 type skipList struct {
 	mu    sync.Mutex
 	skips []skip

@@ -2,9 +2,9 @@
 // below one root folder: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
 // meanwhile (os.Root). FIFOs, sockets and devices are never read.
 //
-// fs.find and fs.grep skip hidden files and what .gitignore files name unless told otherwise; fs.grep matches line by line
-// with Go's RE2 syntax and counts matching lines. Lists come in pages: an incomplete result says "truncated" and has the
-// "next" offset, and its counts are the true totals.
+// By default fs.find and fs.grep skip hidden files and files that a .gitignore names. fs.grep matches line by line with Go's RE2
+// syntax and counts matching lines. Lists come in pages: an incomplete result says "truncated" and has the "next" offset, and its
+// counts are the true totals.
 package files
 
 import (
@@ -30,18 +30,18 @@ type Options struct {
 	// MaxFileBytes bounds how much of one file is held in memory: fs.cat reads a larger file only by head, tail or from and
 	// to, and fs.grep stops reading a file at a longer line. 0: 16 MiB; minimum 1024.
 	MaxFileBytes int64
-	// MaxResultBytes bounds one page of fs.grep, its text and some bytes for each line; a page ends when it reaches the
-	// bound and says where the next begins. 0: 32 MiB; minimum 1024.
+	// MaxResultBytes bounds one page of fs.grep: its text, and some bytes for each line. A page ends when it reaches the bound, and
+	// says where the next one begins. 0: 32 MiB; minimum 1024.
 	MaxResultBytes int64
 }
 
-// minBytes is the smallest bound in bytes that Options accept: below it not even a line would fit.
+// minBytes is the smallest bound in bytes that Options accept: a line must fit.
 const minBytes = 1024
 
 // Source offers the file functions. It implements steps.Source.
 type Source struct {
 	root           *os.Root
-	names          []string // absolute spellings of the root: as given, and with its links resolved
+	names          []string // absolute paths of the root: as configured, and with links resolved
 	maxFileBytes   int64
 	maxResultBytes int64
 }
@@ -100,7 +100,7 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
-// call makes a raw call of a typed one: args start as the defaults, and the result is encoded as compact JSON.
+// call converts a typed call to a raw one. args start as the defaults, and the result is encoded as compact JSON.
 func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		a := defaults

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Encodings that a byte order mark indicates. Text without one is taken as UTF-8.
+// Encodings that a byte order mark indicates. Text without one is UTF-8.
 const utf16le, utf16be = "utf-16le", "utf-16be"
 
 var utf8BOM = []byte("\xef\xbb\xbf")
@@ -31,7 +31,7 @@ func fromUTF16(r io.Reader) io.Reader {
 	return transform.NewReader(r, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
 }
 
-// textReader reads a file as UTF-8 without a byte order mark, and returns its encoding if it is another.
+// textReader reads a file as UTF-8 without a byte order mark. encoding is the file's encoding; "": UTF-8.
 func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
 	r = bufio.NewReaderSize(f, window)
 	head, _ := r.Peek(len(utf8BOM))
@@ -43,8 +43,7 @@ func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
 	return r, encoding
 }
 
-// maxShown bounds the characters of a line that fs.grep shows; contextShown of them precede a match that is further on in
-// its line.
+// maxShown bounds the characters of a line that fs.grep shows. If a match is later in its line, contextShown of them precede it.
 const maxShown, contextShown = 400, 100
 
 // cutAround returns the part of a line to show: all of it, or maxShown characters around the byte at.

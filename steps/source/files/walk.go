@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxDepth bounds the nested folders that are open at once; maxEntries the entries of one folder.
+// maxDepth bounds the nested folders that are open at once, and maxEntries the entries of one folder.
 const maxDepth, maxEntries = 200, 1_000_000
 
 // folder is an open folder of a walk. It closes when the walk and all readers of its files have released it.
@@ -47,9 +47,9 @@ func (f *folder) entries() ([]fs.DirEntry, error) {
 	defer d.Close()
 	var all []fs.DirEntry
 	for err == nil {
-		var some []fs.DirEntry
-		some, err = d.ReadDir(10_000)
-		if all = append(all, some...); len(all) > maxEntries {
+		var next []fs.DirEntry
+		next, err = d.ReadDir(10_000)
+		if all = append(all, next...); len(all) > maxEntries {
 			return nil, fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", shorten(f.path), maxEntries)
 		}
 	}
@@ -92,28 +92,28 @@ func (w *walk) run(ctx context.Context, s *Source, rel string) error {
 	return w.folder(ctx, first, above, 0)
 }
 
-// ignoresAbove returns the rules of the folders from the root to rel. They do not apply to rel itself, as it was requested
-// by its path, but to its contents.
+// ignoresAbove returns the rules of the folders from the root to rel. They apply to the contents of rel but not to rel itself,
+// because the caller named it.
 func (s *Source) ignoresAbove(rel string, skipped *skipList) *ignores {
 	if rel == "." {
 		return nil
 	}
-	above := path.Dir(rel)
-	g := s.ignoresAbove(above, skipped)
-	root, err := openFolder(s.root, above)
+	parent := path.Dir(rel)
+	ignores := s.ignoresAbove(parent, skipped)
+	root, err := openFolder(s.root, parent)
 	if err != nil {
-		return g
+		return ignores
 	}
 	defer root.Close()
-	return g.enter(root, above, func(name string) bool {
+	return ignores.enter(root, parent, func(name string) bool {
 		_, err := root.Lstat(name)
 		return err == nil
 	}, skipped)
 }
 
-// folder visits the contents of an open folder, which it releases, and of those below it; g are the rules of the folders
-// above.
-func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) error {
+// folder visits the contents of an open folder, which it releases, and of the folders below it. ignores are the rules of the
+// folders above.
+func (w *walk) folder(ctx context.Context, f *folder, ignores *ignores, depth int) error {
 	defer f.release()
 	entries, err := f.entries()
 	if err != nil {
@@ -124,14 +124,14 @@ func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) err
 		return nil
 	}
 	if w.filter != nil && !w.filter.ignored {
-		g = g.enter(f.root, f.path, func(name string) bool { return hasEntry(entries, name) }, w.skipped)
+		ignores = ignores.enter(f.root, f.path, func(name string) bool { return hasEntry(entries, name) }, w.skipped)
 	}
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return stopped(err)
 		}
 		at := join(f.path, e.Name())
-		if w.filter != nil && !w.passes(g, at, e) {
+		if w.filter != nil && !w.passes(ignores, at, e) {
 			continue
 		}
 		if err := w.visit(f, at, e); err != nil {
@@ -149,21 +149,21 @@ func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) err
 			w.skipped.add(unreadable, at)
 			continue
 		}
-		if err := w.folder(ctx, newFolder(sub, at), g, depth+1); err != nil {
+		if err := w.folder(ctx, newFolder(sub, at), ignores, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passes reports whether the filter accepts an entry. A hidden one is also accepted if .gitignore includes it again.
-func (w *walk) passes(g *ignores, at string, e fs.DirEntry) bool {
+// passes reports whether the filter accepts an entry. It accepts a hidden one also if .gitignore includes it again.
+func (w *walk) passes(ignores *ignores, at string, e fs.DirEntry) bool {
 	name := e.Name()
 	if name == ".git" || w.filter.excluded(at[w.start:], name, e.IsDir()) {
 		return false
 	}
-	ignored, letIn := g.decide(at, name, e.IsDir())
-	if ignored || name[0] == '.' && !w.filter.hidden && !letIn {
+	ignored, included := ignores.decide(at, name, e.IsDir())
+	if ignored || name[0] == '.' && !w.filter.hidden && !included {
 		return false
 	}
 	return w.filter.include == nil || e.IsDir() || w.filter.include.match(at[w.start:], name, false)
@@ -173,7 +173,7 @@ func hasEntry(entries []fs.DirEntry, name string) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
 }
 
-// join appends a name to a folder's path; the root's own path, ".", is dropped.
+// join appends a name to a folder's path; "." is the root.
 func join(folder, name string) string {
 	if folder == "." {
 		return name

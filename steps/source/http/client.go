@@ -32,7 +32,7 @@ type ClientOptions struct {
 
 	UserAgent string // of requests without one; "": onecall
 
-	// Transport replaces the connections, and with them the check of resolved addresses: for tests.
+	// Transport replaces the connections and the check of resolved addresses, for tests.
 	Transport http.RoundTripper
 }
 
@@ -44,13 +44,13 @@ const (
 	defaultUserAgent    = "onecall"
 )
 
-// Client sends the HTTP requests of every source: to allowed hosts only, with retries where that is safe and useful, and
-// with revalidation of cached answers. Many goroutines may use it.
+// Client sends the HTTP requests of every source, to allowed hosts only. It retries where that is safe and useful, and revalidates
+// cached answers. Many goroutines may use it.
 type Client struct {
 	options ClientOptions
-	cache   *responseCache        // shared by all clients made from one; nil: no cache
+	cache   *responseCache        // shared by all clients that With made from one; nil: no cache
 	repeats *retryablehttp.Client // for repeatable requests
-	once    *http.Client          // for all others: a lost answer must not send a write twice
+	once    *http.Client          // for all others, because a write must not be sent twice if its answer is lost
 	closed  atomic.Bool
 }
 
@@ -68,11 +68,11 @@ func NewClient(o *ClientOptions) *Client {
 	return newClient(c, newResponseCache(c.CacheBytes), nil)
 }
 
-func newClient(o ClientOptions, known *responseCache, dialer *net.Dialer) *Client {
+func newClient(o ClientOptions, cache *responseCache, dialer *net.Dialer) *Client {
 	guarded := o.Rules.Client(&egress.TransportOptions{Base: o.Transport, Dialer: dialer})
 	fresh := o.Rules.Transport(&egress.TransportOptions{Base: o.Transport, Dialer: dialer, NoReuse: true})
-	guarded.Transport = &transport{next: guarded.Transport, fresh: fresh, cache: known}
-	c := &Client{options: o, cache: known, once: guarded}
+	guarded.Transport = &transport{next: guarded.Transport, fresh: fresh, cache: cache}
+	c := &Client{options: o, cache: cache, once: guarded}
 	c.repeats = &retryablehttp.Client{
 		HTTPClient:   guarded,
 		RetryMax:     o.Retries,
@@ -103,8 +103,8 @@ func (c *Client) Close() error {
 
 type idempotentKey struct{}
 
-// withIdempotent marks a context's requests as safe to repeat, whatever their method: those of a function that reads or was
-// declared idempotent.
+// withIdempotent marks a context's requests as safe to repeat, whatever their method, because their function reads or was declared
+// idempotent.
 func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
@@ -121,14 +121,13 @@ func idempotent(request *http.Request) bool {
 }
 
 // Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 where that is safe, and honors
-// Retry-After. If the wait would outlast the context's deadline (or, without one, 2 minutes), it returns the answer that it
-// has. It resolves a 304 of its own revalidation to the whole cached answer. A body without GetBody is read into memory if
-// it may have to be sent again.
+// Retry-After. If the wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer. It
+// turns a 304 of its own revalidation into the whole cached answer. A body without GetBody is read into memory if it may be sent
+// again.
 //
-// Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied,
-// limit_exceeded (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a
-// redirect to an invalid URL). So are the errors of reading the body, whose size is not bounded; the caller closes it. A
-// status of 400 or more is not an error.
+// Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied, limit_exceeded
+// (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid
+// URL). So are errors when reading the body, which is not bounded; the caller closes it. A status of 400 or more is not an error.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	var s requestState
 	response, err := c.send(&s, request, nil)
@@ -154,8 +153,8 @@ func (b *codedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// send sends the request and passes the answer to read, which closes it; nil: the caller reads it. Reading is part of an
-// attempt: a body that breaks off is a failed connection.
+// send sends the request and passes the answer to read, which closes it; nil: the caller reads it. Reading is part of an attempt,
+// so a body that breaks off counts as a failed connection.
 func (c *Client) send(s *requestState, request *http.Request, read func(*http.Response) error) (*http.Response, error) {
 	if err := c.check(request); err != nil {
 		if request.Body != nil {
@@ -213,7 +212,7 @@ func (c *Client) attempts(request *http.Request, read func(*http.Response) error
 	}
 	response, err := c.repeats.Do(repeated)
 	if err == nil && read != nil && response != last {
-		err = read(response) // the last attempt's, whose status asked for another
+		err = read(response) // no attempts are left, although the status asks for another
 	}
 	return response, err
 }
@@ -223,24 +222,24 @@ func repeatable(request *http.Request) (*retryablehttp.Request, error) {
 	if request.Body == nil || request.Body == http.NoBody || request.GetBody == nil {
 		return retryablehttp.FromRequest(request)
 	}
-	again, length := request.GetBody, request.ContentLength
+	getBody, length := request.GetBody, request.ContentLength
 	_ = request.Body.Close()
 	request.Body = nil
 	repeated, err := retryablehttp.FromRequest(request)
 	if err != nil {
 		return nil, err
 	}
-	if err := repeated.SetBody(func() (io.Reader, error) { return again() }); err != nil {
+	if err := repeated.SetBody(func() (io.Reader, error) { return getBody() }); err != nil {
 		return nil, err
 	}
-	repeated.ContentLength, repeated.GetBody = length, again
+	repeated.ContentLength, repeated.GetBody = length, getBody
 	return repeated, nil
 }
 
 // requestState records how far a request got.
 type requestState struct {
 	request               *http.Request
-	connecting, connected atomic.Bool // a connection was requested, or was obtained: then the request was sent, or may have been
+	connecting, connected atomic.Bool // a connection was requested, or obtained; once obtained, the request may have been sent
 }
 
 func (s *requestState) watch(request *http.Request) *http.Request {
@@ -251,7 +250,7 @@ func (s *requestState) watch(request *http.Request) *http.Request {
 	return s.request
 }
 
-// fault gives a request's error its code and its outcome, which takes every attempt and redirect into account.
+// fault gives a request's error its code and its outcome, which covers every attempt and redirect.
 func (s *requestState) fault(err error) *fault.Error {
 	f := *egress.Failure(s.request, err)
 	switch writes := httpbody.Writes(s.request); {
@@ -273,7 +272,7 @@ func (s *requestState) fault(err error) *fault.Error {
 	return &f
 }
 
-// transport is between a client and the guarded transport: it applies the rate and the cache.
+// transport stands between a client and the guarded transport, and applies the cache.
 type transport struct {
 	next  http.RoundTripper
 	fresh http.RoundTripper // for a GET that writes, which net/http must not repeat
@@ -281,33 +280,33 @@ type transport struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	key, known := w.cache.lookup(request)
-	response, err := w.send(known.conditional(request))
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	key, cached := t.cache.lookup(request)
+	response, err := t.send(cached.conditional(request))
 	if err != nil || key == nil {
 		return response, err
 	}
-	if known == nil || response.StatusCode != http.StatusNotModified {
-		w.cache.storeWhenRead(*key, response)
+	if cached == nil || response.StatusCode != http.StatusNotModified {
+		t.cache.storeWhenRead(*key, response)
 		return response, nil
 	}
 	discard(response)
-	if !known.isConfirmed(response.Header) {
-		w.cache.drop(*key)
-		if response, err = w.send(request); err == nil {
-			w.cache.storeWhenRead(*key, response)
+	if !cached.isConfirmed(response.Header) {
+		t.cache.drop(*key)
+		if response, err = t.send(request); err == nil {
+			t.cache.storeWhenRead(*key, response)
 		}
 		return response, err
 	}
-	return w.cache.refresh(*key, known, request, response), nil
+	return t.cache.refresh(*key, cached, request, response), nil
 }
 
 // send sends a request.
-func (w *transport) send(request *http.Request) (*http.Response, error) {
+func (t *transport) send(request *http.Request) (*http.Response, error) {
 	if egress.Safe(request.Method) && httpbody.Writes(request) {
-		return w.fresh.RoundTrip(request)
+		return t.fresh.RoundTrip(request)
 	}
-	return w.next.RoundTrip(request)
+	return t.next.RoundTrip(request)
 }
 
 // discard reads a short rest of a body, so that the connection can be reused.
@@ -317,8 +316,8 @@ func discard(response *http.Response) {
 }
 
 // CloseIdleConnections is called by http.Client.
-func (w *transport) CloseIdleConnections() {
-	if c, ok := w.next.(interface{ CloseIdleConnections() }); ok {
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }

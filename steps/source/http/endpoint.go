@@ -24,9 +24,9 @@ type Endpoint struct {
 	Name   string // letters, digits, _ and -, in parts separated by dots; not get or request
 	Method string // GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE; "": GET without a Body, else POST
 
-	// URL is a template (RFC 6570): https://api.example.com/v1/{city}{?units}. The scheme and the host are fixed. All
-	// expressions but {+x} and {#x} are accepted; with those two a value could change other parts of the URL. A variable is
-	// the argument of its name: a scalar, or an array or an object of scalars.
+	// URL is a template (RFC 6570): https://api.example.com/v1/{city}{?units}. The scheme and the host are fixed. All expressions
+	// except {+x} and {#x} are accepted; with those two a value could change other parts of the URL. Each variable is the argument
+	// with its name: a scalar, or an array or an object of scalars.
 	URL string
 
 	// Headers are sent as they are, except that a value with $input is a template: `$input.x`, or a text with
@@ -74,8 +74,7 @@ var (
 	reservedNames = []string{"get", "request"}
 )
 
-// compileEndpoints checks and compiles all endpoints. urls are their URLs, without possible secrets, for the rules of
-// hosts.
+// compileEndpoints checks and compiles all endpoints. urls are the origins of their URLs, for the rules of hosts.
 func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, faults []*fault.Error) {
 	names := map[string]bool{}
 	for i := range list {
@@ -115,7 +114,7 @@ func (c *endpointCompiler) fault(field, format string, args ...any) {
 	c.faults = append(c.faults, f)
 }
 
-// choose adds the fault of a word that a field does not accept.
+// choose adds the fault of an unknown word, with the words that are available.
 func (c *endpointCompiler) choose(field, word string, available []string, format string, args ...any) {
 	c.fault(field, format, args...)
 	f := c.faults[len(c.faults)-1]
@@ -234,7 +233,7 @@ func (c *endpointCompiler) compileBody() {
 	c.hide(c.Body)
 }
 
-// hide adds the values whose names in a query or a body say that they are secret.
+// hide records the values in a query or a body whose names look like secrets.
 func (c *endpointCompiler) hide(text []byte) {
 	(&redaction{replace: c.addSecret}).value(gjson.ParseBytes(text), 0)
 }

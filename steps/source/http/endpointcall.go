@@ -15,8 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// callEndpoint makes one call of an endpoint. What it returns shows no secret of the configuration, even if the server
-// repeats it.
+// callEndpoint makes one call of an endpoint. The result shows no secret of the configuration, even if the server repeats it.
 func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]byte, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -37,7 +36,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	if len(hidden) > 0 {
 		scrubber = scrubber.With(secret.Unusual(hidden...))
 	}
-	got, err := s.send(s.endpointClient, request)
+	reply, err := s.send(s.endpointClient, request)
 	if err != nil {
 		if f, ok := fault.As(err); ok && scrubber != nil {
 			return nil, steps.ScrubFault(scrubber, f)
@@ -45,9 +44,9 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		return nil, err
 	}
 	if !e.wholeResponse {
-		return scrubber.JSON(got.body), nil
+		return scrubber.JSON(reply.body), nil
 	}
-	return scrubber.JSON(got.result()), nil
+	return scrubber.JSON(reply.result()), nil
 }
 
 // request builds the request. hidden are the secrets in it that come from arguments.
@@ -87,11 +86,11 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 
 // header resolves the templates of the headers.
 func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.Header, hidden []string, err error) {
-	given := make(map[string]string, len(e.headers))
+	values := make(map[string]string, len(e.headers))
 	for i := range e.headers {
 		h := &e.headers[i]
 		if h.template == nil {
-			given[h.name] = h.text
+			values[h.name] = h.text
 			continue
 		}
 		raw, err := resolve(ctx, h.template, scope)
@@ -105,22 +104,22 @@ func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.H
 		case gjson.JSON:
 			return nil, nil, fault.New(fault.BadArguments, "the header %s takes a text, a number or a boolean, not an object or array", h.name)
 		}
-		given[h.name] = scalarText(value)
-		if problem := headerProblem(h.name, given[h.name]); problem != "" {
+		values[h.name] = scalarText(value)
+		if problem := headerProblem(h.name, values[h.name]); problem != "" {
 			return nil, nil, fault.New(fault.BadArguments, "the header %s cannot be made of these arguments: %s", h.name, problem)
 		}
 		if h.secret() {
-			hidden = append(hidden, given[h.name])
+			hidden = append(hidden, values[h.name])
 		}
 	}
-	header, err = requestHeader(given)
+	header, err = requestHeader(values)
 	return header, hidden, err
 }
 
 // secret reports whether the header's value must not be shown.
 func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
 
-// resolve resolves a template. A missing value is a missing argument.
+// resolve resolves a template. A missing value becomes a missing argument.
 func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, error) {
 	raw, err := t.Resolve(ctx, nil, scope)
 	if err == nil {
@@ -130,22 +129,23 @@ func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, 
 	if !ok {
 		return nil, err
 	}
-	given := *f
-	given.At = "" // it is a position in the configuration
-	if given.Code == fault.ReferenceMissing {
-		given.Code = fault.BadArguments
+	copied := *f
+	copied.At = "" // it is a position in the configuration
+	if copied.Code == fault.ReferenceMissing {
+		copied.Code = fault.BadArguments
 	}
-	return nil, &given
+	return nil, &copied
 }
 
-// atConfiguration says which part of the configuration the arguments do not fit: there, their own positions are not known.
+// atConfiguration names the part of the configuration that the arguments do not fit, because their own positions are not known
+// there.
 func atConfiguration(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Code != fault.BadArguments {
 		return err
 	}
-	given := *f
-	given.Message = strings.ReplaceAll(strings.TrimPrefix(f.At, "/"), "/", ".") + " cannot be made of these arguments: " + f.Message
-	given.At = ""
-	return &given
+	copied := *f
+	copied.Message = strings.ReplaceAll(strings.TrimPrefix(f.At, "/"), "/", ".") + " cannot be made of these arguments: " + f.Message
+	copied.At = ""
+	return &copied
 }

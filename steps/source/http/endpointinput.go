@@ -39,7 +39,7 @@ func (c *endpointCompiler) compileInput() json.RawMessage {
 // inputs are the arguments that an endpoint uses, in order of their first use.
 type inputs struct {
 	list       []input
-	wholeInput bool // $input as a whole is used: any argument may be given
+	wholeInput bool // $input is used as a whole, so any argument is accepted
 }
 
 type input struct {
@@ -54,35 +54,35 @@ const (
 	anySchema    = `{}`
 )
 
-func (l *inputs) add(name string, required bool, schema string) {
-	i := slices.IndexFunc(l.list, func(in input) bool { return in.name == name })
-	if i < 0 {
-		l.list = append(l.list, input{name, required, schema})
+func (i *inputs) add(name string, required bool, schema string) {
+	at := slices.IndexFunc(i.list, func(in input) bool { return in.name == name })
+	if at < 0 {
+		i.list = append(i.list, input{name, required, schema})
 		return
 	}
-	l.list[i].required = l.list[i].required || required
-	if l.list[i].schema == anySchema {
-		l.list[i].schema = schema
+	i.list[at].required = i.list[at].required || required
+	if i.list[at].schema == anySchema {
+		i.list[at].schema = schema
 	}
 }
 
-func (l *inputs) use(use refs.Use) {
+func (i *inputs) use(use refs.Use) {
 	if len(use.Path) == 0 {
-		l.wholeInput = true
+		i.wholeInput = true
 		return
 	}
 	schema := anySchema
 	if !use.Whole && len(use.Path) == 1 && !use.Lenient {
 		schema = scalarSchema
 	}
-	l.add(use.Path[0].Key, !use.Lenient, schema)
+	i.add(use.Path[0].Key, !use.Lenient, schema)
 }
 
 // schema returns the schema of an object of these arguments.
-func (l *inputs) schema() json.RawMessage {
+func (i *inputs) schema() json.RawMessage {
 	properties, required := []byte{'{'}, []byte{'['}
-	for i, in := range l.list {
-		if i > 0 {
+	for n, in := range i.list {
+		if n > 0 {
 			properties = append(properties, ',')
 		}
 		properties = append(append(append(properties, quote(in.name)...), ':'), in.schema...)
@@ -97,7 +97,7 @@ func (l *inputs) schema() json.RawMessage {
 	if len(required) > 1 {
 		schema += `,"required":` + string(required) + `]`
 	}
-	if !l.wholeInput {
+	if !i.wholeInput {
 		schema += `,"additionalProperties":false`
 	}
 	return json.RawMessage(schema + "}")

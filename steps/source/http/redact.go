@@ -15,17 +15,17 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// redact returns the arguments as a recording may show them, with each secret replaced by what stand returns for it: header
-// values, except those of a safe list, and values whose names look like secrets in the URL's query, in query and in body.
-// The URL's fragment, which is never sent, is dropped. Names are compared without regard to case, as arguments may not be
-// checked yet.
-func redact(args []byte, stand func(value []byte) []byte) []byte {
-	return (&redaction{replace: stand}).arguments(args)
+// redact returns the arguments as a recording may show them. replace returns the replacement of each secret: of header values,
+// except those of a safe list, and of values whose names look like secrets in the URL's query, in query and in body. The URL's
+// fragment, which is never sent, is dropped. Names are compared without regard to case, because the arguments may not be checked
+// yet.
+func redact(args []byte, replace func(value []byte) []byte) []byte {
+	return (&redaction{replace: replace}).arguments(args)
 }
 
 // redaction copies arguments without their secrets.
 type redaction struct {
-	form    bool                      // strings of the body are forms, according to the content type
+	form    bool                      // the content type says that strings of the body are forms
 	replace func(value []byte) []byte // replaces a secret
 }
 
@@ -64,7 +64,7 @@ func isForm(args gjson.Result) (form bool) {
 	return form
 }
 
-// rewrite copies an object and replaces each member's value; a value that is not an object is hidden entirely.
+// rewrite copies an object; member returns each member's new value. A value that is not an object is hidden entirely.
 func rewrite(object gjson.Result, member func(name string, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
 		return quote(secret.Redacted)
@@ -134,25 +134,26 @@ func (r *redaction) value(value gjson.Result, depth int) []byte {
 	return []byte(value.Raw)
 }
 
-// nameMembers hold the name, and valueMembers the value, of a member that is written as an object.
+// nameMembers hold the name and valueMembers the value if an object describes one member, such as {"name":…,"value":…}.
 var (
 	nameMembers  = []string{"name", "key", "field", "header", "param", "parameter", "variable"}
 	valueMembers = []string{"value", "values", "val", "content", "text", "data"}
 )
 
-// namesSecret reports whether an object is such a member and has a secret name.
-func namesSecret(object gjson.Result) (yes bool) {
+// namesSecret reports whether an object describes a member with a secret name.
+func namesSecret(object gjson.Result) (isSecretName bool) {
 	object.ForEach(func(name, value gjson.Result) bool {
-		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
-		return !yes
+		isSecretName = isSecretName || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
+		return !isSecretName
 	})
-	return yes
+	return isSecretName
 }
 
 // userinfo is the user of a URL within a text.
 var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
 
-// text hides secrets in a string that is JSON or a form, or that contains URLs or assignments, each up to a blank.
+// text hides secrets in a string that is JSON or a form, or in the URLs and assignments that it contains. Each of those ends at a
+// blank.
 func (r *redaction) text(text string, depth int) string {
 	switch {
 	case depth > maxRedactDepth:
@@ -201,35 +202,35 @@ func (r *redaction) url(text string) string {
 	return u.String()
 }
 
-// query hides the values of secret names in a query or form and keeps every other byte. Its parts end at "&", and for some
-// servers also at ";". In a whole URL, its query and its fragment are also parts.
+// query hides the values of secret names in a query or form and keeps every other byte. Its parts end at "&", and for some servers
+// also at ";". If it is a whole URL, its query and its fragment are parts too.
 func (r *redaction) query(query string, depth int) string {
-	parts := strings.Split(query, "&")
-	for i, part := range parts {
-		parts[i] = r.segment(part, depth)
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		pairs[i] = r.segment(pair, depth)
 	}
-	return strings.Join(parts, "&")
+	return strings.Join(pairs, "&")
 }
 
-func (r *redaction) segment(part string, depth int) string {
+func (r *redaction) segment(text string, depth int) string {
 	var shown strings.Builder
 	for {
-		name, _, _ := strings.Cut(part, "=")
-		end := strings.IndexAny(part, ";?#")
+		name, _, _ := strings.Cut(text, "=")
+		end := strings.IndexAny(text, ";?#")
 		if end < 0 || secretParameter(name) { // a secret may contain such characters: it extends to the end
-			shown.WriteString(r.parameter(part, depth))
+			shown.WriteString(r.parameter(text, depth))
 			return shown.String()
 		}
-		shown.WriteString(r.parameter(part[:end], depth))
-		shown.WriteByte(part[end])
-		part = part[end+1:]
+		shown.WriteString(r.parameter(text[:end], depth))
+		shown.WriteByte(text[end])
+		text = text[end+1:]
 	}
 }
 
-func (r *redaction) parameter(part string, depth int) string {
-	name, value, found := strings.Cut(part, "=")
+func (r *redaction) parameter(pair string, depth int) string {
+	name, value, found := strings.Cut(pair, "=")
 	if !found {
-		return part
+		return pair
 	}
 	plain, err := url.QueryUnescape(value)
 	if secretParameter(name) {
@@ -239,18 +240,19 @@ func (r *redaction) parameter(part string, depth int) string {
 		return name + "=" + url.QueryEscape(r.inText(plain))
 	}
 	if err != nil {
-		return part
+		return pair
 	}
 	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is decoded once more
 		return name + "=" + url.QueryEscape(shown)
 	}
-	return part
+	return pair
 }
 
-// isSecret reports whether a parameter or member is a secret by its name; so is a plain "key", as for Google's services.
+// isSecret reports whether a parameter or member is a secret according to its name. A plain "key" is one too, as in Google's
+// services.
 func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
 
-// secretParameter reports whether a name in a query or form is secret; the rest of a URL may precede the first one.
+// secretParameter reports whether a name in a query or form is secret. The rest of a URL may precede the name.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
 	return err != nil || isSecret(name)

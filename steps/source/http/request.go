@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
-// arguments are those of both functions; http.get has no method and no body.
+// arguments are the arguments of both functions. http.get has no method and no body.
 type arguments struct {
 	Method  string                     `json:"method"`
 	URL     string                     `json:"url"`
@@ -34,8 +34,8 @@ type arguments struct {
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch,
 	http.MethodDelete}
 
-// decode decodes the arguments. The registry has checked them against the schema; a source that is called without one still
-// returns coded errors.
+// decode decodes the arguments. The registry has checked them against the schema, but a call without a registry also gets coded
+// errors.
 func decode(args []byte, method string) (a arguments, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
@@ -84,7 +84,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
-	var reader io.Reader // a nil slice inside would count as a body
+	var reader io.Reader // stays nil without a body: a reader of a nil slice would count as one
 	if body != nil {
 		reader = bytes.NewReader(body)
 	}
@@ -98,7 +98,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	return request, nil
 }
 
-// address returns the URL to call, whose host is allowed, with the query added to its own.
+// address returns the URL to call. It checks that the host is allowed, and adds the query argument to the URL's own query.
 func (s *Source) address(a arguments) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -120,14 +120,14 @@ func (s *Source) address(a arguments) (*url.URL, error) {
 }
 
 func joinQuery(query string, values url.Values) string {
-	more := values.Encode()
-	if query != "" && more != "" {
-		return query + "&" + more
+	encoded := values.Encode()
+	if query != "" && encoded != "" {
+		return query + "&" + encoded
 	}
-	return query + more
+	return query + encoded
 }
 
-// escapeQuery escapes what must not appear in a request line and keeps what is escaped already.
+// escapeQuery escapes characters that must not appear in a request line, and keeps existing escapes.
 func escapeQuery(query string) string {
 	var out strings.Builder
 	for i := range len(query) {
@@ -174,9 +174,9 @@ var refusedHeaders = map[string]bool{
 }
 
 // requestHeader checks headers and adds the defaults. Messages name a header and never show its value.
-func requestHeader(given map[string]string) (http.Header, error) {
+func requestHeader(headers map[string]string) (http.Header, error) {
 	header := http.Header{}
-	for name, value := range given {
+	for name, value := range headers {
 		problem := headerProblem(name, value)
 		if problem == "" && header[textproto.CanonicalMIMEHeaderKey(name)] != nil {
 			problem = "this header is given twice"

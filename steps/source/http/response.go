@@ -17,20 +17,20 @@ type reply struct {
 	body   []byte // JSON
 }
 
-// readReply reads and closes a response. status is the fault of a status of 400 or more; err says that the response could
-// not be read completely.
-func (s *Source) readReply(response *http.Response, host string) (whole *reply, status *fault.Error, err error) {
+// readReply reads and closes a response. status is the fault of a status of 400 or more. err means that the response could not be
+// read completely.
+func (s *Source) readReply(response *http.Response, host string) (r *reply, status *fault.Error, err error) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= 400 {
 		status = httpbody.Refusal(response.Request, response, false) // of the last redirect
 		status.Message = host + " " + status.Message
 		return nil, status, nil
 	}
-	data, fits, err := httpbody.Read(response.Body, s.maxBody)
+	data, whole, err := httpbody.Read(response.Body, s.maxBody)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case !fits:
+	case !whole:
 		f := fault.New(fault.LimitExceeded, "the body of %s is larger than %d bytes: ask for less, by a page or a range", host, s.maxBody)
 		f.Outcome = fault.Applied
 		return nil, nil, f

@@ -17,9 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
-// responseCache holds answers that a server can be asked to revalidate. It is a private cache in the sense of RFC 9111 that
-// never answers by itself: every request is sent, and a stored body is used only if the server's 304 says that it is still
-// valid. A nil cache stores nothing.
+// responseCache holds answers that a server can revalidate. It is a private cache (RFC 9111) that never answers by itself: every
+// request is sent, and a stored body is used only if the server's 304 says that it is still valid. A nil cache stores nothing.
 type responseCache struct {
 	maxBytes, maxResponseBytes int64 // bytes, of all and of one
 
@@ -40,20 +39,20 @@ type cachedResponse struct {
 	uncompressed   bool
 }
 
-func newResponseCache(most int64) *responseCache {
-	if most < 0 {
+func newResponseCache(maxBytes int64) *responseCache {
+	if maxBytes < 0 {
 		return nil
 	}
-	a := &responseCache{maxBytes: most, maxResponseBytes: most / 8}
-	a.list, _ = simplelru.NewLRU(math.MaxInt32,
-		func(_ requestKey, gone *cachedResponse) { a.bytes -= gone.size() }) // fails only for a size below 1
-	return a
+	cache := &responseCache{maxBytes: maxBytes, maxResponseBytes: maxBytes / 8}
+	cache.list, _ = simplelru.NewLRU(math.MaxInt32,
+		func(_ requestKey, removed *cachedResponse) { cache.bytes -= removed.size() }) // fails only for a size below 1
+	return cache
 }
 
 // size returns the approximate memory of an answer.
-func (a *cachedResponse) size() int64 {
-	size := int64(len(a.body)) + 512
-	for name, values := range a.header {
+func (r *cachedResponse) size() int64 {
+	size := int64(len(r.body)) + 512
+	for name, values := range r.header {
 		size += int64(len(name)) + 64
 		for _, value := range values {
 			size += int64(len(value)) + 16
@@ -62,20 +61,20 @@ func (a *cachedResponse) size() int64 {
 	return size
 }
 
-// lookup returns the key under which the answer to a request is stored, nil if it must not be, and the stored answer.
-func (a *responseCache) lookup(request *http.Request) (*requestKey, *cachedResponse) {
-	if a == nil || !isCacheableRequest(request) {
+// lookup returns the stored answer to a request, and the key under which to store a new one; nil: it must not be stored.
+func (c *responseCache) lookup(request *http.Request) (*requestKey, *cachedResponse) {
+	if c == nil || !isCacheableRequest(request) {
 		return nil, nil
 	}
 	key := keyOf(request)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, _ := a.list.Get(key)
-	return &key, known
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached, _ := c.list.Get(key)
+	return &key, cached
 }
 
-// isCacheableRequest excludes requests other than plain GETs, GETs that write, and requests that the caller made
-// conditional: their 304 is the caller's answer.
+// isCacheableRequest excludes requests other than plain GETs, GETs that write, and requests that the caller made conditional,
+// because then the 304 is the answer.
 func isCacheableRequest(request *http.Request) bool {
 	if request.Method != http.MethodGet && request.Method != "" || request.Body != nil && request.Body != http.NoBody ||
 		httpbody.Writes(request) {
@@ -89,16 +88,16 @@ func isCacheableRequest(request *http.Request) bool {
 	return !httpguts.HeaderValuesContainsToken(request.Header["Cache-Control"], "no-store")
 }
 
-// volatileHeaders differ from request to request without selecting an answer. If a server's Vary says that they do, its
-// answer is not stored.
+// volatileHeaders differ from request to request and usually do not affect the answer. If a server's Vary names one, its answer is
+// not stored.
 var volatileHeaders = []string{"Baggage", "Cache-Control", "Pragma", "Traceparent", "Tracestate", "X-Request-Id"}
 
-// keyOf hashes the URL and all headers that Vary may name. Lengths keep the parts apart.
+// keyOf hashes the URL and all headers that Vary may name. Each part is preceded by its length, so that parts cannot run together.
 func keyOf(request *http.Request) requestKey {
 	hash := sha256.New()
-	var room [20]byte
+	var scratch [20]byte
 	write := func(text string) {
-		_, _ = hash.Write(append(strconv.AppendInt(room[:0], int64(len(text)), 10), ':'))
+		_, _ = hash.Write(append(strconv.AppendInt(scratch[:0], int64(len(text)), 10), ':'))
 		_, _ = io.WriteString(hash, text)
 	}
 	u := *request.URL
@@ -121,39 +120,39 @@ func keyOf(request *http.Request) requestKey {
 	return requestKey(hash.Sum(nil))
 }
 
-// conditional returns the request with the validators of a stored answer; the request itself if there is none.
-func (a *cachedResponse) conditional(request *http.Request) *http.Request {
-	if a == nil {
+// conditional returns the request with the validators of a stored answer; the request itself if there is no stored answer.
+func (r *cachedResponse) conditional(request *http.Request) *http.Request {
+	if r == nil {
 		return request
 	}
-	asking := request.WithContext(request.Context())
-	asking.Header = request.Header.Clone()
-	if asking.Header == nil {
-		asking.Header = http.Header{}
+	conditional := request.WithContext(request.Context())
+	conditional.Header = request.Header.Clone()
+	if conditional.Header == nil {
+		conditional.Header = http.Header{}
 	}
-	if a.etag != "" {
-		asking.Header.Set("If-None-Match", a.etag)
+	if r.etag != "" {
+		conditional.Header.Set("If-None-Match", r.etag)
 	}
-	if a.modified != "" {
-		asking.Header.Set("If-Modified-Since", a.modified)
+	if r.modified != "" {
+		conditional.Header.Set("If-Modified-Since", r.modified)
 	}
-	return asking
+	return conditional
 }
 
 // isConfirmed reports whether a 304 with this header confirms this answer (RFC 9111, section 4.3.4). Entity tags are
 // compared weakly.
-func (a *cachedResponse) isConfirmed(header http.Header) bool {
-	if etag := header.Get("Etag"); etag != "" && a.etag != "" {
-		return strings.TrimPrefix(etag, "W/") == strings.TrimPrefix(a.etag, "W/")
+func (r *cachedResponse) isConfirmed(header http.Header) bool {
+	if etag := header.Get("Etag"); etag != "" && r.etag != "" {
+		return strings.TrimPrefix(etag, "W/") == strings.TrimPrefix(r.etag, "W/")
 	}
 	modified := header.Get("Last-Modified")
-	return modified == "" || a.modified == "" || modified == a.modified
+	return modified == "" || r.modified == "" || modified == r.modified
 }
 
 // refresh returns the whole answer from a stored one and the 304 that confirms it, and stores the 304's new headers (RFC
 // 9111, section 3.2).
-func (a *responseCache) refresh(key requestKey, known *cachedResponse, request *http.Request, notModified *http.Response) *http.Response {
-	header := known.header.Clone()
+func (c *responseCache) refresh(key requestKey, cached *cachedResponse, request *http.Request, notModified *http.Response) *http.Response {
+	header := cached.header.Clone()
 	for name, values := range notModified.Header {
 		switch name {
 		case "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Keep-Alive", "Set-Cookie", "Trailer",
@@ -163,23 +162,23 @@ func (a *responseCache) refresh(key requestKey, known *cachedResponse, request *
 		}
 	}
 	if isCacheable(header) {
-		renewed := *known
+		renewed := *cached
 		renewed.header = header
-		a.store(key, &renewed)
+		c.store(key, &renewed)
 	} else {
-		a.drop(key)
+		c.drop(key)
 	}
 	response := *notModified
 	response.Status, response.StatusCode = "200 OK", http.StatusOK
 	response.Header = header.Clone()
-	response.Body = io.NopCloser(bytes.NewReader(known.body))
-	response.ContentLength, response.Uncompressed = int64(len(known.body)), known.uncompressed
+	response.Body = io.NopCloser(bytes.NewReader(cached.body))
+	response.ContentLength, response.Uncompressed = int64(len(cached.body)), cached.uncompressed
 	response.TransferEncoding, response.Trailer = nil, nil
 	response.Request = request
 	return &response
 }
 
-// isCacheable reports whether the header of a 200 has a validator and forbids nothing.
+// isCacheable reports whether the header of a 200 has a validator and does not forbid storing.
 func isCacheable(header http.Header) bool {
 	if header.Get("Etag") == "" && header.Get("Last-Modified") == "" ||
 		httpguts.HeaderValuesContainsToken(header["Cache-Control"], "no-store") {
@@ -192,50 +191,50 @@ func isCacheable(header http.Header) bool {
 }
 
 // storeWhenRead stores an answer once its body has been read to the end, and drops the answer that it replaces.
-func (a *responseCache) storeWhenRead(key requestKey, response *http.Response) {
+func (c *responseCache) storeWhenRead(key requestKey, response *http.Response) {
 	switch response.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound, http.StatusGone:
-		a.drop(key)
+		c.drop(key)
 		return
 	default: // it says nothing about the stored answer
 		return
 	}
-	if !isCacheable(response.Header) || response.ContentLength > a.maxResponseBytes {
-		a.drop(key)
+	if !isCacheable(response.Header) || response.ContentLength > c.maxResponseBytes {
+		c.drop(key)
 		return
 	}
 	header := response.Header.Clone()
 	header.Del("Set-Cookie")
-	known := &cachedResponse{etag: header.Get("Etag"), modified: header.Get("Last-Modified"), header: header,
+	cached := &cachedResponse{etag: header.Get("Etag"), modified: header.Get("Last-Modified"), header: header,
 		uncompressed: response.Uncompressed}
-	response.Body = &teeBody{ReadCloser: response.Body, maxBytes: a.maxResponseBytes, onComplete: func(body []byte) {
-		known.body = body
-		a.store(key, known)
+	response.Body = &teeBody{ReadCloser: response.Body, maxBytes: c.maxResponseBytes, onComplete: func(body []byte) {
+		cached.body = body
+		c.store(key, cached)
 	}}
 }
 
-func (a *responseCache) store(key requestKey, known *cachedResponse) {
-	size := known.size()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.list.Remove(key)
-	if size > a.maxResponseBytes {
+func (c *responseCache) store(key requestKey, cached *cachedResponse) {
+	size := cached.size()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list.Remove(key)
+	if size > c.maxResponseBytes {
 		return
 	}
-	a.list.Add(key, known)
-	for a.bytes += size; a.bytes > a.maxBytes; {
-		a.list.RemoveOldest()
+	c.list.Add(key, cached)
+	for c.bytes += size; c.bytes > c.maxBytes; {
+		c.list.RemoveOldest()
 	}
 }
 
-func (a *responseCache) drop(key requestKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.list.Remove(key)
+func (c *responseCache) drop(key requestKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list.Remove(key)
 }
 
-// teeBody copies what is read of a body, up to a bound, and calls onComplete at its end.
+// teeBody copies a body while it is read, up to maxBytes, and calls onComplete at its end.
 type teeBody struct {
 	io.ReadCloser
 	maxBytes   int64

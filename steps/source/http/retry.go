@@ -14,24 +14,23 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkRetry decides whether a repeatable request is sent again. If the wait would outlast the context, the current answer
-// is returned.
+// checkRetry reports whether to send a repeatable request again. It does not if the wait would outlast the context.
 func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if !isTransient(ctx, response, err) {
 		return false, nil
 	}
 	wait := c.options.RetryWaitMin
-	if asked, ok := retryAfter(response); ok {
-		wait = asked
+	if requested, ok := retryAfter(response); ok {
+		wait = requested
 	}
-	patience := maxWait
+	available := maxWait
 	if deadline, limited := ctx.Deadline(); limited {
-		patience = time.Until(deadline)
+		available = time.Until(deadline)
 	}
-	return patience > wait, nil
+	return available > wait, nil
 }
 
-// isTransient reports whether an attempt failed in a way that may pass: a failed connection, or a status that says "later".
+// isTransient reports whether an attempt failed in a way that may pass: a failed connection, or a status that means "try later".
 func isTransient(ctx context.Context, response *http.Response, err error) bool {
 	if err != nil {
 		return ctx.Err() == nil && connectionFailed(ctx, err)
@@ -43,25 +42,25 @@ func isTransient(ctx context.Context, response *http.Response, err error) bool {
 	return false
 }
 
-// connectionFailed reports whether another attempt may help, unlike after our own refusals, an unknown host, a certificate
-// error or a malformed request.
+// connectionFailed reports whether another attempt may help. After a refusal of onecall's own, an unknown host, a certificate error
+// or a malformed request it does not.
 func connectionFailed(ctx context.Context, err error) bool {
 	var dns *net.DNSError
-	if _, ours := fault.As(err); ours || errors.As(err, &dns) && dns.IsNotFound {
+	if _, coded := fault.As(err); coded || errors.As(err, &dns) && dns.IsNotFound {
 		return false
 	}
-	again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, err)
-	return again
+	retry, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, err)
+	return retry
 }
 
-// backoff returns the time to the next attempt: what the server asks for, else exponential with a random upper half.
-func backoff(least, most time.Duration, attempt int, response *http.Response) time.Duration {
-	if asked, ok := retryAfter(response); ok {
-		return asked
+// backoff returns the time to the next attempt: the time that the server requests, else exponential with a random upper half.
+func backoff(shortest, longest time.Duration, attempt int, response *http.Response) time.Duration {
+	if requested, ok := retryAfter(response); ok {
+		return requested
 	}
-	wait := most
-	if attempt < 30 && least<<attempt < most {
-		wait = least << attempt
+	wait := longest
+	if attempt < 30 && shortest<<attempt < longest {
+		wait = shortest << attempt
 	}
 	return wait/2 + rand.N(wait/2+1)
 }
@@ -69,7 +68,7 @@ func backoff(least, most time.Duration, attempt int, response *http.Response) ti
 // maxWait bounds the wait for the next attempt if the context has no deadline.
 const maxWait = 2 * time.Minute
 
-// maxRetryAfter keeps a huge Retry-After from overflowing; no context lives that long.
+// maxRetryAfter prevents the overflow of a huge Retry-After; no context lives that long.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses Retry-After, seconds or an HTTP date; a date in the past is 0. response may be nil.

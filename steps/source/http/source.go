@@ -20,8 +20,8 @@ import (
 
 // Options configure New; nil and zero values are the defaults.
 type Options struct {
-	// Allow lists the hosts that may be called, as egress.Parse reads them; default none. Endpoints need no entry: they may
-	// call the hosts of all endpoints' URLs, which http.get and http.request may not.
+	// Allow lists the hosts that http.get and http.request may call, in the form of egress.Parse; default none. Endpoints need no
+	// entry: they may call the hosts of all endpoints' URLs.
 	Allow []string
 
 	Endpoints []Endpoint
@@ -29,8 +29,8 @@ type Options struct {
 	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
 	Timeout      time.Duration // of a call, including retries, if its context has no deadline; 0: 2 minutes
 
-	// Client's cache is shared, for instance with other sources; its rules do not apply. It stays open. nil: a new one with
-	// the fields below, as in ClientOptions.
+	// Client shares its cache, for instance with other sources; its rules do not apply. The source does not close it. nil: a new
+	// client with the fields below, as in ClientOptions.
 	Client *Client
 
 	Retries      int
@@ -60,7 +60,7 @@ type Source struct {
 // At `/allow/N` or `/endpoints/NAME/FIELD…`; Unwrap() []error returns them. The caller closes the source.
 func New(o *Options) (*Source, error) { return newSource(o, nil) }
 
-// newSource connects by dialer; nil: the default.
+// newSource is New with a dialer for connections; nil: the default.
 func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	var c Options
 	if o != nil {
@@ -71,8 +71,8 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	for i, f := range faults {
 		faults[i] = f.Under("/allow")
 	}
-	endpoints, urls, more := compileEndpoints(c.Endpoints)
-	faults = append(faults, more...)
+	endpoints, urls, endpointFaults := compileEndpoints(c.Endpoints)
+	faults = append(faults, endpointFaults...)
 	if len(faults) > 0 {
 		return nil, joinFaults(faults)
 	}
@@ -80,11 +80,11 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	if base == nil {
 		base = NewClient(c.client())
 	}
-	named, err := rules.Naming(urls...)
+	endpointRules, err := rules.Naming(urls...)
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.endpointClient, s.endpoints = base.with(rules, dialer), base.with(named, dialer), endpoints
+	s.client, s.endpointClient, s.endpoints = base.with(rules, dialer), base.with(endpointRules, dialer), endpoints
 	return s, nil
 }
 
@@ -163,7 +163,7 @@ func (s *Source) open() error {
 	return nil
 }
 
-// call makes one call; method is that of http.get, "" if the arguments have it.
+// call makes one call. method is that of http.get; "": it is in the arguments.
 func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -178,17 +178,17 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	if err != nil {
 		return nil, fault.Unsent(err)
 	}
-	got, err := s.send(s.client, request)
+	reply, err := s.send(s.client, request)
 	if err != nil {
 		return nil, err
 	}
-	return got.result(), nil
+	return reply.result(), nil
 }
 
-// withTimeout sets a context's time limit: own, else the context's deadline, else the source's.
-func (s *Source) withTimeout(ctx context.Context, own time.Duration) (context.Context, context.CancelFunc) {
-	if own > 0 {
-		return context.WithTimeout(ctx, own)
+// withTimeout sets a context's time limit: timeout if not 0, else the context's deadline, else the source's limit.
+func (s *Source) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
 	}
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -198,11 +198,11 @@ func (s *Source) withTimeout(ctx context.Context, own time.Duration) (context.Co
 
 // send sends the request, with retries where that is safe and useful, and reads the answer.
 func (s *Source) send(client *Client, request *http.Request) (*reply, error) {
-	var got *reply
+	var answer *reply
 	var status *fault.Error
 	host := egress.Host(request.URL)
 	_, err := client.send(new(requestState), request, func(response *http.Response) (err error) {
-		got, status, err = s.readReply(response, host)
+		answer, status, err = s.readReply(response, host)
 		return err
 	})
 	if err != nil {
@@ -211,5 +211,5 @@ func (s *Source) send(client *Client, request *http.Request) (*reply, error) {
 	if status != nil {
 		return nil, status
 	}
-	return got, nil
+	return answer, nil
 }

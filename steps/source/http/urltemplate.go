@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/egress"
 )
 
-// urlTemplate is the template of a URL whose scheme and host are fixed. Values stay in their places: a path keeps its
+// urlTemplate is the template of a URL whose scheme and host are fixed. Values cannot leave their positions: a path keeps its
 // segments, a query its names.
 type urlTemplate struct {
 	text      string
@@ -28,11 +28,11 @@ type urlTemplate struct {
 type variable struct {
 	name     string
 	path     bool // in the path: must not be empty
-	required bool // without it the URL would be another one
+	required bool // without it the template would give a different URL
 	lists    bool // an array or an object is expanded to several values
 }
 
-// schema returns what a variable accepts if the endpoint has no schema of its own.
+// schema returns the schema of a variable for an endpoint without a schema of its own.
 func (v *variable) schema() string {
 	if v.lists {
 		return `{"type":["array","string","number","boolean"],"items":` + scalarSchema + `}`
@@ -48,7 +48,7 @@ var (
 	notLiteral     = regexp.MustCompile("[\x00-\x20\x7f<>\"\\\\^|{}`]|%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
 )
 
-// parseURLTemplate parses a template. The problem shows nothing of it, as it may contain a secret.
+// parseURLTemplate parses a template. The problem does not quote it, because it may contain a secret.
 func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 	switch origin := templateOrigin.FindStringSubmatch(text); {
 	case text == "":
@@ -110,24 +110,24 @@ func (t *urlTemplate) parseExpressions(text string) (problem string) {
 			return "{" + operator + "x} is for the path: in the query write {&x}"
 		}
 		for spec := range strings.SplitSeq(inside, ",") {
-			parts := variableSpec.FindStringSubmatch(spec)
-			if parts == nil {
+			match := variableSpec.FindStringSubmatch(spec)
+			if match == nil {
 				return "a variable is a name of letters, digits and _, and a * or a colon and a length after it, where that is meant"
 			}
-			t.addVariable(variable{name: parts[1], path: !inQuery && operator != "?", required: operator == "", lists: parts[2] == "*"})
+			t.addVariable(variable{name: match[1], path: !inQuery && operator != "?", required: operator == "", lists: match[2] == "*"})
 		}
 	}
 	return ""
 }
 
 func (t *urlTemplate) addVariable(v variable) {
-	i := slices.IndexFunc(t.variables, func(known variable) bool { return known.name == v.name })
+	i := slices.IndexFunc(t.variables, func(existing variable) bool { return existing.name == v.name })
 	if i < 0 {
 		t.variables = append(t.variables, v)
 		return
 	}
-	known := &t.variables[i]
-	known.path, known.required, known.lists = known.path || v.path, known.required || v.required, known.lists && v.lists
+	existing := &t.variables[i]
+	existing.path, existing.required, existing.lists = existing.path || v.path, existing.required || v.required, existing.lists && v.lists
 }
 
 // literalQuery returns the part of the query without variables.
@@ -136,7 +136,7 @@ func (t *urlTemplate) literalQuery() string {
 	return query
 }
 
-// expand fills in arguments; bad_arguments At the one that does not fit.
+// expand fills in the arguments. bad_arguments: one does not fit; At names it.
 func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	values := uritemplate.Substitutions{}
 	for _, v := range t.variables {
@@ -154,7 +154,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 		}
 	}
 	text, err := uritemplate.Expand(t.text, values)
-	if err != nil { // an object for a variable with a length
+	if err != nil { // such as an object for a variable with a length
 		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL: give a text where it takes a part of one")
 	}
 	u, err := url.Parse(text)
@@ -185,7 +185,8 @@ func holdsEmpty(value any) bool {
 	return false
 }
 
-// climbs reports whether a path has a segment "." or "..", also after an escaped slash, which a server may resolve.
+// climbs reports whether a path has a segment "." or "..". An escaped slash also separates segments, because a server may unescape
+// it.
 func climbs(escaped string) bool {
 	for segment := range strings.SplitSeq(escaped, "/") {
 		plain, err := url.PathUnescape(segment)
@@ -201,7 +202,7 @@ func climbs(escaped string) bool {
 	return false
 }
 
-// climbFault returns the fault of a path that climbs, At the argument that causes it if it is a single one.
+// climbFault returns the fault of a path that climbs. At names an argument that may cause it.
 func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
 	f := fault.New(fault.BadArguments, `a value must not be, or hold between slashes, "." or "..": the URL would be another's`)
 	for _, v := range t.variables {

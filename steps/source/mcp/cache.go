@@ -19,7 +19,7 @@ import (
 // cacheVersion is the version of the file format.
 const cacheVersion = 1
 
-// cacheFile is what a lazy source stores between runs.
+// cacheFile is the content of a lazy source's cache.
 type cacheFile struct {
 	Version int               `json:"version"`
 	Options string            `json:"options"` // fingerprint; a list for other options is not used
@@ -29,8 +29,8 @@ type cacheFile struct {
 	Capabilities *sdk.ServerCapabilities `json:"capabilities,omitempty"`
 }
 
-// fingerprint identifies options under which a server may list the same tools. Of variables and headers it includes only the
-// names, so that the file does not help to guess their values; a list that changed with a value is corrected after the start.
+// fingerprint identifies options under which a server may list the same tools. It includes only the names of variables and headers,
+// so that the file does not help to guess their values; the next start corrects a list that changed with a value.
 func (o *Options) fingerprint() string {
 	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.address(), o.path(), o.SSE,
 		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy, o.Roots})
@@ -56,20 +56,20 @@ func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	if err != nil || json.Unmarshal(text, &cache) != nil || cache.Version != cacheVersion || cache.Options != s.options.fingerprint() {
 		return nil, "", nil, false // old or damaged: the next start replaces it
 	}
-	l := lister{source: s, seen: map[string]bool{}}
+	list := toolList{source: s, seen: map[string]bool{}}
 	for _, raw := range cache.Tools {
-		l.add(gjson.ParseBytes(raw))
+		list.add(gjson.ParseBytes(raw))
 	}
-	return s.assignNames(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // no call would ever start a server without tools
+	return s.assignNames(list.tools), cache.Server, cache.Capabilities, len(list.tools) > 0 // no call would ever start a server without tools
 }
 
 // writeCache stores the tools for the next run. A half-written file is damaged, so it is not used.
-func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapabilities) {
+func (s *Source) writeCache(tools []tool, server string, capabilities *sdk.ServerCapabilities) {
 	if !s.options.Lazy || s.options.CacheFile == "" {
 		return
 	}
 	cache := cacheFile{
-		Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: offered,
+		Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: capabilities,
 	}
 	for _, t := range tools {
 		cache.Tools = append(cache.Tools, json.RawMessage(t.raw))
@@ -82,7 +82,7 @@ func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapa
 		err = os.WriteFile(s.options.CacheFile, text, 0o600)
 	}
 	if err != nil {
-		s.warn(fault.New(fault.Unavailable, "MCP server %q: its list of tools could not be kept in %s: %s",
+		s.warn(fault.New(fault.Unavailable, "MCP server %q: its list of tools could not be stored in %s: %s",
 			s.options.Name, quoted(s.options.CacheFile), cause(err)))
 	}
 }

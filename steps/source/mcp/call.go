@@ -16,21 +16,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// call calls a tool. It repeats a call once if the server cannot have seen it because its session had ended, or if the call only
-// reads and its answer was lost.
+// call calls a tool. It repeats a call once if the server's session had ended before the call was sent, or if the call only reads
+// and its answer was lost.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
 		return nil, fault.Unsent(f)
 	}
 	if effect := steps.EffectOf(ctx, t.effect); effect != t.effect {
-		own := *t
-		own.effect, t = effect, &own
+		adjusted := *t
+		adjusted.effect, t = effect, &adjusted
 	}
 	sessions, f := s.connectorOf(ctx)
 	if f != nil {
 		return nil, fault.Unsent(f)
 	}
-	if _, linked := sessions.(*UpstreamSession); !linked || s.options.URL != "" {
+	if _, inSession := sessions.(*UpstreamSession); !inSession || s.options.URL != "" {
 		release, f := s.slots.Acquire(ctx)
 		if f != nil {
 			return nil, f
@@ -38,22 +38,22 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 		defer release()
 	}
 	for again := false; ; again = true {
-		n, f := sessions.acquire(ctx)
+		conn, f := sessions.acquire(ctx)
 		if f != nil {
 			return nil, fault.Unsent(f)
 		}
-		result, f := n.call(ctx, t, args)
-		sessions.release(n)
+		result, f := conn.call(ctx, t, args)
+		sessions.release(conn)
 		switch {
 		case f == nil:
 			return result, nil
-		case again || ctx.Err() != nil || !t.mayRepeat(f, n.ctx.Err() != nil):
+		case again || ctx.Err() != nil || !t.mayRepeat(f, conn.ctx.Err() != nil):
 			return nil, f
 		}
 	}
 }
 
-// mayRepeat reports whether a failed call may be repeated; ended: its connection has ended.
+// mayRepeat reports whether a failed call may be repeated. ended is whether its connection has ended.
 func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
 	switch {
 	case f.Code != fault.Unavailable:
@@ -67,18 +67,18 @@ func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
 // connector provides connections for calls.
 type connector interface {
 	acquire(ctx context.Context) (*connection, *fault.Error)
-	release(n *connection)
+	release(conn *connection)
 }
 
 // connectorOf returns the connector of a call: the client's session that ctx carries, else the source.
 func (s *Source) connectorOf(ctx context.Context) (connector, *fault.Error) {
-	c, ok := ctx.Value(sessionCallKey{s}).(*sessionCall)
+	call, ok := ctx.Value(sessionCallKey{s}).(*sessionCall)
 	if !ok {
 		return s, nil
 	}
-	l, err := c.session(ctx)
+	session, err := call.session(ctx)
 	if err == nil {
-		return l, nil
+		return session, nil
 	}
 	f, coded := fault.As(err)
 	if !coded || f == nil {
@@ -112,11 +112,11 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 			f.Outcome = fault.NotSent
 			return nil, &f
 		}
-		moved := s.stateChanged
+		stateChanged := s.stateChanged
 		s.mu.Unlock()
 		signal(s.wake)
 		select {
-		case <-moved:
+		case <-stateChanged:
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
@@ -126,13 +126,13 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 	}
 }
 
-func (s *Source) release(n *connection) {
+func (s *Source) release(conn *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.calls--
-	n.used = time.Now()
-	if n.calls == 0 && n.unreachable.Load() {
-		signal(n.expired)
+	conn.calls--
+	conn.used = time.Now()
+	if conn.calls == 0 && conn.unreachable.Load() {
+		signal(conn.expired)
 	}
 }
 
@@ -143,11 +143,11 @@ func (s *Source) unavailable(why string) *fault.Error {
 	return f
 }
 
-// stopped returns the fault for a context that has ended. It does not wrap the context's error, because callers would replace it
-// by a less specific one.
+// stopped returns the fault for a context that has ended. It does not wrap the context's error, because callers would then replace
+// this fault with a less specific one.
 func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Error {
-	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
-		f := *given
+	if cause, ok := fault.As(context.Cause(ctx)); ok && cause != nil {
+		f := *cause
 		f.Outcome = outcome
 		return &f
 	}
@@ -160,50 +160,50 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 }
 
 // call makes one call on this connection.
-func (n *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
+func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
 	callbacks := steps.CallbacksOf(ctx)
-	x := &pendingRequest{stub: noContent}
+	pending := &pendingRequest{stub: noContent}
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
-	if f := n.addClientParams(ctx, x, params); f != nil {
+	if f := c.addClientParams(ctx, pending, params); f != nil {
 		return nil, f
 	}
-	x.startDelivery(ctx, callbacks, n.notify())
+	pending.startDelivery(ctx, callbacks, c.notify())
 	if callbacks.Progress != nil {
 		if params.Meta == nil {
 			params.Meta = sdk.Meta{}
 		}
-		params.Meta[progressTokenKey] = n.tap.progressToken(x)
+		params.Meta[progressTokenKey] = c.tap.progressToken(pending)
 	}
-	if callbacks.Log != nil && n.tap.downstream == nil {
-		n.askForLogsOf(params)
+	if callbacks.Log != nil && c.tap.downstream == nil {
+		c.askForLogsOf(params)
 	}
 	carryTrace(ctx, params)
-	inner := x.withContext(ctx)
-	if n.process == nil { // HTTP requests outlive their session
-		inner, x.cancel = context.WithCancel(inner)
-		defer x.cancel()
+	inner := pending.withContext(ctx)
+	if c.process == nil { // HTTP requests outlive their session
+		inner, pending.cancel = context.WithCancel(inner)
+		defer pending.cancel()
 	}
 	var err error
 	posted := false
-	if n.poster != nil && !t.headers {
-		posted, err = n.post(inner, x, params, args)
+	if c.poster != nil && !t.headers {
+		posted, err = c.post(inner, pending, params, args)
 	}
 	if !posted {
-		_, err = n.client.CallTool(inner, params)
+		_, err = c.client.CallTool(inner, params)
 	}
-	n.tap.forget(x)
-	x.awaitDelivery(ctx)
+	c.tap.forget(pending)
+	pending.awaitDelivery(ctx)
 	if err == nil && !posted {
-		n.awaitStreamEnd(x)
+		c.awaitStreamEnd(pending)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.unreachable {
-		n.unreachable.Store(true)
+	pending.mu.Lock()
+	defer pending.mu.Unlock()
+	if pending.unreachable {
+		c.unreachable.Store(true)
 	}
 	switch {
-	case x.failure != nil:
-		f := *x.failure
+	case pending.failure != nil:
+		f := *pending.failure
 		if t.effect == steps.Read {
 			f.Outcome = ""
 		}
@@ -211,22 +211,22 @@ func (n *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 			f.Outcome = fault.SentUnknown
 		}
 		return nil, &f
-	case x.result != nil:
+	case pending.result != nil:
 		if callbacks.Verbatim != nil {
-			callbacks.Verbatim(x.result)
+			callbacks.Verbatim(pending.result)
 		}
-		value, f, made := n.source.valueInTime(ctx, t, x.result)
-		if made && (f == nil || ctx.Err() == nil) {
+		value, f, converted := c.source.valueInTime(ctx, t, pending.result)
+		if converted && (f == nil || ctx.Err() == nil) {
 			return value, f // completed work counts, even if it is a moment late
 		}
-	case x.err != nil && ctx.Err() == nil: // after the end of ctx it may only say that the call was canceled
-		f := n.source.refusedBy(t, x.err.Get("code").Int(), x.err.Get("message").String(), x.err.Get("data").Raw)
-		if x.rawErrors {
-			f.Err = n.source.rpcErrorOf(*x.err)
+	case pending.err != nil && ctx.Err() == nil: // after the end of ctx it may only say that the call was canceled
+		f := c.source.refusedBy(t, pending.err.Get("code").Int(), pending.err.Get("message").String(), pending.err.Get("data").Raw)
+		if pending.rawErrors {
+			f.Err = c.source.rpcErrorOf(*pending.err)
 		}
 		return nil, f
 	}
-	return nil, n.answerLost(ctx, t, x, err)
+	return nil, c.answerLost(ctx, t, pending, err)
 }
 
 // Members of _meta that carry a trace (MCP 2026-07-28, "_meta"; OpenTelemetry's semantic conventions for MCP).
@@ -251,51 +251,51 @@ func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
 func noContent(gjson.Result) []byte { return []byte(`{"content":[]}`) }
 
 // answerLost returns the fault of a request without an answer. The caller holds x.mu.
-func (n *connection) answerLost(ctx context.Context, t *tool, x *pendingRequest, err error) *fault.Error {
-	s := n.source
+func (c *connection) answerLost(ctx context.Context, t *tool, pending *pendingRequest, err error) *fault.Error {
+	s := c.source
 	outcome := fault.NotSent
 	switch {
-	case x.sent && t.effect == steps.Read:
+	case pending.sent && t.effect == steps.Read:
 		outcome = "" // a read changes nothing
-	case x.sent:
+	case pending.sent:
 		outcome = fault.SentUnknown
 	}
 	if ctx.Err() != nil {
 		return stopped(ctx, t.function+" had not answered", outcome)
 	}
-	given, coded := fault.As(errors.Join(err, x.cause))
+	carried, ok := fault.As(errors.Join(err, pending.cause))
 	rpcErr := rpcError(err)
 	f := fault.New(fault.Unavailable, "%s: ", t.function)
 	switch {
-	case coded && given != nil:
-		c := *given
-		f = &c
-	case rpcErr != nil && statusCode(x.status) != fault.Denied:
+	case ok && carried != nil:
+		clone := *carried
+		f = &clone
+	case rpcErr != nil && statusCode(pending.status) != fault.Denied:
 		f := s.refusedBy(t, rpcErr.Code, rpcErr.Message, string(rpcErr.Data))
-		if x.rawErrors {
+		if pending.rawErrors {
 			f.Err = s.clean(rpcErr)
 		}
 		return f
-	case x.status != 0:
+	case pending.status != 0:
 		if errors.Is(err, sdk.ErrSessionMissing) {
-			n.cancel()
+			c.cancel()
 		}
-		f.Code, f.Status = statusCode(x.status), x.status
-		f.Message += s.refusalText(x.status)
-	case outcome == fault.NotSent && x.cause != nil:
-		f.Message += s.options.address() + " could not be reached: " + s.errorText(x.cause)
-		n.unreachable.Store(true)
+		f.Code, f.Status = statusCode(pending.status), pending.status
+		f.Message += s.refusalText(pending.status)
+	case outcome == fault.NotSent && pending.cause != nil:
+		f.Message += s.options.address() + " could not be reached: " + s.errorText(pending.cause)
+		c.unreachable.Store(true)
 	case outcome == fault.NotSent:
-		n.cancel()
+		c.cancel()
 		f.Message += "the connection was lost before it was sent"
 	default:
 		f.Message += "the connection was lost before the answer came"
 		if t.effect != steps.Read {
 			f.Message += ": it is not known whether its work was done"
 		}
-		if n.process != nil {
-			f.Message += n.process.lastWords()
-			n.cancel() // its only transport
+		if c.process != nil {
+			f.Message += c.process.lastWords()
+			c.cancel() // its only transport
 		}
 	}
 	f.Err, f.Outcome = nil, outcome

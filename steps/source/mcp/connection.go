@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// connection is an open session with the server. It is used once: a new one replaces it after its end.
+// connection is an open session with the server. A new one replaces it after its end.
 type connection struct {
 	source       *Source
 	tap          *tap
@@ -33,7 +33,7 @@ type connection struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 
-	unreachable atomic.Bool   // the server could not be reached: close it when no call uses it
+	unreachable atomic.Bool   // the server could not be reached: the connection is closed when no call uses it
 	expired     chan struct{} // signaled at that moment
 
 	serving bool // calls may use it; for the supervisor
@@ -44,8 +44,8 @@ type connection struct {
 	used  time.Time // when the last call ended; guarded by source.mu
 }
 
-// closableTransport remembers the SDK connection in order to close it. The connection itself is not wrapped, because the SDK
-// looks for further interfaces in it.
+// closableTransport remembers the SDK connection in order to close it. It does not wrap the connection, because the SDK looks for
+// further interfaces in it.
 type closableTransport struct {
 	sdk.Transport
 	longLived bool // the connection's context must outlive Connect
@@ -57,67 +57,67 @@ type closableTransport struct {
 }
 
 // Connect implements sdk.Transport.
-func (h *closableTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+func (t *closableTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	cancel := func() {}
-	if h.longLived {
-		long, end := context.WithCancel(context.WithoutCancel(ctx))
-		stop := context.AfterFunc(ctx, end)
+	if t.longLived {
+		long, cancelLong := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, cancelLong)
 		defer stop()
-		ctx, cancel = long, end
+		ctx, cancel = long, cancelLong
 	}
-	conn, err := h.Transport.Connect(ctx)
+	conn, err := t.Transport.Connect(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	h.mu.Lock()
-	h.conn, h.cancel = conn, cancel
-	closed := h.closed
-	h.mu.Unlock()
+	t.mu.Lock()
+	t.conn, t.cancel = conn, cancel
+	closed := t.closed
+	t.mu.Unlock()
 	if closed {
-		h.close()
+		t.close()
 	}
 	return conn, nil
 }
 
 // close closes the connection, even one that Connect is still opening. It may be called more than once.
-func (h *closableTransport) close() {
-	h.mu.Lock()
-	h.closed = true
-	conn, cancel := h.conn, h.cancel
-	h.mu.Unlock()
+func (t *closableTransport) close() {
+	t.mu.Lock()
+	t.closed = true
+	conn, cancel := t.conn, t.cancel
+	t.mu.Unlock()
 	if conn == nil {
 		return
 	}
 	_ = conn.Close() // fails if the server is gone already
-	if t, ok := h.Transport.(*stdioTransport); ok {
-		_ = t.Close()
+	if stdio, ok := t.Transport.(*stdioTransport); ok {
+		_ = stdio.Close()
 	}
 	cancel()
 }
 
 // greetAgain reports whether to greet the server again after a failed greeting (see greeting).
-func (h *closableTransport) greetAgain() bool {
-	t, ok := h.Transport.(*stdioTransport)
-	return ok && t.pipe.greeting.again()
+func (t *closableTransport) greetAgain() bool {
+	stdio, ok := t.Transport.(*stdioTransport)
+	return ok && stdio.pipe.greeting.again()
 }
 
 // awaitOutput waits until the output of a server over stdio that has exited is read, at most for d.
-func (h *closableTransport) awaitOutput(d time.Duration) {
-	t, ok := h.Transport.(*stdioTransport)
+func (t *closableTransport) awaitOutput(d time.Duration) {
+	stdio, ok := t.Transport.(*stdioTransport)
 	if !ok {
 		return
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-t.pipe.failed:
+	case <-stdio.pipe.failed:
 	case <-timer.C:
 	}
 }
 
 // start connects and lists the tools within the start timeout. A failure leaves nothing running.
-func (s *Source) start(legacy bool) (n *connection, tools []tool, f *fault.Error, silent bool) {
+func (s *Source) start(legacy bool) (conn *connection, tools []tool, f *fault.Error, silent bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.StartTimeout)
 	defer cancel()
 	// The status changes at the deadline, even if cleaning up takes longer.
@@ -131,103 +131,103 @@ func (s *Source) start(legacy bool) (n *connection, tools []tool, f *fault.Error
 	if legacy {
 		version = cmp.Or(version, protocol.Stateful)
 	}
-	if n, f, silent = s.connect(ctx, version, nil); f != nil {
+	if conn, f, silent = s.connect(ctx, version, nil); f != nil {
 		return nil, nil, f, silent
 	}
-	if tools, f = n.list(ctx); f != nil {
+	if tools, f = conn.list(ctx); f != nil {
 		if ctx.Err() != nil {
 			f = s.notReady()
 		}
-		n.close()
+		conn.close()
 		return nil, nil, f, false
 	}
-	n.askForLogs()
-	return n, tools, nil, false
+	conn.askForLogs()
+	return conn, tools, nil, false
 }
 
-// connect greets the server in an MCP version ("": the newest), for a client's session or for onecall. A failure leaves nothing
-// running.
-func (s *Source) connect(ctx context.Context, version string, l *UpstreamSession) (n *connection, f *fault.Error, silent bool) {
-	t := newTap(s)
-	transport, process, f := s.dial(t)
+// connect opens a connection and greets the server in an MCP version ("": the newest). session is the client's session; nil:
+// onecall's own. silent is as in notConnected. A failure leaves nothing running.
+func (s *Source) connect(ctx context.Context, version string, session *UpstreamSession) (conn *connection, f *fault.Error, silent bool) {
+	tap := newTap(s)
+	transport, process, f := s.dial(tap)
 	if f != nil {
 		return nil, f, false
 	}
-	n = &connection{source: s, tap: t, process: process, expired: make(chan struct{}, 1), used: time.Now()}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
-	context.AfterFunc(n.ctx, t.end)
-	t.requests = &serverRequests{conn: n, open: map[string]*serverRequest{}}
-	if l != nil {
-		t.downstream = &downstream{upstream: l, conn: n, streams: s.options.URL != "" && !s.options.SSE}
+	conn = &connection{source: s, tap: tap, process: process, expired: make(chan struct{}, 1), used: time.Now()}
+	conn.ctx, conn.cancel = context.WithCancel(context.Background())
+	context.AfterFunc(conn.ctx, tap.end)
+	tap.requests = &serverRequests{conn: conn, open: map[string]*serverRequest{}}
+	if session != nil {
+		tap.downstream = &downstream{upstream: session, conn: conn, streams: s.options.URL != "" && !s.options.SSE}
 	}
-	n.transport = &closableTransport{Transport: transport, longLived: s.options.SSE}
-	x := &pendingRequest{}
-	// The SDK would wait for a server that does not read to send it a cancellation.
-	release := context.AfterFunc(ctx, n.transport.close)
+	conn.transport = &closableTransport{Transport: transport, longLived: s.options.SSE}
+	pending := &pendingRequest{}
+	// Otherwise the SDK would wait until it can send a cancellation to a server that does not read.
+	release := context.AfterFunc(ctx, conn.transport.close)
 	options := &sdk.ClientSessionOptions{ProtocolVersion: version}
-	client, err := n.newClient().Connect(x.withContext(ctx), n.transport, options)
-	if err != nil && ctx.Err() == nil && n.transport.greetAgain() {
-		client, err = n.newClient().Connect(x.withContext(ctx), n.transport, options)
+	client, err := conn.newClient().Connect(pending.withContext(ctx), conn.transport, options)
+	if err != nil && ctx.Err() == nil && conn.transport.greetAgain() {
+		client, err = conn.newClient().Connect(pending.withContext(ctx), conn.transport, options)
 	}
 	release()
 	if err != nil {
-		f, silent = s.notConnected(ctx, n, x, err)
-		n.close()
+		f, silent = s.notConnected(ctx, conn, pending, err)
+		conn.close()
 		return nil, f, silent
 	}
-	n.client, n.protocol = client, client.InitializeResult().ProtocolVersion
-	n.poster = newPoster(n)
+	conn.client, conn.protocol = client, client.InitializeResult().ProtocolVersion
+	conn.poster = newPoster(conn)
 	if process != nil {
 		process.greeted.Store(true)
 	}
 	go func() {
 		_ = client.Wait()
-		n.cancel()
+		conn.cancel()
 	}()
-	return n, nil, false
+	return conn, nil, false
 }
 
-func (n *connection) newClient() *sdk.Client {
-	o := &n.source.options
-	who := &sdk.Implementation{Name: o.ClientName, Version: o.ClientVersion}
+func (c *connection) newClient() *sdk.Client {
+	o := &c.source.options
+	info := &sdk.Implementation{Name: o.ClientName, Version: o.ClientVersion}
 	options := &sdk.ClientOptions{
 		Logger:       slog.New(slog.DiscardHandler),
 		Capabilities: &sdk.ClientCapabilities{}, // neither roots, sampling nor elicitation
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			signal(n.source.relist)
+			signal(c.source.relist)
 		},
 	}
 	switch {
-	case n.tap.downstream != nil:
-		n.tap.downstream.upstream.introduce(&who, options)
+	case c.tap.downstream != nil:
+		c.tap.downstream.upstream.introduce(&info, options)
 	case o.AsProxy:
 		options.Capabilities = allCapabilities(o.Roots)
 	}
-	n.clientInfo, n.capabilities = who, options.Capabilities
-	return sdk.NewClient(who, options)
+	c.clientInfo, c.capabilities = info, options.Capabilities
+	return sdk.NewClient(info, options)
 }
 
 // version returns the server's name and version.
-func (n *connection) version() string {
-	info := n.client.InitializeResult().ServerInfo
+func (c *connection) version() string {
+	info := c.client.InitializeResult().ServerInfo
 	if info == nil {
 		return ""
 	}
-	return fault.Clip(n.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
+	return fault.Clip(c.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
 }
 
 // closeGrace bounds the closing of an HTTP session.
 const closeGrace = 2 * time.Second
 
 // close ends the connection with all its resources and waits for them.
-func (n *connection) close() {
-	n.cancel()
+func (c *connection) close() {
+	c.cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.transport.close()
-		if n.client != nil {
-			_ = n.client.Close() // repeats the reason for the end
+		c.transport.close()
+		if c.client != nil {
+			_ = c.client.Close() // repeats the reason for the end
 		}
 	}()
 	timer := time.NewTimer(closeGrace)
@@ -236,22 +236,22 @@ func (n *connection) close() {
 	case <-done:
 	case <-timer.C:
 	}
-	if n.process != nil {
-		n.process.stop()
-		<-n.process.exited
+	if c.process != nil {
+		c.process.stop()
+		<-c.process.exited
 	}
-	n.tap.requests.close()
+	c.tap.requests.close()
 }
 
 // lost returns why a connection has ended. It is called after close.
-func (n *connection) lost() *fault.Error {
-	s := n.source
+func (c *connection) lost() *fault.Error {
+	s := c.source
 	f := fault.New(fault.Unavailable, "MCP server %q: the connection was lost", s.options.Name)
-	if broken := n.tap.givenUp(); broken != nil {
+	if broken := c.tap.givenUp(); broken != nil {
 		f.Message += ": " + broken.Message
-	} else if n.process != nil {
-		f.Message += ": " + n.process.exitText()
-	} else if err := n.client.Wait(); err != nil {
+	} else if c.process != nil {
+		f.Message += ": " + c.process.exitText()
+	} else if err := c.client.Wait(); err != nil {
 		f.Message += ": " + s.errorText(err)
 	}
 	return f
@@ -267,30 +267,29 @@ func (s *Source) notReady() *fault.Error {
 	return f
 }
 
-// notConnected returns why the greeting failed; silent: the server sent nothing, and may not know the MCP version of the
-// greeting.
-func (s *Source) notConnected(ctx context.Context, n *connection, x *pendingRequest, err error) (f *fault.Error, silent bool) {
+// notConnected returns why the greeting failed. silent: the server sent nothing; it may not know the MCP version of the greeting.
+func (s *Source) notConnected(ctx context.Context, conn *connection, pending *pendingRequest, err error) (f *fault.Error, silent bool) {
 	// The exit status follows shortly after the end of the output. A write may fail before the output has been read.
-	if n.process != nil && ctx.Err() == nil && n.process.exitsWithin(pipeGrace) {
-		n.transport.awaitOutput(pipeGrace)
+	if conn.process != nil && ctx.Err() == nil && conn.process.exitsWithin(pipeGrace) {
+		conn.transport.awaitOutput(pipeGrace)
 	}
 	given, coded := fault.As(err)
-	if broken := n.tap.givenUp(); broken != nil {
+	if broken := conn.tap.givenUp(); broken != nil {
 		given, coded = broken, true
 	}
 	rpcErr := rpcError(err)
 	f = fault.New(fault.Unavailable, "MCP server %q (%s): ", s.options.Name, s.options.address())
 	f.Err, f.Outcome = err, fault.NotSent
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	pending.mu.Lock()
+	defer pending.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		f, silent = s.notReady(), true
 	case coded && given != nil:
 		f.Code = given.Code
 		f.Message += s.scrub.clean(given.Message)
-	case x.status != 0 && (rpcErr == nil || statusCode(x.status) == fault.Denied):
-		f.Code, f.Message = statusCode(x.status), f.Message+s.statusText(x.status)
+	case pending.status != 0 && (rpcErr == nil || statusCode(pending.status) == fault.Denied):
+		f.Code, f.Message = statusCode(pending.status), f.Message+s.statusText(pending.status)
 	case strings.Contains(err.Error(), "unsupported protocol version") || rpcErr != nil && rpcErr.Code == sdk.CodeUnsupportedProtocolVersion:
 		f.Code = fault.NotSupported
 		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocol.Versions, ", ") +
@@ -299,10 +298,10 @@ func (s *Source) notConnected(ctx context.Context, n *connection, x *pendingRequ
 		f.Message += "it refused the connection: " + fault.Clip(s.scrub.clean(rpcErr.Message), maxErrorText)
 	default:
 		f.Message += "no connection: " + s.errorText(err) + s.strayText()
-		silent = n.process != nil
+		silent = conn.process != nil
 	}
-	if n.process != nil {
-		if words := n.process.exitText(); words != "" {
+	if conn.process != nil {
+		if words := conn.process.exitText(); words != "" {
 			f.Message += "; " + words
 		}
 	}

@@ -16,76 +16,76 @@ type downstream struct {
 }
 
 // notified handles a notification for the client, and reports whether it was one.
-func (k *downstream) notified(m *message, owner *pendingRequest) bool {
+func (d *downstream) notified(m *message, owner *pendingRequest) bool {
 	method := m.method.Str
-	inCall := false // belongs to a call, even if nothing says which
+	inCall := false // it belongs to a call, even if nothing says which
 	switch method {
 	case "notifications/message", "notifications/elicitation/complete":
 		inCall = true
 	case "notifications/resources/updated", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 	case "notifications/tools/list_changed":
-		signal(k.conn.source.relist)
+		signal(d.conn.source.relist)
 	case "notifications/cancelled":
-		return k.conn.tap.requests.cancel(m)
+		return d.conn.tap.requests.cancel(m)
 	default:
 		return false
 	}
-	if k.upstream.downstream.Notify == nil {
+	if d.upstream.downstream.Notify == nil {
 		return true
 	}
 	n := notification{method: method, data: []byte(m.params.Raw)}
-	t := k.conn.tap
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	x := owner
-	if x == nil && inCall {
-		x = k.guess()
+	tap := d.conn.tap
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	pending := owner
+	if pending == nil && inCall {
+		pending = d.guess()
 	}
 	switch {
-	case method == "notifications/message" && !k.upstream.hasSessions() && !x.wantsLog(m.params.Get("level").String()):
+	case method == "notifications/message" && !d.upstream.hasSessions() && !pending.wantsLog(m.params.Get("level").String()):
 		return true
-	case x != nil && x.queue(n):
+	case pending != nil && pending.queue(n):
 		return true
-	case inCall && k.upstream.downstream.Shared: // its client is unknown
+	case inCall && d.upstream.downstream.Shared: // its client is unknown
 		return true
 	}
 	select {
-	case k.upstream.notifications <- n:
+	case d.upstream.notifications <- n:
 	default: // the client is too slow
 	}
 	return true
 }
 
-// guess returns the pending call that the server most likely means if nothing says which; nil: none, or calls of several clients
-// could be meant. The caller holds tap.mu.
-func (k *downstream) guess() *pendingRequest {
-	if k.streams || k.upstream.downstream.Shared {
+// guess returns the pending call that the server most likely means if it does not say which; nil: none, or calls of several clients
+// are possible. The caller holds tap.mu.
+func (d *downstream) guess() *pendingRequest {
+	if d.streams || d.upstream.downstream.Shared {
 		return nil
 	}
-	return k.conn.tap.latest()
+	return d.conn.tap.latest()
 }
 
-// askContext returns the context for asking the client: that of the call during which the server asks. If the call is guessed,
-// the context does not end with it, because another call may be meant. Without a call it is the session's.
-func (k *downstream) askContext(method string, owner *pendingRequest) (ctx context.Context, guessed bool) {
+// askContext returns the context for asking the client: the context of the call during which the server asks. If the call is
+// guessed, the context does not end with it, because another call may be meant. Without a call it returns the session's context.
+func (d *downstream) askContext(method string, owner *pendingRequest) (ctx context.Context, guessed bool) {
 	if method == methodRoots {
-		return k.upstream.ctx, false
+		return d.upstream.ctx, false
 	}
-	t := k.conn.tap
+	t := d.conn.tap
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if owner != nil && owner.ctx != nil {
 		return owner.ctx, false
 	}
-	if x := k.guess(); x != nil {
-		return context.WithoutCancel(x.ctx), true
+	if pending := d.guess(); pending != nil {
+		return context.WithoutCancel(pending.ctx), true
 	}
-	return k.upstream.ctx, false
+	return d.upstream.ctx, false
 }
 
 // wantsLog reports whether the client asked in this request for log messages of a level (MCP 2026-07-28). x may be nil.
-func (x *pendingRequest) wantsLog(level string) bool {
-	return x != nil && x.logLevel != "" && protocol.LogLevels[levelOf(level)] >= protocol.LogLevels[levelOf(x.logLevel)]
+func (r *pendingRequest) wantsLog(level string) bool {
+	return r != nil && r.logLevel != "" && protocol.LogLevels[levelOf(level)] >= protocol.LogLevels[levelOf(r.logLevel)]
 }
 
 // requestedLogLevel returns the log level in a request's _meta; "": none.

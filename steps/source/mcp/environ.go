@@ -26,7 +26,7 @@ var inheritedOnWindows = strings.Fields(`
 	SYSTEMROOT USERNAME USERPROFILE`)
 
 // environ returns a server's environment: the inherited variables, overridden by the configured ones.
-func environ(env map[string]string, lookup func(string) (string, bool), all []string) []string {
+func environ(env map[string]string, lookup func(string) (string, bool), variables []string) []string {
 	merged := map[string]string{}
 	names := inherited
 	if runtime.GOOS == "windows" {
@@ -38,7 +38,7 @@ func environ(env map[string]string, lookup func(string) (string, bool), all []st
 			merged[name] = value
 		}
 	}
-	for _, pair := range all {
+	for _, pair := range variables {
 		if name, value, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "LC_") {
 			merged[name] = value
 		}
@@ -55,15 +55,15 @@ func environ(env map[string]string, lookup func(string) (string, bool), all []st
 // by the user's program folders and the command's own folder: many commands are scripts for a program next to them.
 func command(o *Options) *exec.Cmd {
 	cmd := exec.Command(o.Command, o.Args...)
-	path, own := o.Env["PATH"]
-	if !own {
+	path, configured := o.Env["PATH"]
+	if !configured {
 		path = completePath(os.Getenv("PATH"), runtime.GOOS, os.Getenv("HOME"))
 	}
 	if filepath.IsAbs(o.Command) {
 		path = withFolder(path, filepath.Dir(o.Command))
 	}
-	if found := lookUp(o.Command, path, ""); found != "" && filepath.Base(o.Command) == o.Command {
-		cmd.Path, cmd.Err = found, nil
+	if program := lookUp(o.Command, path, ""); program != "" && filepath.Base(o.Command) == o.Command {
+		cmd.Path, cmd.Err = program, nil
 	}
 	cmd.Dir = o.Dir
 	cmd.Env = environ(o.Env, func(name string) (string, bool) {

@@ -15,17 +15,17 @@ import (
 )
 
 // eventBody filters a stream of server-sent events (HTML Living Standard, 9.2.6) through the tap. It drops malformed events and
-// data that is not JSON; an event that is too long becomes an error of its call.
+// data that is not JSON. If an event is too long, its call gets an error instead.
 type eventBody struct {
 	body   io.ReadCloser
 	reader *bufio.Reader
 	tap    *tap
 	owner  *pendingRequest // the request that the stream answers; nil: none
 	warn   func(*fault.Error)
-	resume bool   // the SDK reads ids and delays of events without data
+	resume bool   // the stream can be resumed, so the SDK needs ids and delays even of events without data
 	lastID string // last event id, from which the stream can be resumed; "": none
 	delay  string // retry delay in milliseconds; "": the SDK's own
-	warned bool   // the warning about data that is not JSON was given
+	warned bool   // about data that is not JSON
 
 	ended     sync.Once
 	streamEnd chan struct{} // closed at the end; nil: nobody waits
@@ -86,7 +86,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// advance reads one event and returns what the SDK reads of it. At the end it sets b.err.
+// advance reads one event and returns what the SDK should read of it. At the end it sets b.err.
 func (b *eventBody) advance() (out []byte) {
 	if out, b.err = b.next(); b.err != nil {
 		b.release() // nothing more is read
@@ -103,7 +103,7 @@ func (b *eventBody) resumption() *http.Response {
 	return eventStream(text + "\n")
 }
 
-// next reads one event with its blank line and returns what the SDK reads of it.
+// next reads one event with its blank line and returns what the SDK should read of it.
 func (b *eventBody) next() ([]byte, error) {
 	var event []byte
 	start := 0 // of the current line
@@ -131,20 +131,20 @@ func (b *eventBody) next() ([]byte, error) {
 // eventSlack is the allowance for an event's fields beside its data.
 const eventSlack = 4 << 10
 
-// filtered returns the event as the SDK reads it.
+// filtered returns the event as the SDK should read it.
 func (b *eventBody) filtered(event []byte) []byte {
 	var out, data []byte
 	name := "message"
-	lines, has := 0, false
+	lines, hasData := 0, false
 	for line := range bytes.Lines(event) {
 		line = bytes.TrimRight(line, "\r\n")
-		key, value, found := bytes.Cut(line, []byte{':'})
+		key, value, isField := bytes.Cut(line, []byte{':'})
 		value = bytes.TrimPrefix(value, []byte{' '})
 		switch {
-		case !found || len(key) == 0: // a comment or malformed
+		case !isField || len(key) == 0: // a comment or malformed
 			continue
 		case string(key) == "data":
-			if has = true; lines > 0 {
+			if hasData = true; lines > 0 {
 				data = append(append(data, ' '), value...) // a line break between two JSON tokens
 			} else {
 				data = value
@@ -162,7 +162,7 @@ func (b *eventBody) filtered(event []byte) []byte {
 		}
 		out = append(append(out, line...), '\n')
 	}
-	if has {
+	if hasData {
 		text := string(data)
 		if name == "message" {
 			text = b.message(text)
@@ -187,7 +187,7 @@ func (b *eventBody) message(text string) string {
 	if !gjson.Valid(text) {
 		if !b.warned {
 			b.warned = true
-			b.warn(fault.New(fault.BadJSON, "MCP server %q: what it sends in its event stream is not JSON, and is skipped; it begins %s",
+			b.warn(fault.New(fault.BadJSON, "MCP server %q: data in its event stream that is not JSON is skipped; it begins %s",
 				b.tap.name, quoted(b.tap.scrub.excerpt(text, maxQuoted-len(ellipsis)))))
 		}
 		return ""
@@ -198,18 +198,18 @@ func (b *eventBody) message(text string) string {
 // skip drops the rest of an event that is too long. event holds its beginning, whose last line starts at start and continues in
 // chunk.
 func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]byte, error) {
-	var o headTail
-	o.write(event)
-	begins := start == len(event)
-	for !begins || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // to a blank line
-		o.write(chunk)
-		if begins = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+	var ends headTail
+	ends.write(event)
+	atLineStart := start == len(event)
+	for !atLineStart || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // to a blank line
+		ends.write(chunk)
+		if atLineStart = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
 		chunk, err = b.reader.ReadSlice('\n')
 	}
 	text := ""
-	if id, ok := o.requestID(); ok {
+	if id, ok := ends.requestID(); ok {
 		text = b.tap.refuse(id, b.tap.tooLong())
 	}
 	if text == "" {

@@ -15,25 +15,25 @@ type headTail struct{ head, tail []byte }
 const headSize, tailSize = 256, 64
 
 // write appends the next bytes.
-func (o *headTail) write(chunk []byte) {
-	o.head = append(o.head, chunk[:min(len(chunk), headSize-len(o.head))]...)
-	o.tail = append(o.tail, chunk[max(len(chunk)-tailSize, 0):]...)
-	o.tail = o.tail[max(len(o.tail)-tailSize, 0):]
+func (h *headTail) write(chunk []byte) {
+	h.head = append(h.head, chunk[:min(len(chunk), headSize-len(h.head))]...)
+	h.tail = append(h.tail, chunk[max(len(chunk)-tailSize, 0):]...)
+	h.tail = h.tail[max(len(h.tail)-tailSize, 0):]
 }
 
 var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*([0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
-// requestID returns the id of the request that the message answers; false: it answers none of ours, whose ids are numbers.
-func (o *headTail) requestID() (int64, bool) {
-	begin := gjson.ParseBytes(o.head[max(bytes.IndexByte(o.head, '{'), 0):]) // skip the event's fields before its data
+// requestID returns the id of the request that the message answers; false: no request of ours, whose ids are numbers.
+func (h *headTail) requestID() (int64, bool) {
+	begin := gjson.ParseBytes(h.head[max(bytes.IndexByte(h.head, '{'), 0):]) // skip the event's fields before its data
 	id, method := begin.Get("id"), begin.Get("method")
 	if whole := id.Index+len(id.Raw) < len(begin.Raw); id.Exists() && whole || method.Exists() {
 		return id.Int(), id.Type == gjson.Number && !method.Exists()
 	}
-	found := lastID.FindSubmatch(o.tail)
-	if found == nil {
+	match := lastID.FindSubmatch(h.tail)
+	if match == nil {
 		return 0, false
 	}
-	last, err := strconv.ParseInt(string(found[1]), 10, 64)
+	last, err := strconv.ParseInt(string(match[1]), 10, 64)
 	return last, err == nil
 }

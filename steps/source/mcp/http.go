@@ -29,10 +29,10 @@ func (s *Source) httpDialer() dialer {
 	if s.options.HTTPClient != nil {
 		client = *s.options.HTTPClient
 	} else if transport, ok := http.DefaultTransport.(*http.Transport); ok {
-		own := transport.Clone()
-		own.MaxIdleConnsPerHost = maxIdlePerHost
-		client.Transport = own
-		s.closeIdle = own.CloseIdleConnections
+		clone := transport.Clone()
+		clone.MaxIdleConnsPerHost = maxIdlePerHost
+		client.Transport = clone
+		s.closeIdle = clone.CloseIdleConnections
 	}
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
@@ -77,9 +77,9 @@ func newTappedTransport(s *Source, t *tap, next http.RoundTripper) *tappedTransp
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *tappedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	x := pendingOf(request.Context())
-	if response := x.takeResponse(); response != nil {
+func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	pending := pendingOf(request.Context())
+	if response := pending.takeResponse(); response != nil {
 		if sent := response.Request; sent != nil { // the login handler needs the token that was refused
 			request.Header.Del("Authorization")
 			if token := sent.Header.Get("Authorization"); token != "" {
@@ -89,68 +89,67 @@ func (w *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		response.Request = request
 		return response, nil
 	}
-	id := w.carried(request, x)
-	// The context of a call is also used for resuming its answer and for its cancellation. Their failures say nothing about the
-	// call.
-	own := id != 0 || x != nil && x.stub == nil
-	if own {
-		x.markSent()
+	id := t.carried(request, pending)
+	// The SDK also uses a call's context to resume its answer and to cancel it. Failures of those say nothing about the call.
+	ownRequest := id != 0 || pending != nil && pending.stub == nil
+	if ownRequest {
+		pending.markSent()
 	}
-	response, err := w.next.RoundTrip(w.dressed(request))
+	response, err := t.next.RoundTrip(t.dressed(request))
 	if err != nil {
 		switch {
-		case own:
-			x.markRefused(0, err, !neverSent(err))
-		case resumes(request, x) && neverSent(err) && request.Context().Err() == nil:
-			return w.interrupted(request, x, w.source.errorText(err), true), nil
+		case ownRequest:
+			pending.markRefused(0, err, !neverSent(err))
+		case resumes(request, pending) && neverSent(err) && request.Context().Err() == nil:
+			return t.interrupted(request, pending, t.source.errorText(err), true), nil
 		}
 		return nil, err
 	}
-	call := id != 0 && !w.source.options.SSE
+	call := id != 0 && !t.source.options.SSE
 	if !call {
 		id = 0
 	}
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
 		switch {
-		case own:
-			x.markRefused(response.StatusCode, nil, applied(response.StatusCode))
-		case resumes(request, x):
+		case ownRequest:
+			pending.markRefused(response.StatusCode, nil, applied(response.StatusCode))
+		case resumes(request, pending):
 			_ = response.Body.Close()
-			return w.interrupted(request, x, "the server answered "+statusName(response.StatusCode), false), nil
+			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
 		}
-		if call && !w.concernsSession(response.StatusCode) {
-			w.substitute(response, x, id)
+		if call && !t.concernsSession(response.StatusCode) {
+			t.substitute(response, pending, id)
 		}
 		return response, nil
 	}
 	if id != 0 {
-		x.markAccepted()
+		pending.markAccepted()
 	}
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "text/event-stream":
-		response.Body = newEventBody(response.Body, w.tap, ownerOf(x), &w.source.options)
-	case resumes(request, x):
+		response.Body = newEventBody(response.Body, t.tap, ownerOf(pending), &t.source.options)
+	case resumes(request, pending):
 		_ = response.Body.Close()
-		return w.interrupted(request, x, "the server answered no stream", false), nil
+		return t.interrupted(request, pending, "the server answered no stream", false), nil
 	case err == nil && kind == "application/json":
-		response.Body = &jsonBody{body: response.Body, transport: w, request: x, id: id, length: response.ContentLength}
+		response.Body = &jsonBody{body: response.Body, transport: t, request: pending, id: id, length: response.ContentLength}
 	case call:
-		w.substitute(response, x, id)
-	case own && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
+		t.substitute(response, pending, id)
+	case ownRequest && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
 		_ = response.Body.Close()
 		return nil, fault.New(fault.Unavailable, "it answered with %s and not as an MCP server does: check its url", cmp.Or(kind, "no content type"))
 	}
 	return response, nil
 }
 
-// carried returns the id of the pending request's JSON-RPC message, if the HTTP request carries it, and registers it; else 0.
-func (w *tappedTransport) carried(request *http.Request, x *pendingRequest) int64 {
-	if x == nil || x.stub == nil || request.Method != http.MethodPost {
+// carried registers the pending request if the HTTP request carries its JSON-RPC message, and returns its id; else 0.
+func (t *tappedTransport) carried(request *http.Request, pending *pendingRequest) int64 {
+	if pending == nil || pending.stub == nil || request.Method != http.MethodPost {
 		return 0
 	}
 	id := requestID(request)
-	if id == 0 || w.tap.register(request.Context(), id) == nil {
+	if id == 0 || t.tap.register(request.Context(), id) == nil {
 		return 0
 	}
 	return id
@@ -158,18 +157,19 @@ func (w *tappedTransport) carried(request *http.Request, x *pendingRequest) int6
 
 // resumes reports whether request resumes the answer of a call after its stream broke off (MCP 2025-11-25, "Resumability and
 // Redelivery").
-func resumes(request *http.Request, x *pendingRequest) bool {
-	return x != nil && x.stub != nil && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") != ""
+func resumes(request *http.Request, pending *pendingRequest) bool {
+	return pending != nil && pending.stub != nil && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") != ""
 }
 
-// interrupted ends a request whose answer broke off and is lost. The SDK would retry for a while or end the whole session.
-func (w *tappedTransport) interrupted(request *http.Request, x *pendingRequest, why string, down bool) *http.Response {
-	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest of it could not be had (%s): "+
+// interrupted ends a request whose answer broke off and cannot be resumed. The SDK would retry for a while or end the whole
+// session.
+func (t *tappedTransport) interrupted(request *http.Request, pending *pendingRequest, why string, down bool) *http.Response {
+	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest could not be fetched (%s): "+
 		"it is not known whether the work of the call was done",
-		w.source.options.Name, why)
+		t.source.options.Name, why)
 	f.Outcome = fault.SentUnknown
-	x.markInterrupted(f, down)
-	response := eventStream("data: " + refusal(w.tap.idOf(x), f) + "\n\n")
+	pending.markInterrupted(f, down)
+	response := eventStream("data: " + refusal(t.tap.idOf(pending), f) + "\n\n")
 	response.Request = request
 	return response
 }
@@ -183,18 +183,18 @@ func eventStream(text string) *http.Response {
 	}
 }
 
-// ownerOf returns x if notifications in its stream belong to it; nil: they do not.
-func ownerOf(x *pendingRequest) *pendingRequest {
-	if x != nil && x.stub != nil {
-		return x
+// ownerOf returns the pending request if notifications in its stream belong to it, else nil.
+func ownerOf(pending *pendingRequest) *pendingRequest {
+	if pending != nil && pending.stub != nil {
+		return pending
 	}
 	return nil
 }
 
 // dressed returns the request with the configured headers if it goes to the configured host. Headers set by the SDK are kept.
-func (w *tappedTransport) dressed(request *http.Request) *http.Request {
-	headers := w.source.options.Headers
-	if len(headers) == 0 || request.URL.Scheme != w.scheme || request.URL.Host != w.host {
+func (t *tappedTransport) dressed(request *http.Request) *http.Request {
+	headers := t.source.options.Headers
+	if len(headers) == 0 || request.URL.Scheme != t.scheme || request.URL.Host != t.host {
 		return request
 	}
 	dressed := *request
@@ -228,8 +228,8 @@ func requestID(request *http.Request) int64 {
 	return gjson.GetBytes(prefix[:n], "id").Int()
 }
 
-// neverSent reports whether an error of a round trip came before the request was sent: name resolution, connection or certificate
-// errors, or a host that the egress rules forbid.
+// neverSent reports whether a round trip failed before the request was sent: in name resolution, connection or certificate checks,
+// or because the egress rules forbid the host.
 func neverSent(err error) bool {
 	var (
 		connection  *net.OpError
@@ -244,15 +244,15 @@ func neverSent(err error) bool {
 		errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// applied reports whether the request may have been carried out despite the status: a server error can come at any time, and a
+// applied reports whether the request may have been carried out despite the status. A server error can come at any time, and a
 // redirect may follow the work; a client error comes before it.
 func applied(status int) bool {
 	return status >= 500 || status == http.StatusMovedPermanently || status == http.StatusFound || status == http.StatusSeeOther
 }
 
 // concernsSession reports whether a status is about more than one call: credentials, a lost session, or an overloaded server. The
-// SDK handles those itself.
-func (w *tappedTransport) concernsSession(status int) bool {
+// SDK handles these itself.
+func (t *tappedTransport) concernsSession(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
 		return true
@@ -263,22 +263,22 @@ func (w *tappedTransport) concernsSession(status int) bool {
 // maxRefusalBody bounds the body of a refusal, which is read for its message only.
 const maxRefusalBody = 64 << 10
 
-// substitute replaces a response that the SDK could not use by an error of its call. It passes on a JSON-RPC error in the body.
-func (w *tappedTransport) substitute(response *http.Response, x *pendingRequest, id int64) {
+// substitute replaces a response that the SDK could not use with an error of its call. It passes on a JSON-RPC error in the body.
+func (t *tappedTransport) substitute(response *http.Response, pending *pendingRequest, id int64) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
 	_ = response.Body.Close()
 	if err != nil {
 		body = nil
 	}
-	s := w.source
+	s := t.source
 	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no "+
 		"message of MCP", s.options.Name, response.StatusCode)
 	if response.StatusCode >= 400 {
 		f.Status = response.StatusCode
 	}
 	if gjson.ValidBytes(body) {
-		if refused := gjson.GetBytes(body, "error"); x.rawErrors && refused.Get("code").Type == gjson.Number {
-			x.setAnswer(&message{err: refused})
+		if refused := gjson.GetBytes(body, "error"); pending.rawErrors && refused.Get("code").Type == gjson.Number {
+			pending.setAnswer(&message{err: refused})
 		}
 		message := gjson.GetBytes(body, "error.message")
 		if message.Exists() {
@@ -287,8 +287,8 @@ func (w *tappedTransport) substitute(response *http.Response, x *pendingRequest,
 	} else if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") {
 		f.Message += ": " + s.scrub.excerpt(text, maxQuoted)
 	}
-	if x.unanswered() {
-		x.fail(f)
+	if pending.unanswered() {
+		pending.fail(f)
 	}
 	text := refusal(id, f)
 	response.Status, response.StatusCode = "200 OK", http.StatusOK
@@ -341,7 +341,7 @@ func (b *jsonBody) load() (string, error) {
 	case n > t.max:
 		f = t.tooLong()
 	case !gjson.Valid(text):
-		f = fault.New(fault.FunctionFailed, "MCP server %q answered what is not JSON", t.name)
+		f = fault.New(fault.FunctionFailed, "MCP server %q: its answer is not JSON", t.name)
 	default:
 		return t.filter(text, ownerOf(b.request)), nil
 	}

@@ -17,24 +17,24 @@ const metaLogLevel = sdk.MetaKeyLogLevel //nolint:staticcheck // see above
 // logLevel is the minimum severity that servers are asked for.
 const logLevel = "info"
 
-func (n *connection) asksLogsByCall() bool { return n.protocol > protocol.Stateful }
+func (c *connection) asksLogsByCall() bool { return c.protocol > protocol.Stateful }
 
-// askForLogs subscribes to the server's log messages, in versions where that is done once. It does not wait.
-func (n *connection) askForLogs() {
-	capabilities := n.client.InitializeResult().Capabilities
-	if n.asksLogsByCall() || capabilities == nil || capabilities.Logging == nil { //nolint:staticcheck // see above
+// askForLogs subscribes to the server's log messages, in MCP versions where one request does that. It does not wait.
+func (c *connection) askForLogs() {
+	capabilities := c.client.InitializeResult().Capabilities
+	if c.asksLogsByCall() || capabilities == nil || capabilities.Logging == nil { //nolint:staticcheck // see above
 		return
 	}
-	n.source.background.Go(func() {
-		ctx, cancel := context.WithTimeout(n.ctx, n.source.options.StartTimeout)
+	c.source.background.Go(func() {
+		ctx, cancel := context.WithTimeout(c.ctx, c.source.options.StartTimeout)
 		defer cancel()
-		_ = n.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: logLevel}) //nolint:staticcheck // see above; a server may refuse
+		_ = c.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: logLevel}) //nolint:staticcheck // see above; a server may refuse
 	})
 }
 
 // askForLogsOf requests the log messages of one call, in versions where each call does so.
-func (n *connection) askForLogsOf(params *sdk.CallToolParams) {
-	if !n.asksLogsByCall() {
+func (c *connection) askForLogsOf(params *sdk.CallToolParams) {
+	if !c.asksLogsByCall() {
 		return
 	}
 	if params.Meta == nil {

@@ -18,7 +18,7 @@ const (
 
 var nameForms = []string{resourceAction, actionResource, wholeNames}
 
-// verbs are the actions by which the form of a server's names is detected.
+// verbs are the actions that detectForm looks for.
 var verbs = func() map[string]bool {
 	set := map[string]bool{}
 	for verb := range strings.FieldsSeq(`
@@ -71,12 +71,12 @@ func parseNames(names []string) []parsedName {
 	list := make([]parsedName, len(names))
 	shared := len(names) > 1
 	for i, name := range names {
-		r := parsedName{name: name, words: words(name)}
-		for _, w := range r.words {
-			r.folded = append(r.folded, strings.ToLower(name[w[0]:w[1]]))
+		parsed := parsedName{name: name, words: words(name)}
+		for _, w := range parsed.words {
+			parsed.folded = append(parsed.folded, strings.ToLower(name[w[0]:w[1]]))
 		}
-		list[i] = r
-		shared = shared && len(r.folded) > 1 && r.folded[0] == list[0].folded[0] && !verbs[r.folded[0]]
+		list[i] = parsed
+		shared = shared && len(parsed.folded) > 1 && parsed.folded[0] == list[0].folded[0] && !verbs[parsed.folded[0]]
 	}
 	for i := range list {
 		if shared && len(list[i].words) > 2 {
@@ -92,24 +92,24 @@ const maxWords = 12
 // span is a range of words, both ends included.
 type span struct{ first, last int }
 
-// split returns the words of the action and of the resource in a form; false: the name lacks one of them. create_or_update is one
-// action, and an article is not part of a resource.
-func (r *parsedName) split(form string) (action, resource span, ok bool) {
-	last := len(r.words) - 1
+// split returns the words of the action and of the resource if the name has the given form; ok is false if it lacks one of them.
+// create_or_update is one action, and an article is not part of a resource.
+func (p *parsedName) split(form string) (action, resource span, ok bool) {
+	last := len(p.words) - 1
 	switch {
-	case last < 1 || last >= maxWords || strings.Contains(r.name, "."): // a dot already separates a resource
+	case last < 1 || last >= maxWords || strings.Contains(p.name, "."): // a dot already separates a resource
 		return action, resource, false
 	case form == resourceAction:
 		return span{last, last}, span{0, last - 1}, true
 	case form != actionResource:
 		return action, resource, false
 	}
-	action = span{r.prefix, r.prefix}
-	for action.last+3 <= last && (r.folded[action.last+1] == "or" || r.folded[action.last+1] == "and") && verbs[r.folded[action.last+2]] {
+	action = span{p.prefix, p.prefix}
+	for action.last+3 <= last && (p.folded[action.last+1] == "or" || p.folded[action.last+1] == "and") && verbs[p.folded[action.last+2]] {
 		action.last += 2
 	}
 	resource = span{action.last + 1, last}
-	if slices.Contains([]string{"a", "an", "the"}, r.folded[resource.first]) && resource.first < last {
+	if slices.Contains([]string{"a", "an", "the"}, p.folded[resource.first]) && resource.first < last {
 		resource.first++
 	}
 	return action, resource, true
@@ -120,8 +120,8 @@ func detectForm(names []string) string {
 	best, mostMatches := wholeNames, 0
 	for _, form := range []string{actionResource, resourceAction} {
 		matches := 0
-		for _, r := range parseNames(names) {
-			if action, _, ok := r.split(form); ok && verbs[r.folded[action.first]] {
+		for _, parsed := range parseNames(names) {
+			if action, _, ok := parsed.split(form); ok && verbs[parsed.folded[action.first]] {
 				matches++
 			}
 		}
@@ -133,93 +133,95 @@ func detectForm(names []string) string {
 }
 
 // text returns words as the name spells them, with a lower-case first letter unless they begin with an acronym.
-func (r *parsedName) text(s span) string {
-	text := r.name[r.words[s.first][0]:r.words[s.last][1]]
+func (p *parsedName) text(s span) string {
+	text := p.name[p.words[s.first][0]:p.words[s.last][1]]
 	if len(text) == 1 || !unicode.IsUpper(rune(text[1])) {
 		text = strings.ToLower(text[:1]) + text[1:]
 	}
 	return text
 }
 
-// endings are plural endings and their singular.
+// endings pairs each plural ending with its singular.
 var endings = [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}}
 
-// possiblePaths returns all paths that pathsOf could give the name in any list, and those without leading words that are not
-// verbs. configured is the configured form; "": none. It returns nil for names with a single word, more than maxWords, or a dot.
+// possiblePaths returns all paths that pathsOf could return for the name, whatever the other names are, and also those that it
+// would return without leading words that are not verbs. configured is the configured form; "": none. It returns nil for names with
+// a single word, more than maxWords, or a dot.
 func possiblePaths(name, configured string) (paths []string) {
 	whole := parseNames([]string{name})[0]
 	if len(whole.words) > maxWords {
 		return nil
 	}
 	for from := range whole.words {
-		r := parsedName{name: name, words: whole.words[from:], folded: whole.folded[from:]}
+		suffix := parsedName{name: name, words: whole.words[from:], folded: whole.folded[from:]}
 		for _, form := range []string{actionResource, resourceAction} {
-			action, words, ok := r.split(form)
-			if !ok || configured != "" && form != configured || configured == "" && !verbs[r.folded[action.first]] {
+			action, words, ok := suffix.split(form)
+			if !ok || configured != "" && form != configured || configured == "" && !verbs[suffix.folded[action.first]] {
 				continue
 			}
-			resource, end := r.text(words), "."+r.text(action)
+			resource, end := suffix.text(words), "."+suffix.text(action)
 			paths = append(paths, resource+end)
 			for _, ending := range endings {
-				if strings.HasSuffix(r.folded[words.last], ending[0]) {
+				if strings.HasSuffix(suffix.folded[words.last], ending[0]) {
 					paths = append(paths, resource[:len(resource)-len(ending[0])]+ending[1]+end)
 				}
 			}
 		}
-		if verbs[r.folded[0]] {
+		if verbs[suffix.folded[0]] {
 			break
 		}
 	}
 	return paths
 }
 
-// pathsOf splits names in a form: name → resource.action. Names that stay whole are left out. A detected form applies only to
-// names whose action is a verb, a configured one to all. A plural is replaced by its singular if another name has that; names
-// with equal paths stay whole.
+// pathsOf maps each name to its path, resource.action, in the given form. It leaves out names that stay whole. A configured form
+// applies to all names, a detected one only to names whose action is a verb. A plural becomes singular if another name has the
+// singular. Names with equal paths stay whole.
 func pathsOf(names []string, form string, configured bool) map[string]string {
 	list := parseNames(names)
-	runs := runsOf(list)
-	paths, holders := map[string]string{}, map[string]int{}
+	holders := phraseHolders(list)
+	paths, users := map[string]string{}, map[string]int{}
 	for i := range list {
-		r := &list[i]
-		holders[steps.FoldName(r.name)]++
-		action, words, ok := r.split(form)
-		if !ok || !configured && !verbs[r.folded[action.first]] {
+		parsed := &list[i]
+		users[steps.FoldName(parsed.name)]++
+		action, words, ok := parsed.split(form)
+		if !ok || !configured && !verbs[parsed.folded[action.first]] {
 			continue
 		}
-		resource := r.text(words)
+		resource := parsed.text(words)
 		for _, ending := range endings {
-			word, plural := strings.CutSuffix(r.folded[words.last], ending[0])
-			if holder := runs[run(append(slices.Clone(r.folded[words.first:words.last]), word+ending[1]))]; plural && holder != 0 && holder != i+1 {
+			word, plural := strings.CutSuffix(parsed.folded[words.last], ending[0])
+			singular := phrase(append(slices.Clone(parsed.folded[words.first:words.last]), word+ending[1]))
+			if holder := holders[singular]; plural && holder != 0 && holder != i+1 {
 				resource = resource[:len(resource)-len(ending[0])] + ending[1]
 				break
 			}
 		}
-		paths[r.name] = resource + "." + r.text(action)
-		if path := steps.FoldName(paths[r.name]); path != steps.FoldName(r.name) {
-			holders[path]++
+		paths[parsed.name] = resource + "." + parsed.text(action)
+		if path := steps.FoldName(paths[parsed.name]); path != steps.FoldName(parsed.name) {
+			users[path]++
 		}
 	}
-	maps.DeleteFunc(paths, func(_, path string) bool { return holders[steps.FoldName(path)] > 1 })
+	maps.DeleteFunc(paths, func(_, path string) bool { return users[steps.FoldName(path)] > 1 })
 	return paths
 }
 
-func run(words []string) string { return strings.Join(words, "_") }
+func phrase(words []string) string { return strings.Join(words, "_") }
 
-// runsOf returns the runs of words in the names: the number of the name, from 1, or -1 for several names.
-func runsOf(list []parsedName) map[string]int {
-	runs := map[string]int{}
-	for i, r := range list {
-		for from := range r.folded {
-			for to := from + 1; to <= len(r.folded) && len(r.folded) <= maxWords; to++ {
-				words := run(r.folded[from:to])
-				if holder, ok := runs[words]; ok && holder != i+1 {
-					runs[words] = -1
+// phraseHolders maps each phrase, adjacent words of a name, to the number of its name, from 1; -1: several names.
+func phraseHolders(list []parsedName) map[string]int {
+	holders := map[string]int{}
+	for i, parsed := range list {
+		for from := range parsed.folded {
+			for to := from + 1; to <= len(parsed.folded) && len(parsed.folded) <= maxWords; to++ {
+				words := phrase(parsed.folded[from:to])
+				if holder, ok := holders[words]; ok && holder != i+1 {
+					holders[words] = -1
 				} else {
-					runs[words] = i + 1
+					holders[words] = i + 1
 				}
 			}
 		}
 	}
-	return runs
+	return holders
 }

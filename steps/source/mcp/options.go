@@ -47,28 +47,28 @@ type Options struct {
 	// action_resource (list_devices) or whole. "": detected from the first list.
 	Names string
 
-	// Lazy starts the server at the first call if CacheFile has its list of tools, else once to list them. CacheFile is rewritten
+	// Lazy starts the server at the first call if CacheFile has its list of tools; without the list, at once. CacheFile is rewritten
 	// after every start; "": nothing is stored. It contains tool definitions and the names of variables and headers, never their
 	// values.
 	Lazy      bool
 	CacheFile string
 
-	// Concurrency bounds the concurrent tool calls to the server. Further calls wait, at most as many again per caller. Processes
-	// of client sessions serve one client each and are not bounded. 0: unlimited.
+	// Concurrency bounds the concurrent tool calls to the server. Further calls wait, at most this many per caller. Processes of
+	// client sessions serve one client each and are not bounded. 0: unlimited.
 	Concurrency int
 
 	StartTimeout    time.Duration // until the tools are listed; 0: 30 s
 	MaxMessageBytes int64         // one message of the server; 0: 65 MiB; a longer one fails only its own call
 
 	// MaxSessions bounds the connections of client sessions, each a process of its own over stdio; 0: 64, and 1,000 with a URL.
-	// Beyond it the one that was idle longest is closed until its next use; the server's state in it is lost.
+	// Beyond that, the connection that was idle longest is closed and opened again at its next use; the server loses its state.
 	MaxSessions int
 
 	// Protocol is the MCP version to use; "": the newest that the SDK and the server have in common.
 	Protocol string
 
-	// AsProxy declares that the client can be asked (sampling, elicitation), so that servers list tools that need it. They work
-	// in an UpstreamSession whose client can; elsewhere their requests are refused.
+	// AsProxy declares that the client supports sampling and elicitation, so that servers list tools that need them. Only the client
+	// of an UpstreamSession that declares them receives such requests; all others are refused.
 	AsProxy bool
 	// Roots lets the clients of sessions choose the server's directories, in place of those in Args. With AsProxy it also
 	// declares roots to the server.
@@ -93,7 +93,7 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// withDefaults returns a checked copy with defaults; bad_request, with At the option's name as configurations spell it.
+// withDefaults returns a checked copy with defaults. Its errors are bad_request; At is the option's name in the configuration.
 func (o *Options) withDefaults() (Options, *fault.Error) {
 	var c Options
 	if o != nil {
@@ -154,7 +154,7 @@ func (o *Options) withDefaults() (Options, *fault.Error) {
 	return c, nil
 }
 
-// path returns the path of the URL, which tells servers of one host apart; "": no URL.
+// path returns the path of the URL, which distinguishes servers on one host; "": no URL.
 func (o *Options) path() string {
 	u, err := url.Parse(o.URL)
 	if err != nil {

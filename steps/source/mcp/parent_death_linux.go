@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// starter runs functions that start children, on a thread that never ends: the kernel sends the death signal when the thread that
-// started the child ends.
+// starter runs functions that start children, on a thread that never ends: the kernel sends the death signal as soon as the thread
+// that started the child ends.
 var starter = sync.OnceValue(func() chan<- func() {
-	all := make(chan func())
+	starts := make(chan func())
 	go func() {
 		runtime.LockOSThread()
-		for start := range all {
+		for start := range starts {
 			start()
 		}
 	}()
-	return all
+	return starts
 })
 
 // startTied starts cmd so that it gets SIGTERM when onecall dies, even if it is killed (prctl(2), PR_SET_PDEATHSIG).

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// programFolders are where package managers install a user's programs. Programs started from a desktop have a PATH without them.
-// ~ is the home directory; * matches versions, of which the newest counts.
+// programFolders are where package managers install a user's programs. The PATH of programs that are started from a desktop lacks
+// them. ~ is the home directory; * matches versions, of which the newest counts.
 var programFolders = strings.Fields(`
 	/opt/homebrew/bin /usr/local/bin /opt/local/bin /home/linuxbrew/.linuxbrew/bin /snap/bin
 	~/.local/bin ~/bin ~/go/bin ~/.cargo/bin ~/.bun/bin ~/.deno/bin
@@ -65,8 +65,8 @@ func newest(folder string) string {
 		return n
 	}
 	last := slices.MaxFunc(versions, func(a, b fs.DirEntry) int {
-		one, other := number(a), number(b)
-		return slices.Compare(one[:], other[:])
+		first, second := number(a), number(b)
+		return slices.Compare(first[:], second[:])
 	})
 	return before + last.Name() + after
 }
@@ -80,15 +80,15 @@ func lookUp(command, path, dir string) string {
 			folders = []string{""}
 		}
 	} else { // an empty entry would mean the working directory
-		folders = slices.DeleteFunc(folders, func(folder string) bool { return folder == "" })
+		folders = slices.DeleteFunc(folders, func(entry string) bool { return entry == "" })
 	}
 	for _, folder := range folders {
 		whole, err := filepath.Abs(filepath.Join(folder, command))
 		if err != nil {
 			continue
 		}
-		if found, err := exec.LookPath(whole); err == nil {
-			return found
+		if program, err := exec.LookPath(whole); err == nil {
+			return program
 		}
 	}
 	return ""
@@ -113,12 +113,12 @@ type Program struct {
 
 // FindProgram looks up a server's program as a start would if onecall's PATH were path. It uses the options Command, Env and Dir.
 func FindProgram(o *Options, path string) Program {
-	if own, ok := o.Env["PATH"]; ok {
-		return Program{Path: lookUp(o.Command, own, o.Dir)}
+	if configured, ok := o.Env["PATH"]; ok {
+		return Program{Path: lookUp(o.Command, configured, o.Dir)}
 	}
-	if found := lookUp(o.Command, path, o.Dir); found != "" {
-		return Program{Path: found}
+	if program := lookUp(o.Command, path, o.Dir); program != "" {
+		return Program{Path: program}
 	}
-	found := lookUp(o.Command, completePath(path, runtime.GOOS, os.Getenv("HOME")), o.Dir)
-	return Program{found, found != ""}
+	program := lookUp(o.Command, completePath(path, runtime.GOOS, os.Getenv("HOME")), o.Dir)
+	return Program{program, program != ""}
 }

@@ -21,7 +21,7 @@ type pendingRequest struct {
 
 	cancel context.CancelFunc // ends the request with its connection; nil: the connection does that itself
 
-	notifications chan notification // on their way to the callbacks; nil: nobody listens
+	notifications chan notification // queued for the callbacks; nil: nobody listens
 	delivered     chan struct{}     // closed when the callbacks have received all of them
 
 	mu          sync.Mutex
@@ -29,10 +29,10 @@ type pendingRequest struct {
 	err         *gjson.Result // the raw error
 	failure     *fault.Error  // why the answer cannot be used
 	sent        bool          // the request may have reached the server
-	accepted    bool          // the server has begun to answer: later errors do not mean that it was not reached
+	accepted    bool          // the server has begun to answer, so later errors cannot mean that it was not reached
 	status      int           // HTTP status that refused the request; 0: none
 	cause       error         // why the HTTP request failed
-	unreachable bool          // the server could not be reached for the rest of its answer
+	unreachable bool          // the server could not be reached again for the rest of its answer
 
 	streamEnd chan struct{} // closed when the answer's stream has been read to its end; nil: no stream
 
@@ -43,18 +43,18 @@ type pendingRequest struct {
 	done       chan struct{} // closed when no more answer will come; nil: nobody waits
 	doneClosed bool          // done is closed
 
-	ctx       context.Context    // of the call, for requests and notifications of the server; nil: there are none
-	cancelCtx context.CancelFunc // ends it
-	logLevel  string             // log level that a client without sessions asks for; "": none. Set before it is sent
+	ctx       context.Context    // of the call, for the server's requests and notifications during it; nil: no client takes them
+	cancelCtx context.CancelFunc // ends ctx
+	logLevel  string             // that a client without sessions asks for; "": none. Set before the request is sent
 
 	id, token, seq int64 // guarded by tap.mu; later requests have a higher seq
 }
 
 // notification is a progress or log message, or another notification for a client.
 type notification struct {
-	done, total   float64 // level "": progress
+	done, total   float64 // of progress
 	message       string
-	level, logger string // level "": it tells of progress
+	level, logger string // of a log message; level "": progress
 	data          []byte
 	method        string // of a notification that is passed on unchanged, with data as its params
 }
@@ -64,27 +64,27 @@ const maxNotifications = 256
 
 type pendingKey struct{}
 
-func (x *pendingRequest) withContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, pendingKey{}, x)
+func (r *pendingRequest) withContext(ctx context.Context) context.Context {
+	return context.WithValue(ctx, pendingKey{}, r)
 }
 
 // pendingOf returns the request that ctx carries; nil: none.
 func pendingOf(ctx context.Context) *pendingRequest {
-	x, _ := ctx.Value(pendingKey{}).(*pendingRequest)
-	return x
+	pending, _ := ctx.Value(pendingKey{}).(*pendingRequest)
+	return pending
 }
 
-// notifyFunc passes a notification to the client of a session.
+// notifyFunc passes a notification to a session's client.
 type notifyFunc func(ctx context.Context, method string, params json.RawMessage)
 
-// startDelivery passes the request's notifications to the callbacks, on a goroutine that ends with tap.forget. Notifications for
-// a client's session go to notify; nil: no such client.
-func (x *pendingRequest) startDelivery(ctx context.Context, a *steps.Callbacks, notify notifyFunc) {
+// startDelivery passes the request's notifications to the callbacks, on a goroutine that tap.forget ends. notify receives those for
+// a session's client; nil: no client.
+func (r *pendingRequest) startDelivery(ctx context.Context, a *steps.Callbacks, notify notifyFunc) {
 	if a.Progress == nil && a.Log == nil && notify == nil {
 		return
 	}
 	queue, delivered := make(chan notification, maxNotifications), make(chan struct{})
-	x.notifications, x.delivered = queue, delivered
+	r.notifications, r.delivered = queue, delivered
 	go func() {
 		defer close(delivered)
 		for n := range queue {
@@ -102,128 +102,128 @@ func (x *pendingRequest) startDelivery(ctx context.Context, a *steps.Callbacks, 
 }
 
 // awaitDelivery waits until the callbacks have received everything that came before the answer.
-func (x *pendingRequest) awaitDelivery(ctx context.Context) {
-	if x.delivered == nil {
+func (r *pendingRequest) awaitDelivery(ctx context.Context) {
+	if r.delivered == nil {
 		return
 	}
 	select {
-	case <-x.delivered:
+	case <-r.delivered:
 	case <-ctx.Done():
 	}
 }
 
 // setAnswer records the server's answer.
-func (x *pendingRequest) setAnswer(m *message) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closeDone()
+func (r *pendingRequest) setAnswer(m *message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeDone()
 	if m.err.Exists() {
 		e := m.err
-		x.err = &e
+		r.err = &e
 		return
 	}
-	x.result = []byte(m.result.Raw)
+	r.result = []byte(m.result.Raw)
 }
 
 // closeDone closes done. The caller holds x.mu.
-func (x *pendingRequest) closeDone() {
-	if x.done != nil && !x.doneClosed {
-		x.doneClosed = true
-		close(x.done)
+func (r *pendingRequest) closeDone() {
+	if r.done != nil && !r.doneClosed {
+		r.doneClosed = true
+		close(r.done)
 	}
 }
 
 // unanswered reports whether no answer has come yet.
-func (x *pendingRequest) unanswered() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.result == nil && x.err == nil
+func (r *pendingRequest) unanswered() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result == nil && r.err == nil
 }
 
 // finished reports whether an answer has come, or no usable one can come.
-func (x *pendingRequest) finished() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.result != nil || x.err != nil || x.failure != nil
+func (r *pendingRequest) finished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result != nil || r.err != nil || r.failure != nil
 }
 
-// handToSDK leaves response for the SDK to continue with. done is closed when no more answer will come.
-func (x *pendingRequest) handToSDK(response *http.Response) (done <-chan struct{}) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.response, x.done = response, make(chan struct{})
-	return x.done
+// handToSDK stores a response for the SDK to continue with. done is closed when no more answer will come.
+func (r *pendingRequest) handToSDK(response *http.Response) (done <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.response, r.done = response, make(chan struct{})
+	return r.done
 }
 
-// takeResponse returns the response that handToSDK left; nil: none. x may be nil.
-func (x *pendingRequest) takeResponse() *http.Response {
-	if x == nil {
+// takeResponse returns the response that handToSDK stored; nil: none. The request may be nil.
+func (r *pendingRequest) takeResponse() *http.Response {
+	if r == nil {
 		return nil
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	response := x.response
-	x.response = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	response := r.response
+	r.response = nil
 	return response
 }
 
 // streamCut records that the answer's stream ended early and cannot be resumed.
-func (x *pendingRequest) streamCut() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closeDone()
+func (r *pendingRequest) streamCut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeDone()
 }
 
-// fail records why the answer cannot be used; the first reason counts.
-func (x *pendingRequest) fail(f *fault.Error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closeDone()
-	if x.failure == nil {
-		x.failure = f
+// fail records why the answer cannot be used, unless a reason is already recorded.
+func (r *pendingRequest) fail(f *fault.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeDone()
+	if r.failure == nil {
+		r.failure = f
 	}
 }
 
 // markSent records that the request is being written to the network or the pipe.
-func (x *pendingRequest) markSent() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.accepted {
-		x.sent, x.status, x.cause = true, 0, nil // sent again after a login
+func (r *pendingRequest) markSent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.accepted {
+		r.sent, r.status, r.cause = true, 0, nil // sent again after a login
 	}
 }
 
 // markAccepted records that the server has begun to answer.
-func (x *pendingRequest) markAccepted() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.accepted = true
+func (r *pendingRequest) markAccepted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.accepted = true
 }
 
-// markRefused records that the server did not take up the request: its HTTP status says so, or an error occurred before anything
-// was sent.
-func (x *pendingRequest) markRefused(status int, cause error, reached bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.accepted {
-		x.status, x.cause, x.sent = status, cause, reached
+// markRefused records that the server did not accept the request: it answered with an HTTP status, or an error occurred. reached:
+// the server may have seen the request.
+func (r *pendingRequest) markRefused(status int, cause error, reached bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.accepted {
+		r.status, r.cause, r.sent = status, cause, reached
 	}
 }
 
-// markInterrupted records that the rest of the answer is lost; down: the server could not be reached.
-func (x *pendingRequest) markInterrupted(f *fault.Error, down bool) {
-	x.fail(f)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.unreachable = down
+// markInterrupted records that the rest of the answer is lost. down: the server could not be reached.
+func (r *pendingRequest) markInterrupted(f *fault.Error, down bool) {
+	r.fail(f)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unreachable = down
 }
 
 // beginStream records that the answer comes in a stream, and returns the channel to close at its end.
-func (x *pendingRequest) beginStream() chan struct{} {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.streamEnd = make(chan struct{})
-	return x.streamEnd
+func (r *pendingRequest) beginStream() chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streamEnd = make(chan struct{})
+	return r.streamEnd
 }
 
 // streamEndGrace is how long a call waits for the end of its answer's stream. After maxLingering timeouts in a row only one call
@@ -235,30 +235,30 @@ const (
 )
 
 // awaitsStreamEnd reports whether a call should wait for the end of its answer's stream.
-func (n *connection) awaitsStreamEnd() bool {
-	before := n.lingering.Load()
+func (c *connection) awaitsStreamEnd() bool {
+	before := c.lingering.Load()
 	if before < maxLingering || before%lingerEvery == 0 {
 		return true
 	}
-	n.lingering.Add(1)
+	c.lingering.Add(1)
 	return false
 }
 
-// awaitStreamEnd waits for the end of the answer's stream, so that the next call can reuse its connection. It usually comes at
-// once; some servers keep their streams open.
-func (n *connection) awaitStreamEnd(x *pendingRequest) {
-	x.mu.Lock()
-	rest := x.streamEnd
-	x.mu.Unlock()
-	if rest == nil || !n.awaitsStreamEnd() {
+// awaitStreamEnd waits for the end of the answer's stream, so that the next call can reuse its HTTP connection. The end usually
+// comes at once; some servers keep their streams open.
+func (c *connection) awaitStreamEnd(pending *pendingRequest) {
+	pending.mu.Lock()
+	streamEnd := pending.streamEnd
+	pending.mu.Unlock()
+	if streamEnd == nil || !c.awaitsStreamEnd() {
 		return
 	}
 	timer := time.NewTimer(streamEndGrace)
 	defer timer.Stop()
 	select {
-	case <-rest:
-		n.lingering.Store(0)
+	case <-streamEnd:
+		c.lingering.Store(0)
 	case <-timer.C:
-		n.lingering.Add(1)
+		c.lingering.Add(1)
 	}
 }

@@ -35,25 +35,25 @@ type poster struct {
 	meta      []byte         // sender as JSON
 }
 
-// newPoster returns the poster of a connection; nil: the SDK has to make its calls.
-func newPoster(n *connection) *poster {
-	t, ok := n.transport.Transport.(*sdk.StreamableClientTransport)
+// newPoster returns the poster of a connection; nil: the SDK must make its calls.
+func newPoster(conn *connection) *poster {
+	t, ok := conn.transport.Transport.(*sdk.StreamableClientTransport)
 	if !ok || t.HTTPClient.Jar != nil || t.HTTPClient.Timeout != 0 {
 		return nil
 	}
-	w, ok := t.HTTPClient.Transport.(*tappedTransport)
+	tapped, ok := t.HTTPClient.Transport.(*tappedTransport)
 	address, err := url.Parse(t.Endpoint)
 	if !ok || err != nil || address.User != nil {
 		return nil
 	}
-	p := &poster{transport: w, login: t.OAuthHandler, url: address, conn: n.transport.conn, header: http.Header{
+	p := &poster{transport: tapped, login: t.OAuthHandler, url: address, conn: conn.transport.conn, header: http.Header{
 		"Content-Type":         {"application/json"},
 		"Accept":               {"application/json, text/event-stream"},
-		"Mcp-Protocol-Version": {n.protocol},
+		"Mcp-Protocol-Version": {conn.protocol},
 	}}
-	if n.protocol > protocol.Stateful {
+	if conn.protocol > protocol.Stateful {
 		p.header["Mcp-Method"] = []string{methodCall}
-		p.sender = senderOf(n.protocol, n.clientInfo, n.capabilities)
+		p.sender = senderOf(conn.protocol, conn.clientInfo, conn.capabilities)
 		if p.meta, err = json.Marshal(p.sender); err != nil {
 			return nil
 		}
@@ -62,54 +62,54 @@ func newPoster(n *connection) *poster {
 }
 
 // senderOf returns the client information in the _meta of each request (MCP 2026-07-28, "_meta"), as the SDK writes it.
-func senderOf(version string, who *sdk.Implementation, can *sdk.ClientCapabilities) sdk.Meta {
+func senderOf(version string, info *sdk.Implementation, capabilities *sdk.ClientCapabilities) sdk.Meta {
 	return sdk.Meta{
 		sdk.MetaKeyProtocolVersion: version,
-		sdk.MetaKeyClientInfo:      who,
+		sdk.MetaKeyClientInfo:      info,
 		sdk.MetaKeyClientCapabilities: struct {
 			sdk.ClientCapabilities
 			Roots *sdk.RootCapabilities `json:"roots,omitempty"` // replaces a field that is always present
-		}{*can, can.RootsV2}, //nolint:staticcheck // servers still ask for roots
+		}{*capabilities, capabilities.RootsV2}, //nolint:staticcheck // servers still ask for roots
 	}
 }
 
 // message builds a call. Its params are body[begin:len(body)-1].
-func (p *poster) message(id int64, given *sdk.CallToolParams, args []byte) (body []byte, begin int, err error) {
+func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, begin int, err error) {
 	meta := p.meta
-	if len(given.Meta) > 0 {
-		whole := maps.Clone(p.sender)
-		if whole == nil {
-			whole = sdk.Meta{}
+	if len(params.Meta) > 0 {
+		merged := maps.Clone(p.sender)
+		if merged == nil {
+			merged = sdk.Meta{}
 		}
-		maps.Copy(whole, given.Meta)
-		meta, err = json.Marshal(whole)
+		maps.Copy(merged, params.Meta)
+		meta, err = json.Marshal(merged)
 	}
 	var responses []byte
-	if err == nil && len(given.InputResponses) > 0 {
-		responses, err = json.Marshal(given.InputResponses)
+	if err == nil && len(params.InputResponses) > 0 {
+		responses, err = json.Marshal(params.InputResponses)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	body = make([]byte, 0, len(args)+len(meta)+len(responses)+len(given.Name)+len(given.RequestState)+256)
+	body = make([]byte, 0, len(args)+len(meta)+len(responses)+len(params.Name)+len(params.RequestState)+256)
 	body = append(strconv.AppendInt(append(body, `{"jsonrpc":"2.0","id":`...), id, 10), `,"method":"tools/call","params":`...)
 	begin = len(body)
 	body = append(body, '{')
 	if len(meta) > 0 {
 		body = append(append(append(body, `"_meta":`...), meta...), ',')
 	}
-	body = gjson.AppendJSONString(append(body, `"name":`...), given.Name)
+	body = gjson.AppendJSONString(append(body, `"name":`...), params.Name)
 	body = append(append(body, `,"arguments":`...), args...)
 	if len(responses) > 0 {
 		body = append(append(body, `,"inputResponses":`...), responses...)
 	}
-	if given.RequestState != "" {
-		body = gjson.AppendJSONString(append(body, `,"requestState":`...), given.RequestState)
+	if params.RequestState != "" {
+		body = gjson.AppendJSONString(append(body, `,"requestState":`...), params.RequestState)
 	}
 	return append(body, "}}"...), begin, nil
 }
 
-// headers returns the headers of a call; false: the SDK has to log in.
+// headers returns the headers of a call; false: the SDK must log in.
 func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 	var token string
 	if p.login != nil {
@@ -118,12 +118,12 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 			return nil, false
 		}
 		if source != nil {
-			given, err := source.Token()
+			loginToken, err := source.Token()
 			if err != nil {
 				return nil, false
 			}
-			if given != nil { // without a login most servers need none
-				token = given.AccessToken
+			if loginToken != nil { // without a login most servers need none
+				token = loginToken.AccessToken
 			}
 		}
 	}
@@ -140,19 +140,19 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 	return header, true
 }
 
-// post makes one call and reads its answer into x. made is false if nothing was sent and the SDK should make the call.
-func (n *connection) post(ctx context.Context, x *pendingRequest, given *sdk.CallToolParams, args []byte) (made bool, err error) {
-	p := n.poster
-	header, ok := p.headers(ctx, given.Name)
+// post makes one call and reads its answer into pending. handled is false if nothing was sent and the SDK should make the call.
+func (c *connection) post(ctx context.Context, pending *pendingRequest, params *sdk.CallToolParams, args []byte) (handled bool, err error) {
+	p := c.poster
+	header, ok := p.headers(ctx, params.Name)
 	if !ok {
 		return false, nil
 	}
-	id := firstID + n.tap.seq.Add(1)
-	body, begin, err := p.message(id, given, args)
+	id := firstID + c.tap.seq.Add(1)
+	body, begin, err := p.message(id, params, args)
 	if err != nil {
 		return true, err
 	}
-	x.posted = true
+	pending.posted = true
 	address := *p.url
 	request := (&http.Request{
 		Method: http.MethodPost, URL: &address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -164,22 +164,22 @@ func (n *connection) post(ctx context.Context, x *pendingRequest, given *sdk.Cal
 		return true, err
 	}
 	response.Request = request // a custom round tripper may leave it out
-	rest, err := n.read(x, response)
-	if rest != nil {
-		err = n.continueWithSDK(ctx, x, rest, id, body[begin:len(body)-1])
+	unread, err := c.read(pending, response)
+	if unread != nil {
+		err = c.continueWithSDK(ctx, pending, unread, id, body[begin:len(body)-1])
 	}
-	if err != nil && ctx.Err() != nil && x.unanswered() {
-		go n.cancelRequest(id)
+	if err != nil && ctx.Err() != nil && pending.unanswered() {
+		go c.cancelRequest(id)
 	}
 	return true, err
 }
 
-// read reads the answer of a call into x. rest is what the SDK has to continue with; nil: nothing.
-func (n *connection) read(x *pendingRequest, response *http.Response) (rest *http.Response, err error) {
-	if x.finished() { // it was refused
+// read reads the answer of a call into pending. unread is the rest for the SDK to continue with; nil: nothing.
+func (c *connection) read(pending *pendingRequest, response *http.Response) (unread *http.Response, err error) {
+	if pending.finished() { // it was refused
 		return nil, response.Body.Close()
 	}
-	if id := response.Header.Get("Mcp-Session-Id"); id != "" && id != n.transport.conn.SessionID() {
+	if id := response.Header.Get("Mcp-Session-Id"); id != "" && id != c.transport.conn.SessionID() {
 		return response, nil
 	}
 	switch body := response.Body.(type) {
@@ -187,69 +187,69 @@ func (n *connection) read(x *pendingRequest, response *http.Response) (rest *htt
 		_, err = body.load()
 		_ = body.Close() // already read to its end
 	case *eventBody:
-		rest, err = n.readEvents(x, body)
+		unread, err = c.readEvents(pending, body)
 	default:
 		return response, nil
 	}
-	if rest == nil && err == nil && !x.finished() {
-		err = errors.New("the answer holds none to this request")
+	if unread == nil && err == nil && !pending.finished() {
+		err = errors.New("the response has no answer to this request")
 	}
-	return rest, err
+	return unread, err
 }
 
 // readEvents reads the answer of a call from its stream, and then the stream to its end, so that the next call can reuse the HTTP
 // connection.
-func (n *connection) readEvents(x *pendingRequest, b *eventBody) (rest *http.Response, err error) {
-	for !x.finished() && b.err == nil {
+func (c *connection) readEvents(pending *pendingRequest, b *eventBody) (unread *http.Response, err error) {
+	for !pending.finished() && b.err == nil {
 		_ = b.advance() // what the SDK would read
 	}
 	switch {
-	case !x.finished() && b.lastID != "":
-		rest = b.resumption()
-	case !x.finished():
-		err = errors.New("the stream of the answer ended before it")
+	case !pending.finished() && b.lastID != "":
+		unread = b.resumption()
+	case !pending.finished():
+		err = errors.New("the stream ended before the answer")
 	case b.err == nil:
-		n.readRest(x, b)
+		c.readRest(pending, b)
 	}
-	return rest, errors.Join(err, b.Close())
+	return unread, errors.Join(err, b.Close())
 }
 
 // readRest reads a stream to its end after the answer. The end usually comes at once; some servers keep their streams open, so
 // the wait is short.
-func (n *connection) readRest(x *pendingRequest, b *eventBody) {
-	if !n.awaitsStreamEnd() {
-		x.cancel()
+func (c *connection) readRest(pending *pendingRequest, b *eventBody) {
+	if !c.awaitsStreamEnd() {
+		pending.cancel()
 		return
 	}
-	late := time.AfterFunc(streamEndGrace, x.cancel)
+	late := time.AfterFunc(streamEndGrace, pending.cancel)
 	for b.err == nil {
 		_ = b.advance()
 	}
 	if late.Stop() {
-		n.lingering.Store(0)
+		c.lingering.Store(0)
 	} else {
-		n.lingering.Add(1)
+		c.lingering.Add(1)
 	}
 }
 
-// continueWithSDK makes the SDK continue with the answer to a request as if it had sent it.
-func (n *connection) continueWithSDK(
-	ctx context.Context, x *pendingRequest, response *http.Response, id int64, params json.RawMessage,
+// continueWithSDK makes the SDK continue with a response as if it had sent the request.
+func (c *connection) continueWithSDK(
+	ctx context.Context, pending *pendingRequest, response *http.Response, id int64, params json.RawMessage,
 ) error {
 	number, err := jsonrpc.MakeID(float64(id))
 	if err != nil {
 		return err
 	}
-	done := x.handToSDK(response)
-	if err := n.write(ctx, &jsonrpc.Request{ID: number, Method: methodCall, Params: params}); err != nil {
+	done := pending.handToSDK(response)
+	if err := c.write(ctx, &jsonrpc.Request{ID: number, Method: methodCall, Params: params}); err != nil {
 		if !errors.Is(err, &jsonrpc.Error{Code: codeUndelivered}) {
-			n.cancel() // the SDK gives up, but the session would notice too late for the next call
+			c.cancel() // the SDK gives up, but the session would notice too late for the next call
 		}
 		return err
 	}
 	select {
 	case <-done:
-	case <-ctx.Done(): // also ends with the session
+	case <-ctx.Done(): // ctx also ends with the session
 	}
 	return ctx.Err()
 }

@@ -32,12 +32,12 @@ type process struct {
 	stderr        tail
 
 	stopOnce sync.Once
-	greeted  atomic.Bool   // the handshake is done, so it gets more time to exit
+	greeted  atomic.Bool   // the handshake is done, so the process gets more time to exit
 	exited   chan struct{} // closed when the child and its group are gone and stderr is drained
 	err      error         // the child's exit error; set before exited is closed
 }
 
-// startProcess starts the server. Its stderr is always read, so that it cannot block, and the end is kept for messages.
+// startProcess starts the server. Its stderr is always read, so that it cannot block; the end of it is stored for messages.
 func (s *Source) startProcess() (*process, *fault.Error) {
 	p := &process{cmd: command(&s.options), exited: make(chan struct{})}
 	var files []*os.File
@@ -47,26 +47,26 @@ func (s *Source) startProcess() (*process, *fault.Error) {
 		}
 		return r, w, err
 	}
-	theirIn, ourIn, err1 := pipe()
-	ourOut, theirOut, err2 := pipe()
-	ourErr, theirErr, err3 := pipe()
+	childIn, stdin, err1 := pipe()
+	stdout, childOut, err2 := pipe()
+	stderr, childErr, err3 := pipe()
 	err := errors.Join(err1, err2, err3)
 	if err == nil {
-		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirIn, theirOut, theirErr
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, childErr
 		p.group, err = startGroup(p.cmd)
 	}
 	if err != nil {
 		closeAll(files)
 		return nil, s.notStarted(err)
 	}
-	closeAll([]*os.File{theirIn, theirOut, theirErr})
-	p.stdin, p.stdout = ourIn, ourOut
+	closeAll([]*os.File{childIn, childOut, childErr})
+	p.stdin, p.stdout = stdin, stdout
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		p.drain(ourErr, s.scrub, s.stderrLine)
+		p.drain(stderr, s.scrub, s.stderrLine)
 	}()
-	go p.wait(ourErr, drained)
+	go p.wait(stderr, drained)
 	return p, nil
 }
 
@@ -127,7 +127,7 @@ func cause(err error) error {
 	}
 }
 
-// drain reads stderr to its end. It logs a long line in pieces, and holds back what may be the beginning of a secret.
+// drain reads stderr to its end. It logs a long line in pieces, and holds back the possible beginning of a secret.
 func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 	reader := bufio.NewReaderSize(r, maxLogLine)
 	limit := maxLogLine + 2*scrub.MaxEncoded()
@@ -160,7 +160,7 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 func (p *process) wait(stderr *os.File, drained <-chan struct{}) {
 	p.err = p.cmd.Wait()
 	p.group.end(termGrace)
-	// A process that left the group may still hold the pipes; it is not waited for.
+	// A process that left the group may still hold the pipes; do not wait for it.
 	late := time.Now().Add(pipeGrace)
 	_, _ = p.stdout.SetReadDeadline(late), stderr.SetReadDeadline(late)
 	<-drained
@@ -238,13 +238,13 @@ func lastError(output string) string {
 	return strings.TrimSpace(output)
 }
 
-// tail keeps the end of a text that contains no secrets.
+// tail stores the end of a text without secrets.
 type tail struct {
 	mu   sync.Mutex
 	data []byte
 }
 
-// maxTail is how many bytes of stderr are kept.
+// maxTail is the number of bytes of stderr that text returns.
 const maxTail = 4 << 10
 
 func (t *tail) write(chunk string) {

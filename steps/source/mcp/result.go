@@ -23,7 +23,7 @@ import (
 func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
 	result := gjson.ParseBytes(raw)
 	if problem := malformed(result); problem != "" {
-		f := fault.New(fault.FunctionFailed, "%s answered what is no result of a tool: %s. The server is at fault", t.function, problem)
+		f := fault.New(fault.FunctionFailed, "%s did not answer with the result of a tool: %s. The server is at fault", t.function, problem)
 		if t.effect != steps.Read {
 			f.Outcome = fault.SentUnknown
 		}
@@ -42,7 +42,7 @@ func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, 
 	return content(result.Get("content"), keeper(ctx)), nil
 }
 
-// malformed describes what is wrong with a result; "": nothing that matters.
+// malformed describes what is wrong with a result; "": nothing that matters here.
 func malformed(result gjson.Result) (problem string) {
 	if !result.IsObject() {
 		return "it is no object"
@@ -74,17 +74,17 @@ func malformed(result gjson.Result) (problem string) {
 // continue after the end of its context.
 const smallResult, lateGrace = 256 << 10, 50 * time.Millisecond
 
-// valueInTime is resultValue with a time limit; made is false if it was given up soon after the end of ctx.
-func (s *Source) valueInTime(ctx context.Context, t *tool, raw []byte) (value []byte, f *fault.Error, made bool) {
+// valueInTime is resultValue with a time limit. done is false if it gave up soon after the end of ctx.
+func (s *Source) valueInTime(ctx context.Context, t *tool, raw []byte) (value []byte, f *fault.Error, done bool) {
 	if len(raw) <= smallResult {
 		value, f = s.resultValue(ctx, t, raw)
 		return value, f, true
 	}
-	made = inTime(ctx, func() func() {
+	done = inTime(ctx, func() func() {
 		v, failed := s.resultValue(ctx, t, raw)
 		return func() { value, f = v, failed }
 	})
-	return value, f, made
+	return value, f, done
 }
 
 // inTime runs work on another goroutine, and then handOver on the caller's. It returns false if it gave up soon after the end of
@@ -129,10 +129,10 @@ func keeper(ctx context.Context) func(block string) (token string) {
 			return ""
 		}
 		late = !inTime(ctx, func() func() {
-			given, err := keep(ctx, []byte(block))
+			stored, err := keep(ctx, []byte(block))
 			return func() {
 				if err == nil {
-					token = given
+					token = stored
 				}
 			}
 		})
@@ -223,11 +223,11 @@ func isDeep(text string) bool {
 	return deep >= 0
 }
 
-// descriptor stands for a block of binary data, which holder describes:
+// descriptor returns the value of a block of binary data, which holder describes:
 //
 //	{"type":"image","mimeType":"image/png","size":5120,"continuation_token":"…"}
 //
-// The whole block is kept under the token; where it is not kept, "kept":false says so. size is that of the data, in bytes.
+// The token leads to the whole block; a block that was not stored has "kept":false. size is that of the data, in bytes.
 func descriptor(block, holder gjson.Result, data string, keep func(string) string) []byte {
 	var o objectBuilder
 	o.text("type", block.Get("type").Str)

@@ -13,15 +13,15 @@ import (
 
 const maxQuoted, maxErrorText, maxLogLine = 200, 2000, 4096
 
-// quoted returns a word of others for a message.
+// quoted returns a word from outside, clipped and quoted for a message.
 func quoted(word string) string { return strconv.Quote(fault.Clip(word, maxQuoted)) }
 
 const ellipsis = "…"
 
-// scrubber removes the secrets of the options from texts of others: stderr, error messages, URLs in errors.
+// scrubber removes the secrets of the options from texts of the server: stderr, error messages, URLs in errors.
 type scrubber struct {
 	*secret.Scrubber
-	url, where string // the server's URL and its replacement; "": none
+	url, address string // the server's URL and its replacement; "": none
 }
 
 func newScrubber(o *Options) *scrubber {
@@ -46,7 +46,7 @@ func newScrubber(o *Options) *scrubber {
 	}
 	s := &scrubber{url: o.URL}
 	if o.URL != "" {
-		secrets, s.where = append(secrets, o.URL), o.address()
+		secrets, s.address = append(secrets, o.URL), o.address()
 	}
 	s.Scrubber = secret.New(secrets)
 	return s
@@ -58,7 +58,7 @@ func (s *scrubber) clean(text string) string { return s.Text(visible(text)) }
 // Text removes secrets and replaces the server's URL by its address.
 func (s *scrubber) Text(text string) string {
 	if s.url != "" {
-		text = strings.ReplaceAll(text, s.url, s.where)
+		text = strings.ReplaceAll(text, s.url, s.address)
 	}
 	return s.Scrubber.Text(text)
 }
@@ -66,7 +66,7 @@ func (s *scrubber) Text(text string) string {
 // JSON removes secrets from a JSON value.
 func (s *scrubber) JSON(value []byte) []byte {
 	if s.url != "" && bytes.Contains(value, []byte(s.url)) {
-		value = bytes.ReplaceAll(value, []byte(s.url), []byte(s.where))
+		value = bytes.ReplaceAll(value, []byte(s.url), []byte(s.address))
 	}
 	return s.Scrubber.JSON(value)
 }

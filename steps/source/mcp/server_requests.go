@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// serverRequests are the requests that the server sends on a connection. Those for a client are answered by it, all others here:
-// the SDK would queue any number of answers for a server that does not read them.
+// serverRequests are the requests that the server sends on a connection. The client answers those that are for it; all others are
+// answered here, because the SDK would queue any number of answers for a server that does not read them.
 type serverRequests struct {
 	conn *connection
 
@@ -28,7 +28,7 @@ type serverRequests struct {
 // serverRequest is a request that the client has not answered yet.
 type serverRequest struct {
 	cancel  context.CancelFunc
-	guessed bool // the call that it belongs to is not known
+	guessed bool // the server did not say which call it belongs to
 }
 
 // reply is an answer that is not sent yet.
@@ -52,30 +52,31 @@ const (
 	methodRoots  = "roots/list"
 )
 
-// handle handles a request of the server; false: its id is malformed, which the SDK reports.
-func (k *serverRequests) handle(m *message, owner *pendingRequest) bool {
+// handle answers a request of the server or passes it to the client. It returns false if the request's id is malformed, which the
+// SDK reports.
+func (r *serverRequests) handle(m *message, owner *pendingRequest) bool {
 	id, err := idOf(m)
 	if err != nil {
 		return false
 	}
 	method, key := m.method.Str, m.id.Raw
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closing || k.open[key] != nil { // the id is in use: no answer could be matched
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing || r.open[key] != nil { // the id is in use: no answer could be matched
 		return true
 	}
-	refused := k.refusal(method)
-	if refused == nil && method != "ping" && len(k.open) >= maxAsks {
+	refused := r.refusal(method)
+	if refused == nil && method != "ping" && len(r.open) >= maxAsks {
 		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many requests wait for this client's answer: " +
 			"ask again when one is answered"}
 	}
 	switch {
 	case refused != nil:
-		k.reply("", &jsonrpc.Response{ID: id, Error: refused})
+		r.reply("", &jsonrpc.Response{ID: id, Error: refused})
 	case method == "ping":
-		k.reply("", &jsonrpc.Response{ID: id, Result: json.RawMessage("{}")})
+		r.reply("", &jsonrpc.Response{ID: id, Result: json.RawMessage("{}")})
 	default:
-		k.ask(id, key, method, json.RawMessage(m.params.Raw), owner)
+		r.ask(id, key, method, json.RawMessage(m.params.Raw), owner)
 	}
 	return true
 }
@@ -89,8 +90,8 @@ func idOf(m *message) (jsonrpc.ID, error) {
 	return jsonrpc.MakeID(value)
 }
 
-// refusal returns why the client is not asked; nil: it is.
-func (k *serverRequests) refusal(method string) *jsonrpc.Error {
+// refusal returns why the client is not asked; nil: it can be asked.
+func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 	refused := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}
 	switch method {
 	case "ping":
@@ -100,11 +101,11 @@ func (k *serverRequests) refusal(method string) *jsonrpc.Error {
 		refused.Message = fault.Clip(method, maxQuoted) + ": this client does not know this method"
 		return refused
 	}
-	if k.conn.tap.downstream == nil {
+	if r.conn.tap.downstream == nil {
 		refused.Message = method + ": no client can be asked here"
 		return refused
 	}
-	client := k.conn.tap.downstream.upstream
+	client := r.conn.tap.downstream.upstream
 	c, declared := client.capabilities(), false
 	switch {
 	case client.downstream.Ask == nil:
@@ -127,19 +128,19 @@ func (k *serverRequests) refusal(method string) *jsonrpc.Error {
 }
 
 // ask passes a request to the client. The caller holds k.mu.
-func (k *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, owner *pendingRequest) {
-	client := k.conn.tap.downstream
+func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, owner *pendingRequest) {
+	client := r.conn.tap.downstream
 	within, guessed := client.askContext(method, owner)
 	ctx, cancel := context.WithTimeout(within, maxAskTime)
-	stop := context.AfterFunc(k.conn.ctx, cancel)
-	k.open[key] = &serverRequest{cancel, guessed}
-	k.busy.Go(func() {
+	stop := context.AfterFunc(r.conn.ctx, cancel)
+	r.open[key] = &serverRequest{cancel, guessed}
+	r.busy.Go(func() {
 		result, err := client.upstream.downstream.Ask(ctx, method, params)
 		stop()
 		cancel()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.reply(key, responseOf(id, result, err))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reply(key, responseOf(id, result, err))
 	})
 }
 
@@ -150,7 +151,7 @@ func responseOf(id jsonrpc.ID, result json.RawMessage, err error) *jsonrpc.Respo
 	case err == nil && json.Valid(result):
 		return &jsonrpc.Response{ID: id, Result: result}
 	case err == nil:
-		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client answered what is not JSON"}
+		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client's answer is not JSON"}
 	case errors.As(err, &rpcErr):
 	default:
 		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client could not be asked"}
@@ -161,81 +162,81 @@ func responseOf(id jsonrpc.ID, result json.RawMessage, err error) *jsonrpc.Respo
 	return &jsonrpc.Response{ID: id, Error: rpcErr}
 }
 
-// reply queues a response. A server that keeps asking without reading responses loses its connection. The caller holds k.mu.
-func (k *serverRequests) reply(key string, r *jsonrpc.Response) {
-	if k.closing {
+// reply queues a response. If a server keeps asking without reading the responses, its connection is closed. The caller holds r.mu.
+func (r *serverRequests) reply(key string, response *jsonrpc.Response) {
+	if r.closing {
 		return
 	}
-	if len(k.waiting) >= maxReplies {
-		k.closing = true
-		k.conn.tap.giveUp(fault.New(fault.Unavailable, "it asks its client without end, and takes no answers (%d wait): "+
-			"look at what it does", len(k.waiting)))
-		k.conn.cancel()
+	if len(r.waiting) >= maxReplies {
+		r.closing = true
+		r.conn.tap.giveUp(fault.New(fault.Unavailable, "it asks its client without end, and reads no answers (%d wait): "+
+			"look at what it does", len(r.waiting)))
+		r.conn.cancel()
 		return
 	}
-	k.waiting = append(k.waiting, reply{key, r})
-	if !k.replying {
-		k.replying = true
-		k.busy.Go(k.send)
+	r.waiting = append(r.waiting, reply{key, response})
+	if !r.replying {
+		r.replying = true
+		r.busy.Go(r.send)
 	}
 }
 
 // send sends the queued responses one by one. Errors mean that the server is gone.
-func (k *serverRequests) send() {
+func (r *serverRequests) send() {
 	for {
-		k.mu.Lock()
-		if len(k.waiting) == 0 || k.closing {
-			k.replying = false
-			k.mu.Unlock()
+		r.mu.Lock()
+		if len(r.waiting) == 0 || r.closing {
+			r.replying = false
+			r.mu.Unlock()
 			return
 		}
-		next := k.waiting[0]
-		k.waiting = k.waiting[1:]
-		k.mu.Unlock()
-		ctx, cancel := context.WithTimeout(k.conn.ctx, maxReplyTime)
-		_ = k.conn.write(ctx, next.response)
+		next := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(r.conn.ctx, maxReplyTime)
+		_ = r.conn.write(ctx, next.response)
 		cancel()
 		if next.key != "" {
-			k.mu.Lock()
-			delete(k.open, next.key)
-			k.mu.Unlock()
+			r.mu.Lock()
+			delete(r.open, next.key)
+			r.mu.Unlock()
 		}
 	}
 }
 
-// cancel ends a request that the server canceled; false: it does not wait for the client.
-func (k *serverRequests) cancel(m *message) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	one := k.open[m.params.Get("requestId").Raw]
-	if one != nil {
-		one.cancel()
+// cancel ends a request that the server canceled; false: the request does not wait for the client.
+func (r *serverRequests) cancel(m *message) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	request := r.open[m.params.Get("requestId").Raw]
+	if request != nil {
+		request.cancel()
 	}
-	return one != nil
+	return request != nil
 }
 
-// cancelGuessed ends requests whose call was guessed, once no call is pending.
-func (k *serverRequests) cancelGuessed() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	t := k.conn.tap
+// cancelGuessed ends requests whose call was guessed if no call is pending any more.
+func (r *serverRequests) cancelGuessed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.conn.tap
 	t.mu.Lock()
 	inFlight := t.latest() != nil
 	t.mu.Unlock()
-	for _, one := range k.open {
-		if one.guessed && !inFlight {
-			one.cancel()
+	for _, request := range r.open {
+		if request.guessed && !inFlight {
+			request.cancel()
 		}
 	}
 }
 
 // close cancels all requests and waits for them. The connection is closed.
-func (k *serverRequests) close() {
-	k.mu.Lock()
-	k.closing = true
-	for _, one := range k.open {
-		one.cancel()
+func (r *serverRequests) close() {
+	r.mu.Lock()
+	r.closing = true
+	for _, request := range r.open {
+		request.cancel()
 	}
-	k.mu.Unlock()
-	k.busy.Wait()
+	r.mu.Unlock()
+	r.busy.Wait()
 }

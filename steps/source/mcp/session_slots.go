@@ -6,10 +6,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sessionSlot is a place for one connection of an UpstreamSession.
+// sessionSlot is permission for one connection of an UpstreamSession.
 type sessionSlot struct{ session *UpstreamSession }
 
-// evictAfter is how long a connection must be idle before another client's may replace it.
+// evictAfter is how long a connection must be idle before another client's connection may replace it.
 const evictAfter = time.Second
 
 // acquireSlot takes a slot for a connection. If all are taken, it closes the connection that was idle longest, preferably one
@@ -20,9 +20,9 @@ func (s *Source) acquireSlot(slot *sessionSlot) *fault.Error {
 	for len(s.sessionSlots) >= s.options.MaxSessions {
 		var victim *sessionSlot
 		var best idleConnection
-		for r := range s.sessionSlots {
-			if idle, ok := r.session.idle(); ok && (victim == nil || idle.before(best)) {
-				victim, best = r, idle
+		for candidate := range s.sessionSlots {
+			if idle, ok := candidate.session.idle(); ok && (victim == nil || idle.before(best)) {
+				victim, best = candidate, idle
 			}
 		}
 		if victim == nil {
@@ -46,7 +46,7 @@ func (s *Source) releaseSlot(slot *sessionSlot) {
 	delete(s.sessionSlots, slot)
 }
 
-// idleConnection is a connection that nobody uses.
+// idleConnection is a connection that no call uses.
 type idleConnection struct {
 	conn               *connection
 	used               time.Time
@@ -61,23 +61,23 @@ func (i idleConnection) before(j idleConnection) bool {
 }
 
 // idle returns the session's connection if it may be evicted.
-func (l *UpstreamSession) idle() (idleConnection, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.conn
-	if n == nil || n.ctx.Err() != nil || n.calls > 0 || time.Since(n.used) < evictAfter {
+func (u *UpstreamSession) idle() (idleConnection, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	conn := u.conn
+	if conn == nil || conn.ctx.Err() != nil || conn.calls > 0 || time.Since(conn.used) < evictAfter {
 		return idleConnection{}, false
 	}
-	return idleConnection{n, n.used, l.reconnects || len(l.subscribed) > 0}, true
+	return idleConnection{conn, conn.used, u.reconnects || len(u.subscribed) > 0}, true
 }
 
 // evict closes an idle connection; false: it is in use again.
-func (l *UpstreamSession) evict(n *connection) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n.calls > 0 {
+func (u *UpstreamSession) evict(conn *connection) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if conn.calls > 0 {
 		return false
 	}
-	n.cancel()
+	conn.cancel()
 	return true
 }

@@ -48,15 +48,15 @@ type Source struct {
 	functions      []steps.Function
 	names          string // form of the tool names; "": no tool was listed yet
 	conn           *connection
-	capabilities   *sdk.ServerCapabilities // capabilities in the last connection; nil: not known
+	capabilities   *sdk.ServerCapabilities // from the last connection; nil: not known
 	clientSessions map[*UpstreamSession]bool
-	sessionSlots   map[*sessionSlot]bool // of the client sessions
+	sessionSlots   map[*sessionSlot]bool // taken by connections of client sessions
 	attempts       int                   // failed starts so far
 	failure        *fault.Error          // of the last failed start
 	stateChanged   chan struct{}         // closed and replaced when conn, attempts or closed change
 	closed         bool
 	watcher        func()
-	stray          *fault.Error // warning about output on stdout before the server was ready; nil: none
+	stray          *fault.Error // warning about stray output before the server was ready; nil: none
 }
 
 var _ steps.Live = (*Source)(nil)
@@ -104,9 +104,9 @@ func (s *Source) open() {
 	if s.options.Lazy {
 		var tools []tool
 		var version string
-		var offered *sdk.ServerCapabilities
-		if tools, version, offered, cached = s.readCache(); cached {
-			s.tools, s.functions, s.capabilities = tools, s.functionsOf(tools), offered
+		var capabilities *sdk.ServerCapabilities
+		if tools, version, capabilities, cached = s.readCache(); cached {
+			s.tools, s.functions, s.capabilities = tools, s.functionsOf(tools), capabilities
 			s.status = steps.Status{State: steps.StateIdle, Version: version}
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Source) Status() steps.Status {
 	return status
 }
 
-// Watch sets the function that is called after changes of Functions or Status; several changes may be one call. changed must not
+// Watch sets the function to call after Functions or Status have changed; one call may report several changes. changed must not
 // close the source: Close waits for it.
 func (s *Source) Watch(changed func()) {
 	s.mu.Lock()
@@ -138,9 +138,9 @@ func (s *Source) Watch(changed func()) {
 	s.watcher = changed
 }
 
-// Close stops the server and waits for its end. A child process has two seconds to exit after its stdin is closed and a second
-// after SIGTERM, before it is killed with the processes that it started. Pending calls fail with unavailable. Open client
-// sessions are closed.
+// Close stops the server, closes the open client sessions and waits for both. Pending calls fail with unavailable. A child process
+// has two seconds to exit after its stdin is closed and another second after SIGTERM; then it is killed with the processes that it
+// started.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -149,8 +149,8 @@ func (s *Source) Close() error {
 	s.mu.Unlock()
 	s.cancel()
 	var closing sync.WaitGroup
-	for _, l := range sessions {
-		closing.Go(func() { _ = l.Close() })
+	for _, session := range sessions {
+		closing.Go(func() { _ = session.Close() })
 	}
 	closing.Wait()
 	s.background.Wait()
@@ -204,16 +204,16 @@ func (s *Source) setStatus(status steps.Status) {
 	s.changed()
 }
 
-// reportStray warns about output on stdout that is not a message. Before the server is ready the warning is held back: it is the
-// reason if the start fails.
+// reportStray warns about stray output: text on stdout that is not a message. Before the server is ready it holds the warning back,
+// because it explains the failure if the start fails.
 func (s *Source) reportStray(f *fault.Error) {
 	s.mu.Lock()
-	waits := s.conn == nil
-	if waits {
+	starting := s.conn == nil
+	if starting {
 		s.stray = f
 	}
 	s.mu.Unlock()
-	if !waits {
+	if !starting {
 		s.warn(f)
 	}
 }

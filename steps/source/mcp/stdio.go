@@ -70,7 +70,7 @@ type stdioPipe struct {
 	garbage, garbageBytes int
 }
 
-// end closes stdin, which asks the server to exit. Whoever started the process ends it.
+// end closes stdin, which asks the server to exit. It does not end the process.
 func (p *stdioPipe) end() {
 	p.once.Do(func() {
 		close(p.closed)
@@ -130,8 +130,8 @@ func (p *stdioPipe) read() {
 	}
 }
 
-// line reads one line without its newline. It drops a line that is too long and returns an error response for the call that it
-// answers, or nothing.
+// line reads one line without its newline. It drops a line that is too long and returns an error response for the call that the
+// line answers, or nothing.
 func (p *stdioPipe) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -140,7 +140,7 @@ func (p *stdioPipe) line() ([]byte, error) {
 			return p.skip(line, chunk, err)
 		}
 		if line == nil && err == nil {
-			return bytes.TrimRight(chunk, "\r\n"), nil // used before the next read
+			return bytes.TrimRight(chunk, "\r\n"), nil // valid until the next read
 		}
 		line = append(line, chunk...)
 		switch {
@@ -156,17 +156,17 @@ func (p *stdioPipe) line() ([]byte, error) {
 }
 
 func (p *stdioPipe) skip(line, chunk []byte, err error) ([]byte, error) {
-	var o headTail
-	o.write(line)
-	o.write(chunk)
+	var ends headTail
+	ends.write(line)
+	ends.write(chunk)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		chunk, err = p.reader.ReadSlice('\n')
-		o.write(chunk)
+		ends.write(chunk)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if id, ok := o.requestID(); ok {
+	if id, ok := ends.requestID(); ok {
 		if text := p.tap.refuse(id, p.tap.tooLong()); text != "" {
 			return []byte(text), nil
 		}
@@ -201,8 +201,8 @@ func (p *stdioPipe) handleMessage(text string) error {
 	if text = p.tap.filter(text, nil); text == "" {
 		return nil
 	}
-	text, kept := p.greeting.filter(text)
-	if kept {
+	text, held := p.greeting.filter(text)
+	if held {
 		p.after(func() {
 			if m, err := jsonrpc.DecodeMessage([]byte(p.greeting.release())); err == nil {
 				_ = p.deliver(m)
@@ -241,7 +241,7 @@ func (p *stdioPipe) countGarbage(line []byte) error {
 	p.garbage++
 	p.garbageBytes += len(line)
 	if p.garbage > maxGarbage || p.garbageBytes > maxGarbageBytes {
-		f := fault.New(fault.Unavailable, "its stdout holds no messages of MCP (%d lines that are none, such as %s): "+
+		f := fault.New(fault.Unavailable, "its stdout has no messages of MCP (%d other lines, such as %s): "+
 			"check its command and arguments",
 			p.garbage, quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis))))
 		p.tap.giveUp(f)
@@ -260,7 +260,8 @@ func (p *stdioPipe) warning(line []byte, format string, args ...any) *fault.Erro
 }
 
 // Write implements sdk.Connection. A server that does not read its stdin delays the writing of one message, not the caller: after
-// the end of ctx the rest of a begun message is written in the background, so that the next message does not start in its middle.
+// the end of ctx the rest of a partly written message is written in the background, so that the next message does not start in its
+// middle.
 func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -276,10 +277,10 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	case <-c.closed:
 		return io.ErrClosedPipe
 	}
-	x := c.register(ctx, m)
+	pending := c.register(ctx, m)
 	n, err := c.writeUntil(ctx, data)
-	if x != nil && n > 0 {
-		x.markSent()
+	if pending != nil && n > 0 {
+		pending.markSent()
 	}
 	switch {
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && n > 0:

@@ -15,16 +15,16 @@ import (
 // Most refuse it at once; a few do not answer.
 const discoverTimeout = time.Second
 
-// greeting tracks the greeting of a stdio server. A server that does not answer server/discover in time is sent initialize as
-// well, because it may know only that (MCP 2026-07-28, "stdio", backward compatibility). But it may just be slow to start: then
-// it reads both, answers the first, and may refuse the second because it got the first. Its late answer shows that it has the
-// newest version, so it is greeted again in that.
+// greeting tracks the greeting of a stdio server. A server that does not answer server/discover in time also gets initialize,
+// because it may know only that (MCP 2026-07-28, "stdio", backward compatibility). But it may just be slow to start. Then it reads
+// both, answers the first, and may refuse the second because of the first. Its late answer shows that it has the newest version, so
+// it is greeted again in that version.
 type greeting struct {
 	pending atomic.Bool // an answer to the greeting is still expected
 
 	mu                   sync.Mutex
 	discover, initialize int64  // request ids; 0: not sent
-	timedOut             bool   // server/discover was answered on the server's behalf
+	timedOut             bool   // the SDK got an answer to server/discover on the server's behalf
 	answered             bool   // the server has answered server/discover
 	newest               bool   // its late answer names the newest version
 	refusal              string // of initialize, held back until server/discover is answered; "": none
@@ -44,7 +44,7 @@ func (g *greeting) sent(method string, id int64) {
 	}
 }
 
-// giveUp returns the id of server/discover if it is not answered; 0: it is.
+// giveUp returns the id of server/discover if it is unanswered, else 0, and records the timeout.
 func (g *greeting) giveUp() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,9 +55,9 @@ func (g *greeting) giveUp() int64 {
 	return g.discover
 }
 
-// filter returns what the SDK should read in place of a message; "": nothing. kept: the message is a refusal of initialize, held
+// filter returns what the SDK should read in place of a message; "": nothing. held: the message is a refusal of initialize, held
 // back until server/discover is answered or the timeout is over.
-func (g *greeting) filter(text string) (pass string, kept bool) {
+func (g *greeting) filter(text string) (forward string, held bool) {
 	if !g.pending.Load() {
 		return text, false
 	}

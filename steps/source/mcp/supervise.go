@@ -9,18 +9,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Back-off between failed starts: doubled from firstWait to longestWait, and longestWait at once if only a login helps. A
-// connection of healthyAfter resets it. A call may start the server earlier, but at most once per hurryAfter.
+// Back-off between failed starts. It doubles from firstWait to longestWait; if only a login helps, it is longestWait at once. A
+// connection that lasts healthyAfter resets it. A call may start the server earlier, but at most once per hurryAfter.
 const (
 	firstWait, longestWait = 500 * time.Millisecond, time.Minute
 	healthyAfter           = time.Minute
 	hurryAfter             = time.Second
 )
 
-// relistPause is the minimum time between two reads of the list of tools, for servers that change it all the time.
+// relistPause is the minimum time between two reads of the list of tools, because some servers announce changes all the time.
 const relistPause = 250 * time.Millisecond
 
-// supervise keeps the server running until the source is closed. idle: its tools are known, so it is started by the first call.
+// supervise keeps the server running until the source is closed. idle: the tools are known, so the first call starts the server.
 func (s *Source) supervise(idle bool) {
 	if idle {
 		select {
@@ -32,7 +32,7 @@ func (s *Source) supervise(idle bool) {
 	}
 	failures, legacy := 0, false
 	for s.ctx.Err() == nil {
-		n, tools, f, silent := s.start(legacy)
+		conn, tools, f, silent := s.start(legacy)
 		if f != nil {
 			legacy = legacy != silent // a silent server may know only the older greeting, or only the newer
 			failures++
@@ -41,18 +41,18 @@ func (s *Source) supervise(idle bool) {
 			continue
 		}
 		begun := time.Now()
-		if s.serve(n, tools); s.ctx.Err() != nil {
+		if s.serve(conn, tools); s.ctx.Err() != nil {
 			return
 		}
 		if time.Since(begun) >= healthyAfter {
 			failures = 0
 		}
 		failures++
-		s.awaitRestart(n.lost(), failures)
+		s.awaitRestart(conn.lost(), failures)
 	}
 }
 
-// recordFailure wakes the calls that wait for a failed start.
+// recordFailure records a failed start and wakes the calls that wait for it.
 func (s *Source) recordFailure(f *fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,8 +61,8 @@ func (s *Source) recordFailure(f *fault.Error) {
 	s.broadcast()
 }
 
-// awaitRestart waits before the next start: for the back-off or for a call. Faults that only a change of configuration or
-// installation solves wait for a call alone.
+// awaitRestart waits before the next start: for the end of the back-off or for a call. After faults that only a change of
+// configuration or installation solves, it waits for a call alone.
 func (s *Source) awaitRestart(f *fault.Error, failures int) {
 	wait := backoff(failures)
 	status := steps.Status{State: steps.StateRetrying, Error: f}
@@ -103,12 +103,12 @@ func backoff(failures int) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// serve offers a connection to calls until it ends, and cleans it up.
-func (s *Source) serve(n *connection, tools []tool) {
-	n.serving = true
-	s.publish(n, tools)
-	defer n.close()
-	defer s.drop(n)
+// serve offers a connection to calls until it ends, and then closes it.
+func (s *Source) serve(conn *connection, tools []tool) {
+	conn.serving = true
+	s.publish(conn, tools)
+	defer conn.close()
+	defer s.drop(conn)
 	relist := s.relist
 	pause := time.NewTimer(relistPause)
 	defer pause.Stop()
@@ -116,15 +116,15 @@ func (s *Source) serve(n *connection, tools []tool) {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-n.ctx.Done():
+		case <-conn.ctx.Done():
 			return
-		case <-n.expired:
-			if s.dropIf(n, func() bool { return n.calls == 0 }) {
+		case <-conn.expired:
+			if s.dropIf(conn, func() bool { return conn.calls == 0 }) {
 				return
 			}
 		case <-relist:
 			relist = nil
-			s.relistTools(n)
+			s.relistTools(conn)
 			pause.Reset(relistPause)
 		case <-pause.C:
 			relist = s.relist
@@ -133,36 +133,36 @@ func (s *Source) serve(n *connection, tools []tool) {
 }
 
 // publish makes a connection and its tools available to calls.
-func (s *Source) publish(n *connection, tools []tool) {
+func (s *Source) publish(conn *connection, tools []tool) {
 	select {
-	case <-s.wake: // the connection that calls wait for is here
+	case <-s.wake: // calls that asked for a connection get this one
 	default:
 	}
 	functions := s.functionsOf(tools)
 	s.mu.Lock()
-	s.conn, s.failure = n, nil
-	s.capabilities = n.client.InitializeResult().Capabilities
+	s.conn, s.failure = conn, nil
+	s.capabilities = conn.client.InitializeResult().Capabilities
 	s.tools, s.functions = tools, functions
-	s.status = steps.Status{State: steps.StateReady, Version: n.version()}
+	s.status = steps.Status{State: steps.StateReady, Version: conn.version()}
 	s.broadcast()
 	s.mu.Unlock()
 	if f := s.takeStray(); f != nil {
 		s.warn(f)
 	}
 	s.changed()
-	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
+	s.writeCache(tools, conn.version(), conn.client.InitializeResult().Capabilities)
 }
 
 // drop hides a connection from later calls.
-func (s *Source) drop(n *connection) { s.dropIf(n, func() bool { return true }) }
+func (s *Source) drop(conn *connection) { s.dropIf(conn, func() bool { return true }) }
 
-func (s *Source) dropIf(n *connection, unused func() bool) bool {
+func (s *Source) dropIf(conn *connection, unused func() bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !unused() {
 		return false
 	}
-	if s.conn == n {
+	if s.conn == conn {
 		s.conn = nil
 		s.broadcast()
 	}
@@ -170,14 +170,14 @@ func (s *Source) dropIf(n *connection, unused func() bool) bool {
 }
 
 // relistTools reads the list of tools again. If that fails, the old list stays.
-func (s *Source) relistTools(n *connection) {
-	ctx, cancel := context.WithTimeout(n.ctx, s.options.StartTimeout)
+func (s *Source) relistTools(conn *connection) {
+	ctx, cancel := context.WithTimeout(conn.ctx, s.options.StartTimeout)
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	tools, f := n.list(ctx)
+	tools, f := conn.list(ctx)
 	if f != nil {
-		if n.ctx.Err() == nil && s.ctx.Err() == nil {
+		if conn.ctx.Err() == nil && s.ctx.Err() == nil {
 			s.warn(f)
 		}
 		return
@@ -193,5 +193,5 @@ func (s *Source) relistTools(n *connection) {
 	s.tools, s.functions = tools, functions
 	s.mu.Unlock()
 	s.changed()
-	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
+	s.writeCache(tools, conn.version(), conn.client.InitializeResult().Capabilities)
 }

@@ -70,26 +70,27 @@ func parseMessage(text string) (m message) {
 	return m
 }
 
-// register records that ctx's request is sent with this id; nil: the id is that of another request.
+// register records that the request of ctx is sent with this id. It returns nil if ctx carries none, or one that was already sent
+// with another id.
 func (t *tap) register(ctx context.Context, id int64) *pendingRequest {
-	x := pendingOf(ctx)
-	if x == nil || x.stub == nil {
-		return x
+	pending := pendingOf(ctx)
+	if pending == nil || pending.stub == nil {
+		return pending
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x.id != 0 && x.id != id {
+	if pending.id != 0 && pending.id != id {
 		return nil
 	}
-	if x.id == 0 {
-		x.seq = t.seq.Add(1)
+	if pending.id == 0 {
+		pending.seq = t.seq.Add(1)
 	}
-	x.id = id
-	t.pending[id] = x
-	if t.ended && x.cancel != nil {
-		x.cancel()
+	pending.id = id
+	t.pending[id] = pending
+	if t.ended && pending.cancel != nil {
+		pending.cancel()
 	}
-	return x
+	return pending
 }
 
 // end cancels the pending requests and all later ones.
@@ -97,35 +98,35 @@ func (t *tap) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	for _, x := range t.pending {
-		if x.cancel != nil {
-			x.cancel()
+	for _, pending := range t.pending {
+		if pending.cancel != nil {
+			pending.cancel()
 		}
 	}
 }
 
 // progressToken gives a request a new progress token.
-func (t *tap) progressToken(x *pendingRequest) int64 {
+func (t *tap) progressToken(pending *pendingRequest) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x.token = t.token.Add(1)
-	t.progress[x.token] = x
-	return x.token
+	pending.token = t.token.Add(1)
+	t.progress[pending.token] = pending
+	return pending.token
 }
 
 // forget removes a request: messages for it are dropped from now on.
-func (t *tap) forget(x *pendingRequest) {
+func (t *tap) forget(pending *pendingRequest) {
 	t.mu.Lock()
-	if t.pending[x.id] == x {
-		delete(t.pending, x.id)
+	if t.pending[pending.id] == pending {
+		delete(t.pending, pending.id)
 	}
-	delete(t.progress, x.token)
-	if x.notifications != nil {
-		close(x.notifications)
-		x.notifications = nil
+	delete(t.progress, pending.token)
+	if pending.notifications != nil {
+		close(pending.notifications)
+		pending.notifications = nil
 	}
-	if x.cancelCtx != nil {
-		x.cancelCtx()
+	if pending.cancelCtx != nil {
+		pending.cancelCtx()
 	}
 	last := t.downstream != nil && t.latest() == nil
 	t.mu.Unlock()
@@ -134,21 +135,21 @@ func (t *tap) forget(x *pendingRequest) {
 	}
 }
 
-// latest returns the client's pending request that was made last; nil: none. The caller holds t.mu.
+// latest returns the newest pending request of the client; nil: none. The caller holds t.mu.
 func (t *tap) latest() (last *pendingRequest) {
-	for _, x := range t.pending {
-		if x.ctx != nil && (last == nil || x.seq > last.seq) {
-			last = x
+	for _, pending := range t.pending {
+		if pending.ctx != nil && (last == nil || pending.seq > last.seq) {
+			last = pending
 		}
 	}
 	return last
 }
 
 // idOf returns the id of a sent request; 0: not sent.
-func (t *tap) idOf(x *pendingRequest) int64 {
+func (t *tap) idOf(pending *pendingRequest) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return x.id
+	return pending.id
 }
 
 // find returns the pending request with this id; nil: none.
@@ -158,7 +159,7 @@ func (t *tap) find(id int64) *pendingRequest {
 	return t.pending[id]
 }
 
-// giveUp records why the connection is given up, because the SDK does not pass that on.
+// giveUp records why the connection is given up, because the SDK does not report the reason.
 func (t *tap) giveUp(f *fault.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,8 +173,8 @@ func (t *tap) givenUp() *fault.Error {
 	return t.failure
 }
 
-// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same, a stub, or nothing.
-// owner is the request whose answer stream contains the message; nil: none.
+// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or
+// nothing. owner is the request whose answer stream contains the message; nil: none.
 func (t *tap) filter(text string, owner *pendingRequest) string {
 	m := parseMessage(text)
 	switch {
@@ -182,21 +183,21 @@ func (t *tap) filter(text string, owner *pendingRequest) string {
 			return ""
 		}
 	case m.id.Type == gjson.Number:
-		if x := t.find(m.id.Int()); x != nil {
-			x.setAnswer(&m)
-			if x.posted && owner != x {
-				x.cancel() // it would wait for the answer in its own stream
+		if pending := t.find(m.id.Int()); pending != nil {
+			pending.setAnswer(&m)
+			if pending.posted && owner != pending {
+				pending.cancel() // it would keep waiting for the answer in its own stream
 			}
 			if m.err.Exists() {
 				return text
 			}
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, m.id.Int(), x.stub(m.result))
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, m.id.Int(), pending.stub(m.result))
 		}
 	}
 	return text
 }
 
-// notified handles a progress or log message, and reports whether it was one.
+// notified handles a notification, and reports whether it did: false leaves it to the SDK.
 func (t *tap) notified(m *message, owner *pendingRequest) bool {
 	switch m.method.Str {
 	case "notifications/progress":
@@ -206,8 +207,8 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if x := t.progress[m.params.Get("progressToken").Int()]; x != nil {
-			x.queue(n)
+		if pending := t.progress[m.params.Get("progressToken").Int()]; pending != nil {
+			pending.queue(n)
 		}
 		return true
 	case "notifications/message":
@@ -219,14 +220,14 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 			data = "null"
 		}
 		t.mu.Lock()
-		x := owner
-		if x == nil && len(t.pending) == 1 {
-			for _, x = range t.pending {
+		pending := owner
+		if pending == nil && len(t.pending) == 1 {
+			for _, pending = range t.pending {
 			}
 		}
-		heard := x != nil && x.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(), data: []byte(data)})
+		queued := pending != nil && pending.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(), data: []byte(data)})
 		t.mu.Unlock()
-		if !heard {
+		if !queued {
 			t.log(levelOf(level), data)
 		}
 		return true
@@ -239,18 +240,18 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 }
 
 // queue queues a notification; false: nobody listens. The caller holds tap.mu.
-func (x *pendingRequest) queue(n notification) bool {
-	if x.notifications == nil {
+func (r *pendingRequest) queue(n notification) bool {
+	if r.notifications == nil {
 		return false
 	}
 	select {
-	case x.notifications <- n:
+	case r.notifications <- n:
 	default: // the callbacks are too slow
 	}
 	return true
 }
 
-// levelOf returns a log level; words unknown to RFC 5424 count as info.
+// levelOf returns a log level; words that RFC 5424 does not define count as info.
 func levelOf(word string) string {
 	if _, known := protocol.LogLevels[word]; !known {
 		return "info"
@@ -264,13 +265,13 @@ func (t *tap) tooLong() *fault.Error {
 		t.name, t.max)
 }
 
-// refuse fails the request with this id, and returns the error response for the SDK; "": nobody waits for it.
+// refuse fails the request with this id and returns the error response for the SDK; "": no request with this id is pending.
 func (t *tap) refuse(id int64, f *fault.Error) string {
-	x := t.find(id)
-	if x == nil {
+	pending := t.find(id)
+	if pending == nil {
 		return ""
 	}
-	x.fail(f)
+	pending.fail(f)
 	return refusal(id, f)
 }
 

@@ -23,7 +23,7 @@ type tool struct {
 	function string       // name of its function
 	raw      string       // raw definition
 	headers  bool         // some arguments are also sent as HTTP headers, which the SDK does
-	effect   steps.Effect // as annotated; of a call, as configured
+	effect   steps.Effect // as annotated; for a call, as configured
 }
 
 // Limits of a list; a longer one is cut off with a warning.
@@ -34,66 +34,66 @@ const (
 )
 
 // list reads the tools page by page. It drops unusable tools with a warning.
-func (n *connection) list(ctx context.Context) ([]tool, *fault.Error) {
-	s := n.source
-	l := lister{source: s, seen: map[string]bool{}}
+func (c *connection) list(ctx context.Context) ([]tool, *fault.Error) {
+	s := c.source
+	list := toolList{source: s, seen: map[string]bool{}}
 	cursors := map[string]bool{"": true}
 	for cursor, pages := "", 1; ; pages++ {
-		x := &pendingRequest{stub: headerTools}
-		_, err := n.client.ListTools(x.withContext(ctx), &sdk.ListToolsParams{Cursor: cursor})
-		n.tap.forget(x)
-		page, f := n.page(x, err)
+		pending := &pendingRequest{stub: headerTools}
+		_, err := c.client.ListTools(pending.withContext(ctx), &sdk.ListToolsParams{Cursor: cursor})
+		c.tap.forget(pending)
+		page, f := c.page(pending, err)
 		if f != nil {
 			return nil, f
 		}
 		page.Get("tools").ForEach(func(_, definition gjson.Result) bool {
-			l.add(definition)
+			list.add(definition)
 			return true
 		})
 		cursor = page.Get("nextCursor").String()
 		switch {
 		case cursor == "":
-			return s.assignNames(l.tools), nil
+			return s.assignNames(list.tools), nil
 		case cursors[cursor]:
-			s.warnf("its list of tools goes in circles: what came before the circle is used")
-			return s.assignNames(l.tools), nil
-		case pages >= maxPages || len(l.tools) >= maxTools || l.bytes > maxListBytes:
-			s.warnf("its list of tools has no end: the first %d are used", len(l.tools))
-			return s.assignNames(l.tools), nil
+			s.warnf("its list of tools goes in circles: the pages before the circle are used")
+			return s.assignNames(list.tools), nil
+		case pages >= maxPages || len(list.tools) >= maxTools || list.bytes > maxListBytes:
+			s.warnf("its list of tools has no end: the first %d are used", len(list.tools))
+			return s.assignNames(list.tools), nil
 		}
 		cursors[cursor] = true
 	}
 }
 
-// page returns one page of the list.
-func (n *connection) page(x *pendingRequest, err error) (gjson.Result, *fault.Error) {
-	s := n.source
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// page returns one page of the list, which x or err holds.
+func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fault.Error) {
+	s := c.source
+	pending.mu.Lock()
+	defer pending.mu.Unlock()
 	failed := fault.New(fault.Unavailable, "MCP server %q (%s) did not list its tools: ", s.options.Name, s.options.address())
 	failed.Outcome = fault.NotSent
 	switch {
-	case x.failure != nil:
-		failed.Message += x.failure.Message
-	case x.result != nil:
-		page := gjson.ParseBytes(x.result)
+	case pending.failure != nil:
+		failed.Message += pending.failure.Message
+	case pending.result != nil:
+		page := gjson.ParseBytes(pending.result)
 		if page.Get("tools").IsArray() {
 			return page, nil
 		}
 		failed.Message += "its answer holds no list"
-	case x.err != nil:
-		failed.Message += fault.Clip(s.scrub.clean(x.err.Get("message").String()), maxErrorText)
-	case x.status != 0:
-		failed.Code = statusCode(x.status)
-		if n.serving {
-			failed.Message += "it answered " + statusName(x.status)
+	case pending.err != nil:
+		failed.Message += fault.Clip(s.scrub.clean(pending.err.Get("message").String()), maxErrorText)
+	case pending.status != 0:
+		failed.Code = statusCode(pending.status)
+		if c.serving {
+			failed.Message += "it answered " + statusName(pending.status)
 		} else {
-			failed.Message += s.statusText(x.status)
+			failed.Message += s.statusText(pending.status)
 		}
 	default:
 		failed.Message += s.errorText(err)
-		if n.process != nil {
-			failed.Message += n.process.lastWords()
+		if c.process != nil {
+			failed.Message += c.process.lastWords()
 		}
 	}
 	return gjson.Result{}, failed
@@ -106,48 +106,48 @@ func (s *Source) warnf(format string, args ...any) {
 // paramHeader marks arguments that are also sent as HTTP headers (MCP 2026-07-28, "Custom Headers from Tool Parameters").
 const paramHeader = "x-mcp-header"
 
-// headerTools is the stub for lists: only the tools of which the SDK sends arguments as headers.
+// headerTools is the stub for lists. It keeps only the tools with arguments that the SDK sends as headers.
 func headerTools(result gjson.Result) []byte {
-	var kept []string
+	var tools []string
 	if strings.Contains(result.Raw, paramHeader) {
 		result.Get("tools").ForEach(func(_, definition gjson.Result) bool {
 			if strings.Contains(definition.Raw, paramHeader) && definition.Get("name").Type == gjson.String {
-				kept = append(kept, definition.Raw)
+				tools = append(tools, definition.Raw)
 			}
 			return true
 		})
 	}
-	return []byte(`{"tools":[` + strings.Join(kept, ",") + `]}`)
+	return []byte(`{"tools":[` + strings.Join(tools, ",") + `]}`)
 }
 
-// lister collects tools.
-type lister struct {
+// toolList collects the usable tools of a list.
+type toolList struct {
 	source *Source
 	seen   map[string]bool
 	tools  []tool
 	bytes  int
 }
 
-func (l *lister) add(definition gjson.Result) {
+func (list *toolList) add(definition gjson.Result) {
 	name := definition.Get("name")
 	switch {
-	case len(l.tools) >= maxTools || l.bytes > maxListBytes:
+	case len(list.tools) >= maxTools || list.bytes > maxListBytes:
 		return
 	case name.Type != gjson.String || name.Str == "":
-		l.source.warnf("it lists a tool without a name, which is left out")
+		list.source.warnf("it lists a tool without a name, which is left out")
 		return
-	case l.seen[name.Str]:
-		l.source.warnf("it lists the tool %s twice: the first is used", quoted(name.Str))
+	case list.seen[name.Str]:
+		list.source.warnf("it lists the tool %s twice: the first is used", quoted(name.Str))
 		return
 	}
-	l.seen[name.Str] = true
+	list.seen[name.Str] = true
 	t := tool{name: name.Str, raw: ordered(definition), headers: strings.Contains(definition.Raw, paramHeader)}
 	t.effect, _, _ = hints(gjson.Get(t.raw, "annotations"))
-	l.tools = append(l.tools, t)
-	l.bytes += len(t.raw)
+	list.tools = append(list.tools, t)
+	list.bytes += len(t.raw)
 }
 
-// ordered returns a tool's definition with the members of the first MCP version in front, without nulls and duplicates.
+// ordered returns a tool's definition without nulls and duplicates; the members of the first MCP version come first.
 func ordered(definition gjson.Result) string {
 	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 	var o objectBuilder
@@ -169,23 +169,23 @@ func ordered(definition gjson.Result) string {
 	return string(o.end())
 }
 
-// hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). In MCP a tool without readOnlyHint is destructive unless it
-// says otherwise; here an unannotated tool is a write. idempotentHint does not change the effect.
+// hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). declared reports whether they state an effect. An unannotated
+// tool is a write, although MCP considers it destructive. idempotentHint does not change the effect.
 func hints(annotations gjson.Result) (effect steps.Effect, idempotent, declared bool) {
-	known := func(hint string) (value, there bool) {
+	read := func(hint string) (value, ok bool) {
 		r := annotations.Get(hint)
 		return r.Type == gjson.True, r.IsBool()
 	}
-	reads, saysReads := known("readOnlyHint")
-	destroys, saysDestroys := known("destructiveHint")
-	idempotent, _ = known("idempotentHint")
+	reads, declaresRead := read("readOnlyHint")
+	destroys, declaresDestroy := read("destructiveHint")
+	idempotent, _ = read("idempotentHint")
 	switch {
 	case reads:
 		effect = steps.Read
 	case destroys:
 		effect = steps.Destroy
 	}
-	return effect, idempotent, saysReads || saysDestroys
+	return effect, idempotent, declaresRead || declaresDestroy
 }
 
 func sameTools(a, b []tool) bool {
@@ -203,8 +203,8 @@ func sameTools(a, b []tool) bool {
 // maxToolName keeps function names, with the source's name, below the registry's limit of 256 bytes.
 const maxToolName = 180
 
-// assignNames sets the function names of the tools. Valid names are kept. In others a slash becomes a dot and any other invalid
-// character an underscore, followed by some digits of the name's hash, so that names are stable and unique.
+// assignNames sets the function names of the tools. Valid names stay as they are. In others a slash becomes a dot, and any other
+// invalid character an underscore; part of a hash is then appended, so that names are stable and unique.
 func (s *Source) assignNames(tools []tool) []tool {
 	taken := map[string]bool{}
 	for i := range tools {
@@ -213,7 +213,7 @@ func (s *Source) assignNames(tools []tool) []tool {
 			taken[tools[i].function] = true
 		}
 	}
-	kept := tools[:0]
+	usable := tools[:0]
 	for _, t := range tools {
 		if t.function == "" {
 			t.function = s.options.Name + "." + sanitize(t.name)
@@ -222,14 +222,14 @@ func (s *Source) assignNames(tools []tool) []tool {
 				t.function += "_" + hex.EncodeToString(hash[:4])
 			}
 			if taken[t.function] {
-				s.warnf("the tool %s is left out: its name cannot be told from that of another", quoted(t.name))
+				s.warnf("the tool %s is left out: its function would have the name of another", quoted(t.name))
 				continue
 			}
 			taken[t.function] = true
 		}
-		kept = append(kept, t)
+		usable = append(usable, t)
 	}
-	return kept
+	return usable
 }
 
 // sanitize makes a tool's name a valid function name: segments of letters, digits, _ and -, separated by dots.
@@ -246,13 +246,13 @@ func sanitize(name string) string {
 		}
 		return '_'
 	}, name)
-	parts := strings.Split(plain, ".")
-	for i, part := range parts {
-		if part == "" {
-			parts[i] = "_"
+	segments := strings.Split(plain, ".")
+	for i, segment := range segments {
+		if segment == "" {
+			segments[i] = "_"
 		}
 	}
-	return strings.Join(parts, ".")
+	return strings.Join(segments, ".")
 }
 
 // functionsOf returns the functions of tools.
@@ -275,7 +275,7 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 	return functions
 }
 
-// paths splits tool names into resources and actions, by function name. The first list decides the form.
+// paths returns the paths of functions whose names split into resource and action. The first list decides the form.
 func (s *Source) paths(tools []tool) map[string]string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
@@ -295,21 +295,21 @@ func (s *Source) paths(tools []tool) map[string]string {
 }
 
 // Functions lists the server's tools in this session. Call them with a context of CallContext. Errors as for Do.
-func (l *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, error) {
-	n, f := l.acquire(ctx)
+func (u *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, error) {
+	conn, f := u.acquire(ctx)
 	if f != nil {
 		return nil, f
 	}
-	defer l.release(n)
-	tools, f := n.list(ctx)
+	defer u.release(conn)
+	tools, f := conn.list(ctx)
 	if f != nil {
 		return nil, f
 	}
-	return l.source.inSession(l.source.functionsOf(tools)), nil
+	return u.source.inSession(u.source.functionsOf(tools)), nil
 }
 
-// inSession replaces the paths of functions by those in the shared list, which rules match (none if they are not in it), and
-// keeps their own path for display.
+// inSession replaces each function's path with its path in the shared list, because rules match that ("": not in the list).
+// SessionPath keeps the former path for display.
 func (s *Source) inSession(functions []steps.Function) []steps.Function {
 	shared := map[string]string{}
 	for _, fn := range s.Functions() {

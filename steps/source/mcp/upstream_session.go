@@ -14,15 +14,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// DownstreamClient is the MCP client that a session with the server is opened for.
+// DownstreamClient is the MCP client for which a session with the server is opened.
 type DownstreamClient struct {
 	Capabilities *sdk.ClientCapabilities // declared to the server; nil: none
 	Protocol     string                  // the client's MCP version; "": the newest
 	Info         *sdk.Implementation     // how the client introduces itself; nil: as onecall
 	Shared       bool                    // several clients share it: a message that names no call goes to none of them
 
-	// Ask passes a request of the server to the client: sampling/createMessage, elicitation/create or roots/list. ctx is that of
-	// the call during which the server asks, else the session's; it ends when the server no longer needs an answer. A
+	// Ask passes a request of the server to the client: sampling/createMessage, elicitation/create or roots/list. ctx belongs to
+	// the call during which the server asks, else to the session; it ends when the server no longer needs an answer. A
 	// *jsonrpc.Error is passed to the server unchanged. nil: the client cannot be asked.
 	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notify passes a notification of the server to the client; ctx as for Ask. Calls keep the server's order, separately for
@@ -30,8 +30,8 @@ type DownstreamClient struct {
 	Notify func(ctx context.Context, method string, params json.RawMessage)
 }
 
-// UpstreamSession is a client's own session with the server, isolated from all others. Over stdio it has its own process. A
-// session that was lost or evicted is opened again at its next use, with the client's log level and subscriptions. It is safe for
+// UpstreamSession is a client's own session with the server, isolated from all others. Over stdio it has its own process. After a
+// session was lost or evicted, its next use opens it again, with the client's log level and subscriptions. It is safe for
 // concurrent use.
 type UpstreamSession struct {
 	source        *Source
@@ -56,35 +56,35 @@ type UpstreamSession struct {
 
 // OpenSession opens a client's own session with the server. Clients of MCP 2025-11-25 or older get one with the initialize
 // handshake, in which the server can send requests and notifications; newer clients get the server's newest version. The caller
-// closes it. Errors: limit_exceeded if MaxSessions sessions are in use, unavailable, denied, and others as for the start of a
-// source; the codes of the context's end.
+// closes it. Errors: limit_exceeded if MaxSessions sessions are in use; unavailable, denied and others as for the start of a
+// source; cancelled or timeout if ctx ends.
 func (s *Source) OpenSession(ctx context.Context, client *DownstreamClient) (*UpstreamSession, error) {
-	l := &UpstreamSession{source: s, subscribed: map[string]json.RawMessage{}, notifications: make(chan notification, maxNotifications)}
+	session := &UpstreamSession{source: s, subscribed: map[string]json.RawMessage{}, notifications: make(chan notification, maxNotifications)}
 	if client != nil {
-		l.downstream = *client
+		session.downstream = *client
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	session.ctx, session.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	var f *fault.Error
 	switch {
 	case s.closed:
 		f = s.unavailable("the source is closed")
 	default:
-		s.clientSessions[l] = true
+		s.clientSessions[session] = true
 	}
 	s.mu.Unlock()
 	if f != nil {
-		l.cancel()
+		session.cancel()
 		return nil, f
 	}
-	l.background.Go(l.deliverNotifications)
-	n, f := l.acquire(ctx)
+	session.background.Go(session.deliverNotifications)
+	conn, f := session.acquire(ctx)
 	if f != nil {
-		_ = l.Close()
+		_ = session.Close()
 		return nil, f
 	}
-	l.release(n)
-	return l, nil
+	session.release(conn)
+	return session, nil
 }
 
 // Name returns the source's name.
@@ -98,15 +98,15 @@ func (s *Source) Capabilities() *sdk.ServerCapabilities {
 }
 
 // Close ends the session and waits for its resources as Source.Close does. It may be called more than once.
-func (l *UpstreamSession) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.cancel()
-	l.background.Wait()
-	l.source.mu.Lock()
-	defer l.source.mu.Unlock()
-	delete(l.source.clientSessions, l)
+func (u *UpstreamSession) Close() error {
+	u.mu.Lock()
+	u.closed = true
+	u.mu.Unlock()
+	u.cancel()
+	u.background.Wait()
+	u.source.mu.Lock()
+	defer u.source.mu.Unlock()
+	delete(u.source.clientSessions, u)
 	return nil
 }
 
@@ -121,11 +121,11 @@ type sessionCall struct {
 // CallContext returns a context in which calls of the source's functions use this session. params are those of the client's
 // tools/call; members other than name and arguments (_meta, inputResponses, requestState) are passed on to the server. nil: none.
 // A JSON-RPC error of the server is the Err of the returned fault (*jsonrpc.Error).
-func (l *UpstreamSession) CallContext(ctx context.Context, params json.RawMessage) context.Context {
-	return l.source.Within(ctx, params, func(context.Context) (*UpstreamSession, error) { return l, nil })
+func (u *UpstreamSession) CallContext(ctx context.Context, params json.RawMessage) context.Context {
+	return u.source.Within(ctx, params, func(context.Context) (*UpstreamSession, error) { return u, nil })
 }
 
-// Within is like CallContext for a session that is looked up at each call. Its answers belong to the client alone and are never
+// Within is like CallContext, but open looks up the session at each call. The answers belong to the client alone and are never
 // cached.
 func (s *Source) Within(
 	ctx context.Context, params json.RawMessage, open func(ctx context.Context) (*UpstreamSession, error),
@@ -134,181 +134,181 @@ func (s *Source) Within(
 }
 
 // acquire returns the session's connection, which the caller releases. It connects again if the connection was lost.
-func (l *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Error) {
+func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Error) {
 	for {
-		l.mu.Lock()
+		u.mu.Lock()
 		switch {
-		case l.closed:
-			l.mu.Unlock()
-			return nil, l.source.unavailable("its session with this client has ended")
-		case l.conn != nil && l.conn.ctx.Err() == nil:
-			n := l.conn
-			n.calls++
-			l.mu.Unlock()
-			return n, nil
-		case l.connecting != nil:
-		case l.failure != nil && time.Since(l.failedAt) < hurryAfter:
-			f := *l.failure
-			l.mu.Unlock()
+		case u.closed:
+			u.mu.Unlock()
+			return nil, u.source.unavailable("its session with this client has ended")
+		case u.conn != nil && u.conn.ctx.Err() == nil:
+			conn := u.conn
+			conn.calls++
+			u.mu.Unlock()
+			return conn, nil
+		case u.connecting != nil:
+		case u.failure != nil && time.Since(u.failedAt) < hurryAfter:
+			f := *u.failure
+			u.mu.Unlock()
 			f.Outcome = fault.NotSent
 			return nil, &f
 		default:
-			l.connecting = make(chan struct{})
-			l.background.Go(l.run)
+			u.connecting = make(chan struct{})
+			u.background.Go(u.run)
 		}
-		opening := l.connecting
-		l.mu.Unlock()
+		opening := u.connecting
+		u.mu.Unlock()
 		select {
 		case <-opening:
 		case <-ctx.Done():
-			return nil, stopped(ctx, l.source.options.Name+" has not been ready", fault.NotSent)
+			return nil, stopped(ctx, u.source.options.Name+" has not been ready", fault.NotSent)
 		}
 	}
 }
 
 // release returns a connection. An unreachable one is closed after its last call.
-func (l *UpstreamSession) release(n *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n.calls--
-	n.used = time.Now()
-	if n.calls == 0 && n.unreachable.Load() {
-		n.cancel()
+func (u *UpstreamSession) release(conn *connection) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	conn.calls--
+	conn.used = time.Now()
+	if conn.calls == 0 && conn.unreachable.Load() {
+		conn.cancel()
 	}
 }
 
 // run opens a connection and closes it when it is lost or the session ends.
-func (l *UpstreamSession) run() {
-	slot := &sessionSlot{l}
-	defer l.source.releaseSlot(slot)
-	var n *connection
-	f := l.source.acquireSlot(slot)
+func (u *UpstreamSession) run() {
+	slot := &sessionSlot{u}
+	defer u.source.releaseSlot(slot)
+	var conn *connection
+	f := u.source.acquireSlot(slot)
 	if f == nil {
-		n, f = l.connect()
+		conn, f = u.connect()
 	}
-	l.mu.Lock()
-	if l.conn, l.failure = n, f; f != nil {
-		l.failedAt = time.Now()
+	u.mu.Lock()
+	if u.conn, u.failure = conn, f; f != nil {
+		u.failedAt = time.Now()
 	} else {
-		l.connects++
+		u.connects++
 	}
-	again := l.connects > 1
-	close(l.connecting)
-	l.connecting = nil
-	l.mu.Unlock()
-	if n == nil {
+	again := u.connects > 1
+	close(u.connecting)
+	u.connecting = nil
+	u.mu.Unlock()
+	if conn == nil {
 		return
 	}
 	if again {
-		l.announceLists(n)
+		u.announceLists(conn)
 	}
 	begun := time.Now()
 	select {
-	case <-n.ctx.Done():
-	case <-l.ctx.Done():
+	case <-conn.ctx.Done():
+	case <-u.ctx.Done():
 	}
-	n.close()
-	l.source.releaseSlot(slot)
-	l.reconnect(time.Since(begun) >= healthyAfter)
+	conn.close()
+	u.source.releaseSlot(slot)
+	u.reconnect(time.Since(begun) >= healthyAfter)
 }
 
-// SetReconnect makes a lost connection open again by itself, with back-off, so that no notifications are missed. Sessions with
-// subscriptions always do.
-func (l *UpstreamSession) SetReconnect(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reconnects = on
+// SetReconnect sets whether a lost connection opens again by itself, with back-off, so that no notifications are missed. Sessions
+// with subscriptions always reconnect.
+func (u *UpstreamSession) SetReconnect(on bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reconnects = on
 }
 
 // wantsNotifications reports whether the client waits for notifications.
-func (l *UpstreamSession) wantsNotifications() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.closed && (l.reconnects || len(l.subscribed) > 0)
+func (u *UpstreamSession) wantsNotifications() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.closed && (u.reconnects || len(u.subscribed) > 0)
 }
 
 // reconnect opens a lost connection again if the client waits for notifications.
-func (l *UpstreamSession) reconnect(healthy bool) {
-	l.mu.Lock()
-	if l.losses++; healthy {
-		l.losses = 1
+func (u *UpstreamSession) reconnect(healthy bool) {
+	u.mu.Lock()
+	if u.losses++; healthy {
+		u.losses = 1
 	}
-	failures := l.losses
-	l.mu.Unlock()
-	for ; l.wantsNotifications(); failures++ {
+	failures := u.losses
+	u.mu.Unlock()
+	for ; u.wantsNotifications(); failures++ {
 		timer := time.NewTimer(backoff(failures))
 		select {
 		case <-timer.C:
-		case <-l.ctx.Done():
+		case <-u.ctx.Done():
 			timer.Stop()
 			return
 		}
-		if n, f := l.acquire(l.ctx); f == nil {
-			l.release(n)
+		if conn, f := u.acquire(u.ctx); f == nil {
+			u.release(conn)
 			return
 		}
 	}
 }
 
 // announceLists tells the client that the server's lists may have changed with the new connection.
-func (l *UpstreamSession) announceLists(n *connection) {
-	c := n.client.InitializeResult().Capabilities
-	if c == nil || l.downstream.Notify == nil {
+func (u *UpstreamSession) announceLists(conn *connection) {
+	capabilities := conn.client.InitializeResult().Capabilities
+	if capabilities == nil || u.downstream.Notify == nil {
 		return
 	}
 	announce := func(method string) {
 		select {
-		case l.notifications <- notification{method: method, data: []byte("{}")}:
+		case u.notifications <- notification{method: method, data: []byte("{}")}:
 		default: // the client is too slow
 		}
 	}
-	if c.Tools != nil {
+	if capabilities.Tools != nil {
 		announce("notifications/tools/list_changed")
 	}
-	if c.Resources != nil {
+	if capabilities.Resources != nil {
 		announce("notifications/resources/list_changed")
 	}
-	if c.Prompts != nil {
+	if capabilities.Prompts != nil {
 		announce("notifications/prompts/list_changed")
 	}
 }
 
 // connect greets the server and restores the client's log level and subscriptions.
-func (l *UpstreamSession) connect() (*connection, *fault.Error) {
-	s := l.source
-	ctx, cancel := context.WithTimeout(l.ctx, s.options.StartTimeout)
+func (u *UpstreamSession) connect() (*connection, *fault.Error) {
+	s := u.source
+	ctx, cancel := context.WithTimeout(u.ctx, s.options.StartTimeout)
 	defer cancel()
-	n, f, silent := s.connect(ctx, l.protocol(), l)
-	if f != nil && silent && !l.hasSessions() && ctx.Err() == nil {
-		n, f, _ = s.connect(ctx, protocol.Stateful, l) // it may know only the older greeting
+	conn, f, silent := s.connect(ctx, u.protocol(), u)
+	if f != nil && silent && !u.hasSessions() && ctx.Err() == nil {
+		conn, f, _ = s.connect(ctx, protocol.Stateful, u) // it may know only the older greeting
 	}
 	if f != nil {
 		return nil, f
 	}
-	l.mu.Lock()
-	level, subscribed := l.level, make([]json.RawMessage, 0, len(l.subscribed))
-	for _, params := range l.subscribed {
+	u.mu.Lock()
+	level, subscribed := u.level, make([]json.RawMessage, 0, len(u.subscribed))
+	for _, params := range u.subscribed {
 		subscribed = append(subscribed, params)
 	}
-	l.mu.Unlock()
+	u.mu.Unlock()
 	if level != nil {
-		_, _ = n.request(ctx, methodSetLevel, level) // a refusal is the same as before
+		_, _ = conn.request(ctx, methodSetLevel, level) // a refusal is the same as before
 	}
 	for _, params := range subscribed {
-		_, _ = n.subscription(ctx, methodSubscribe, params)
+		_, _ = conn.subscription(ctx, methodSubscribe, params)
 	}
-	return n, nil
+	return conn, nil
 }
 
 // hasSessions reports whether the client's MCP version has sessions, in which the server can send requests.
-func (l *UpstreamSession) hasSessions() bool {
-	return l.downstream.Protocol != "" && l.downstream.Protocol <= protocol.Stateful
+func (u *UpstreamSession) hasSessions() bool {
+	return u.downstream.Protocol != "" && u.downstream.Protocol <= protocol.Stateful
 }
 
 // protocol returns the MCP version for the greeting; "": the newest.
-func (l *UpstreamSession) protocol() string {
-	s := l.source
-	if l.hasSessions() {
+func (u *UpstreamSession) protocol() string {
+	s := u.source
+	if u.hasSessions() {
 		if p := s.options.Protocol; p != "" && p < protocol.Stateful {
 			return p
 		}
@@ -323,15 +323,15 @@ func (l *UpstreamSession) protocol() string {
 }
 
 // introduce sets the client information and capabilities for the greeting.
-func (l *UpstreamSession) introduce(who **sdk.Implementation, o *sdk.ClientOptions) {
+func (u *UpstreamSession) introduce(info **sdk.Implementation, o *sdk.ClientOptions) {
 	o.MultiRoundTrip = &sdk.MultiRoundTripOptions{Disabled: true}
-	if c := l.capabilities(); c != nil {
+	if c := u.capabilities(); c != nil {
 		o.Capabilities = c
 	}
-	if l.downstream.Info != nil {
-		*who = l.downstream.Info
+	if u.downstream.Info != nil {
+		*info = u.downstream.Info
 	}
-	// They make the SDK subscribe to these lists (2026-07-28); the tap takes the notifications before the SDK.
+	// With these handlers the SDK subscribes to the lists (2026-07-28); the tap takes the notifications before they are called.
 	o.PromptListChangedHandler = func(context.Context, *sdk.PromptListChangedRequest) {}
 	o.ResourceListChangedHandler = func(context.Context, *sdk.ResourceListChangedRequest) {}
 }
@@ -342,16 +342,16 @@ const appsExtension = "io.modelcontextprotocol/ui"
 // capabilities returns the client's capabilities for the server; nil: none. MCP Apps is the only extension passed on.
 //
 //nolint:staticcheck // clients still have roots
-func (l *UpstreamSession) capabilities() *sdk.ClientCapabilities {
-	if l.downstream.Capabilities == nil {
+func (u *UpstreamSession) capabilities() *sdk.ClientCapabilities {
+	if u.downstream.Capabilities == nil {
 		return nil
 	}
-	c := *l.downstream.Capabilities
+	c := *u.downstream.Capabilities
 	c.Extensions, c.Experimental = nil, nil
-	if apps, ok := l.downstream.Capabilities.Extensions[appsExtension]; ok {
+	if apps, ok := u.downstream.Capabilities.Extensions[appsExtension]; ok {
 		c.Extensions = map[string]any{appsExtension: apps}
 	}
-	if !l.source.options.Roots {
+	if !u.source.options.Roots {
 		c.RootsV2, c.Roots.ListChanged = nil, false
 	}
 	return &c
@@ -372,28 +372,28 @@ func allCapabilities(roots bool) *sdk.ClientCapabilities {
 }
 
 // deliverNotifications passes on the notifications outside of calls until the session is closed.
-func (l *UpstreamSession) deliverNotifications() {
+func (u *UpstreamSession) deliverNotifications() {
 	for {
 		select {
-		case <-l.ctx.Done():
+		case <-u.ctx.Done():
 			return
-		case n := <-l.notifications:
-			l.downstream.Notify(l.ctx, n.method, n.data)
+		case n := <-u.notifications:
+			u.downstream.Notify(u.ctx, n.method, n.data)
 		}
 	}
 }
 
-// remember stores what a new connection has to repeat.
-func (l *UpstreamSession) remember(method string, params json.RawMessage) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// remember stores the log level and subscriptions for the next connection.
+func (u *UpstreamSession) remember(method string, params json.RawMessage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	uri := gjson.GetBytes(params, "uri").String()
 	switch method {
 	case methodSetLevel:
-		l.level = params
+		u.level = params
 	case methodSubscribe:
-		l.subscribed[uri] = params
+		u.subscribed[uri] = params
 	case methodUnsubscribe:
-		delete(l.subscribed, uri)
+		delete(u.subscribed, uri)
 	}
 }

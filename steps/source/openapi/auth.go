@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// authenticator adds one credential to requests, as its scheme says.
+// authenticator adds one credential to requests, as its scheme requires.
 type authenticator struct {
 	name       string
 	scheme     scheme
@@ -16,23 +16,23 @@ type authenticator struct {
 	tokens     *tokenCache // of the client credentials flow; nil: no token is fetched
 }
 
-// authenticators matches credentials with the document's schemes. It returns bad_request for a name that the document does
-// not have, and for a credential that its scheme cannot use.
+// authenticators matches credentials with the document's schemes. It returns bad_request for a name that the document lacks, and
+// for a credential that its scheme cannot use.
 func (s *Source) authenticators(doc *document) (map[string]*authenticator, *fault.Error) {
-	found := map[string]*authenticator{}
+	byScheme := map[string]*authenticator{}
 	for _, name := range slices.Sorted(maps.Keys(s.options.Auth)) {
 		credential := s.options.Auth[name]
-		chosen, f := findScheme(doc, name)
+		scheme, f := findScheme(doc, name)
 		if f != nil {
 			return nil, f
 		}
-		a := &authenticator{name: chosen, scheme: doc.schemes[chosen], credential: credential}
+		a := &authenticator{name: scheme, scheme: doc.schemes[scheme], credential: credential}
 		if f := a.check(); f != nil {
-			f.Message = s.options.Name + ": the credential for " + describeScheme(chosen, a.scheme) + " " + f.Message
+			f.Message = s.options.Name + ": the credential for " + describeScheme(scheme, a.scheme) + " " + f.Message
 			return nil, f.Under(fault.Key("/auth", name))
 		}
-		if found[chosen] != nil {
-			f := fault.New(fault.BadRequest, "%s: the scheme %s has two credentials: leave one out", s.options.Name, chosen)
+		if byScheme[scheme] != nil {
+			f := fault.New(fault.BadRequest, "%s: the scheme %s has two credentials: leave one out", s.options.Name, scheme)
 			f.At = fault.Key("/auth", name)
 			return nil, f
 		}
@@ -42,12 +42,12 @@ func (s *Source) authenticators(doc *document) (map[string]*authenticator, *faul
 				return nil, f.Under(fault.Key("/auth", name))
 			}
 		}
-		found[chosen] = a
+		byScheme[scheme] = a
 	}
-	return found, nil
+	return byScheme, nil
 }
 
-// findScheme returns the scheme that a key of the configuration means.
+// findScheme returns the name of the scheme for a key of the configuration.
 func findScheme(doc *document, key string) (string, *fault.Error) {
 	if _, ok := doc.schemes[key]; ok {
 		return key, nil
@@ -73,30 +73,30 @@ func findScheme(doc *document, key string) (string, *fault.Error) {
 type callSecurity struct {
 	authenticators []*authenticator
 	scopes         [][]string // parallel to authenticators
-	unconfigured   []string   // schemes that would suffice but are not configured, for the error of a 401
+	unconfigured   []string   // schemes without a credential, for the message of a 401
 }
 
-// securityFor returns the first alternative whose credentials are all configured; without one the call has no credentials.
-func securityFor(op *operation, doc *document, found map[string]*authenticator) callSecurity {
-	var wanting []string
+// securityFor returns the first alternative whose credentials are all configured. Without one, the call has no credentials.
+func securityFor(op *operation, doc *document, byScheme map[string]*authenticator) callSecurity {
+	var missing []string
 	for _, alternative := range op.security {
 		names := slices.Sorted(maps.Keys(alternative))
-		var p callSecurity
+		var security callSecurity
 		for _, name := range names {
-			if a := found[name]; a != nil {
-				p.authenticators, p.scopes = append(p.authenticators, a), append(p.scopes, alternative[name])
-			} else if !slices.Contains(wanting, name) {
-				wanting = append(wanting, name)
+			if a := byScheme[name]; a != nil {
+				security.authenticators, security.scopes = append(security.authenticators, a), append(security.scopes, alternative[name])
+			} else if !slices.Contains(missing, name) {
+				missing = append(missing, name)
 			}
 		}
-		if len(names) > 0 && len(p.authenticators) == len(names) {
-			return p
+		if len(names) > 0 && len(security.authenticators) == len(names) {
+			return security
 		}
 	}
-	for i, name := range wanting {
+	for i, name := range missing {
 		if s, ok := doc.schemes[name]; ok {
-			wanting[i] = describeScheme(name, s)
+			missing[i] = describeScheme(name, s)
 		}
 	}
-	return callSecurity{unconfigured: wanting}
+	return callSecurity{unconfigured: missing}
 }

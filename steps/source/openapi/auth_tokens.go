@@ -21,8 +21,8 @@ import (
 // tokenTimeout bounds a request to a token endpoint.
 const tokenTimeout = 30 * time.Second
 
-// tokenCache holds the access tokens of one credential (RFC 6749, section 4.4), one for each set of scopes. A token is
-// fetched at its first use, once for all calls that wait, and kept until shortly before it expires.
+// tokenCache holds the access tokens of one credential (RFC 6749, section 4.4), one for each set of scopes. A token is fetched at
+// its first use, once for all waiting calls, and reused until shortly before it expires.
 type tokenCache struct {
 	source  string
 	config  clientcredentials.Config // without scopes
@@ -75,21 +75,21 @@ func (t doerTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 func (t *tokenCache) token(ctx context.Context, scopes []string) (string, error) {
 	key := strings.Join(scopes, " ")
 	t.mu.Lock()
-	known := t.byScopes[key]
+	cached := t.byScopes[key]
 	t.mu.Unlock()
-	if known.Valid() {
-		return known.AccessToken, nil
+	if cached.Valid() {
+		return cached.AccessToken, nil
 	}
-	// The fetch is detached from the caller: others may wait for it after the caller has gone.
+	// The fetch is detached from the caller: other callers may wait for it after this one is gone.
 	fetch := t.fetches.DoChan(key, func() (any, error) { return t.fetch(key, scopes) })
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case got := <-fetch:
-		if got.Err != nil {
-			return "", got.Err
+	case result := <-fetch:
+		if result.Err != nil {
+			return "", result.Err
 		}
-		return got.Val.(string), nil
+		return result.Val.(string), nil
 	}
 }
 
@@ -121,8 +121,8 @@ func (t *tokenCache) forget(scopes []string, refused string) {
 	}
 }
 
-// errorWord matches an error code of RFC 6749, section 5.2. A server's other texts are not quoted, since they may repeat
-// what it was sent.
+// errorWord matches an error code of RFC 6749, section 5.2. Other texts of the server are not quoted, because they may repeat what
+// was sent to it.
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 func (t *tokenCache) fault(ctx context.Context, err error) *fault.Error {

@@ -23,7 +23,7 @@ import (
 // callTimeout bounds a call, including retries, if its context has no deadline.
 const callTimeout = 2 * time.Minute
 
-// call is an operation that is ready to be called: everything that does not depend on the arguments is computed.
+// call is an operation that is ready to be called: everything that does not depend on the arguments is prepared.
 type call struct {
 	source   *Source
 	op       *operation
@@ -50,8 +50,8 @@ type target struct {
 }
 
 // newCall prepares a call, or says why the operation cannot be called. base is the service's URL.
-func newCall(s *Source, op *operation, base *url.URL, p callSecurity) (c *call, reason string) {
-	c = &call{source: s, op: op, name: s.options.Name + "." + op.name, base: base, plan: p, targets: map[string]target{}}
+func newCall(s *Source, op *operation, base *url.URL, security callSecurity) (c *call, reason string) {
+	c = &call{source: s, op: op, name: s.options.Name + "." + op.name, base: base, plan: security, targets: map[string]target{}}
 	add := func(arg string, t target) {
 		if _, taken := c.targets[arg]; taken {
 			reason = "two of its arguments have the name " + arg
@@ -105,11 +105,11 @@ func pathPieces(template string, parameters []parameter) (pieces []pathPiece, re
 	return pieces, ""
 }
 
-// escapeLiteral escapes what may not appear in a path or a query, and keeps what is escaped already.
+// escapeLiteral escapes what may not appear in a path or a query, but nothing that is already escaped.
 func escapeLiteral(text string, query bool) string {
-	kept := "!$&'()*+,;=:@/"
+	allowed := "!$&'()*+,;=:@/"
 	if query {
-		kept += "?"
+		allowed += "?"
 	}
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -118,7 +118,7 @@ func escapeLiteral(text string, query bool) string {
 			i += 2
 			continue
 		}
-		out.WriteString(escapeBut(text[i:i+1], kept))
+		out.WriteString(escapeBut(text[i:i+1], allowed))
 	}
 	return out.String()
 }
@@ -165,8 +165,8 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 	return result, err
 }
 
-// attempt signs the request, sends it and reads the answer. refused reports that a fetched token was not accepted and
-// another one can be fetched.
+// attempt signs the request, sends it and reads the answer. refused: the service did not accept a fetched token, and another one
+// can be fetched.
 func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, refused bool, err error) {
 	fetched := make([]string, len(c.plan.authenticators))
 	for i, a := range c.plan.authenticators {
@@ -197,8 +197,8 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 
 // scopes returns the scopes to request from authenticator i.
 func (c *call) scopes(i int) []string {
-	if asked := c.plan.authenticators[i].credential.Scopes; asked != nil {
-		return asked
+	if configured := c.plan.authenticators[i].credential.Scopes; configured != nil {
+		return configured
 	}
 	return c.plan.scopes[i]
 }
@@ -231,7 +231,7 @@ func (c *call) request(ctx context.Context, r *requestBuilder) *http.Request {
 	return request
 }
 
-// encode puts each argument in its place.
+// encode puts each argument at its position in the request.
 func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	if !gjson.ValidBytes(args) || jsontext.Value(args).Kind() != '{' {
 		return nil, fault.New(fault.BadArguments, "the arguments of %s are not a JSON object", c.name)
@@ -239,17 +239,17 @@ func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	values := make([]jsontext.Value, len(c.op.parameters))
 	var body bodyArguments
 	for _, m := range membersOf(args) {
-		switch to, known := c.targets[m.name]; {
+		switch target, known := c.targets[m.name]; {
 		case !known:
 			return nil, c.unknown(m.name)
-		case to.parameter >= 0 && values[to.parameter] != nil, to.whole && body.whole != nil, slices.Contains(body.args, m.name):
+		case target.parameter >= 0 && values[target.parameter] != nil, target.whole && body.whole != nil, slices.Contains(body.args, m.name):
 			return nil, badArgument(m.name, "this argument is given twice")
-		case to.parameter >= 0:
-			values[to.parameter] = m.value
-		case to.whole:
+		case target.parameter >= 0:
+			values[target.parameter] = m.value
+		case target.whole:
 			body.whole = m.value
 		default:
-			body.members, body.args = append(body.members, pair{to.member, m.value}), append(body.args, m.name)
+			body.members, body.args = append(body.members, pair{target.member, m.value}), append(body.args, m.name)
 		}
 	}
 	for _, i := range c.required {
@@ -286,16 +286,16 @@ func (c *call) unknown(name string) *fault.Error {
 // addParameters encodes the parameters.
 func (c *call) addParameters(r *requestBuilder, values []jsontext.Value) *fault.Error {
 	var path strings.Builder
-	for _, part := range c.path {
-		if part.parameter < 0 {
-			path.WriteString(part.text)
+	for _, piece := range c.path {
+		if piece.parameter < 0 {
+			path.WriteString(piece.text)
 			continue
 		}
-		p := &c.op.parameters[part.parameter]
-		if values[part.parameter] == nil {
+		p := &c.op.parameters[piece.parameter]
+		if values[piece.parameter] == nil {
 			return badArgument(p.arg, "%s needs this argument: it is a part of the path", c.name)
 		}
-		text, f := p.pathText(values[part.parameter])
+		text, f := p.pathText(values[piece.parameter])
 		if f != nil {
 			return f
 		}
@@ -328,8 +328,8 @@ func (c *call) addParameters(r *requestBuilder, values []jsontext.Value) *fault.
 	return c.checkPath(r.path)
 }
 
-// checkPath refuses a path in which a style's delimiters, or the text around a parameter, make a dot segment, such as the
-// label of two empty texts.
+// checkPath refuses a path in which the delimiters of a style, or the text around a parameter, make a dot segment. An example is
+// the style label with two empty texts.
 func (c *call) checkPath(path string) *fault.Error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
@@ -340,11 +340,11 @@ func (c *call) checkPath(path string) *fault.Error {
 }
 
 // addBody encodes the body.
-func (c *call) addBody(r *requestBuilder, g *bodyArguments) *fault.Error {
+func (c *call) addBody(r *requestBuilder, arguments *bodyArguments) *fault.Error {
 	if c.op.body == nil {
 		return nil
 	}
-	content, contentType, f := c.op.body.encode(g)
+	content, contentType, f := c.op.body.encode(arguments)
 	if f != nil {
 		return f
 	}

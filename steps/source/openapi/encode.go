@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// expansion is how a style formats a value: OpenAPI's table of styles is RFC 6570's table of operators (its appendix A)
-// with other delimiters.
+// expansion describes how a style formats a value. OpenAPI's table of styles is RFC 6570's table of operators (its appendix A) with
+// other delimiters.
 type expansion struct {
 	first     string // before everything
 	separator string // between exploded values
@@ -30,7 +30,7 @@ var expansions = map[string]expansion{
 	"pipeDelimited":  {separator: "&", inner: "%7C", showName: true, ifEmpty: "="},
 }
 
-// cookieForm is the style form in a Cookie header, whose pairs RFC 6265 separates differently.
+// cookieForm is the style form in a Cookie header, where RFC 6265 requires other delimiters.
 var cookieForm = expansion{separator: "; ", inner: ",", showName: true, ifEmpty: "="}
 
 // expand formats a value. It returns false if there is nothing to send: an empty list is undefined (RFC 6570, section 2.3).
@@ -80,17 +80,17 @@ const upperHex = "0123456789ABCDEF"
 // escapeAll percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
 func escapeAll(text string) string { return escapeBut(text, "") }
 
-// escapeReserved is escapeAll for parameters that allow reserved characters. It keeps those that can be part of a query
-// value without ending it or changing its meaning ("+" is a blank to many servers).
+// escapeReserved is escapeAll for parameters that allow reserved characters. It keeps those that neither end a query value nor
+// change its meaning (many servers read "+" as a blank).
 func escapeReserved(text string) string { return escapeBut(text, ":/?@!$'()*,;=") }
 
 // escapeReservedItem is escapeReserved for the elements of a list, which a comma would end.
 func escapeReservedItem(text string) string { return escapeBut(text, ":/?@!$'()*;") }
 
-func escapeBut(text, kept string) string {
-	stays := func(c byte) bool { return unreserved(c) || strings.IndexByte(kept, c) >= 0 }
+func escapeBut(text, allowed string) string {
+	isAllowed := func(c byte) bool { return unreserved(c) || strings.IndexByte(allowed, c) >= 0 }
 	first := 0
-	for first < len(text) && stays(text[first]) {
+	for first < len(text) && isAllowed(text[first]) {
 		first++
 	}
 	if first == len(text) {
@@ -100,7 +100,7 @@ func escapeBut(text, kept string) string {
 	out.Grow(len(text) + 8)
 	out.WriteString(text[:first])
 	for i := first; i < len(text); i++ {
-		if c := text[i]; stays(c) {
+		if c := text[i]; isAllowed(c) {
 			out.WriteByte(c)
 		} else {
 			out.WriteByte('%')
@@ -115,7 +115,7 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// checkSeparator refuses a list or an object with a text that contains the separator: the service would read other
+// checkSeparator refuses a list or an object with a text that contains the separator, because the service would read other
 // elements.
 func (p *parameter) checkSeparator(s styledValue, separator string) *fault.Error {
 	if s.kind == 0 {
@@ -138,7 +138,7 @@ func badArgument(arg, format string, a ...any) *fault.Error {
 	return f
 }
 
-// read returns a parameter's value as the styles see it. A value with a media type of its own is one text: its JSON.
+// read returns a parameter's value as the styles see it. A value with a media type of its own is one text, its JSON.
 func (p *parameter) read(value jsontext.Value) styledValue {
 	if p.mediaType != "" {
 		return styledValue{texts: []string{string(value)}}
@@ -146,8 +146,8 @@ func (p *parameter) read(value jsontext.Value) styledValue {
 	return newStyledValue(value)
 }
 
-// pathText formats a path parameter. An argument must fill exactly its part of the path: a value that is empty, or that
-// would add or remove a segment, is refused.
+// pathText formats a path parameter. An argument must fill exactly one part of the path, so a value that is empty, or that would
+// add or remove a segment, is refused.
 func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	s := p.read(value)
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
@@ -171,8 +171,8 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	return text, nil
 }
 
-// climbs reports whether a text has a segment "." or "..", also between slashes: they are sent escaped, but some servers
-// unescape them before they resolve the path.
+// climbs reports whether a text contains a segment "." or "..", also between slashes. Escaping does not help: some servers unescape
+// before they resolve the path.
 func climbs(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),
 		func(part string) bool { return part == "." || part == ".." })
@@ -229,9 +229,9 @@ func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.E
 	if f := p.checkSeparator(s, ","); f != nil {
 		return f
 	}
-	text, given := expansions["simple"].expand(p.name, p.explode, s, verbatim)
+	text, ok := expansions["simple"].expand(p.name, p.explode, s, verbatim)
 	switch {
-	case !given:
+	case !ok:
 		return nil
 	case connectionHeaders[http.CanonicalHeaderKey(p.name)]:
 		return badArgument(p.arg, "the header %s is set by onecall: leave it out", p.name)

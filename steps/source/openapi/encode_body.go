@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// bodyKind is how a body of a media type is built from arguments.
+// bodyKind selects how a body is built from arguments.
 type bodyKind uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	multipartBody                 // multipart/form-data
 )
 
-// bodyKindOf returns how a body of a media type is built, and the type to send: a range such as */* is not a type.
+// bodyKindOf returns how a body of a media type is built, and the type to send, because a range such as */* cannot be sent.
 func bodyKindOf(mediaType string) (bodyKind, string) {
 	base, _, err := mime.ParseMediaType(mediaType)
 	if err != nil {
@@ -60,39 +60,39 @@ type bodyArguments struct {
 }
 
 // encode returns the body; nil and "" if there is none. The bytes are newly allocated.
-func (b *body) encode(g *bodyArguments) (content []byte, contentType string, f *fault.Error) {
-	if g.whole == nil && len(g.members) == 0 && (b.arg != "" || !b.required) {
+func (b *body) encode(arguments *bodyArguments) (content []byte, contentType string, f *fault.Error) {
+	if arguments.whole == nil && len(arguments.members) == 0 && (b.arg != "" || !b.required) {
 		return nil, "", nil
 	}
 	kind, contentType := bodyKindOf(b.mediaType)
 	switch kind {
 	case jsonBody:
-		return b.json(g), contentType, nil
+		return b.json(arguments), contentType, nil
 	case formBody:
-		content, f = b.form(g)
+		content, f = b.form(arguments)
 	case multipartBody:
-		return b.multipart(g, contentType)
+		return b.multipart(arguments, contentType)
 	case textBody:
-		content = []byte(asText(b.value(g)))
+		content = []byte(asText(b.value(arguments)))
 	default:
 		var name string
-		content, name, f = file(b.arg, b.value(g))
+		content, name, f = file(b.arg, b.value(arguments))
 		_ = name // a body has no name
 	}
 	return content, contentType, f
 }
 
-// json joins the members as given: numbers, escapes and key order are the caller's.
-func (b *body) json(g *bodyArguments) []byte {
-	if g.whole != nil {
-		return bytes.Clone(g.whole)
+// json joins the members unchanged: numbers, escapes and key order are the caller's.
+func (b *body) json(arguments *bodyArguments) []byte {
+	if arguments.whole != nil {
+		return bytes.Clone(arguments.whole)
 	}
 	size := 2
-	for _, m := range g.members {
+	for _, m := range arguments.members {
 		size += len(m.name) + len(m.value) + 4
 	}
 	out := append(make([]byte, 0, size), '{')
-	for i, m := range g.members {
+	for i, m := range arguments.members {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -103,22 +103,22 @@ func (b *body) json(g *bodyArguments) []byte {
 }
 
 // value returns the body as one value.
-func (b *body) value(g *bodyArguments) jsontext.Value {
-	if g.whole != nil {
-		return g.whole
+func (b *body) value(arguments *bodyArguments) jsontext.Value {
+	if arguments.whole != nil {
+		return arguments.whole
 	}
-	return b.json(g)
+	return b.json(arguments)
 }
 
 // formFields returns the fields of a form: the members, or those of the one argument.
-func (b *body) formFields(g *bodyArguments) ([]pair, []string, *fault.Error) {
-	if g.whole == nil {
-		return g.members, g.args, nil
+func (b *body) formFields(arguments *bodyArguments) ([]pair, []string, *fault.Error) {
+	if arguments.whole == nil {
+		return arguments.members, arguments.args, nil
 	}
-	if g.whole.Kind() != '{' {
+	if arguments.whole.Kind() != '{' {
 		return nil, nil, badArgument(b.arg, "the body is a form: an object is needed")
 	}
-	members := membersOf(g.whole)
+	members := membersOf(arguments.whole)
 	args := make([]string, len(members))
 	for i := range args {
 		args[i] = b.arg
@@ -129,18 +129,18 @@ func (b *body) formFields(g *bodyArguments) ([]pair, []string, *fault.Error) {
 // formEscape escapes a blank as "+", as HTML forms do.
 func formEscape(styledValue) func(string) string { return url.QueryEscape }
 
-func (b *body) form(g *bodyArguments) ([]byte, *fault.Error) {
-	if g.whole.Kind() == '"' {
-		return []byte(asText(g.whole)), nil
+func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
+	if arguments.whole.Kind() == '"' {
+		return []byte(asText(arguments.whole)), nil
 	}
-	parts, args, f := b.formFields(g)
+	parts, args, f := b.formFields(arguments)
 	if f != nil {
 		return nil, f
 	}
 	var out []byte
 	for i, m := range parts {
-		how, described := b.fields[m.name]
-		p := parameter{arg: args[i], name: m.name, style: how.style, explode: how.explode || !described, mediaType: how.mediaType}
+		field, described := b.fields[m.name]
+		p := parameter{arg: args[i], name: m.name, style: field.style, explode: field.explode || !described, mediaType: field.mediaType}
 		if p.mediaType != "" && (!httpbody.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
 			p.mediaType = ""
 		}
@@ -162,8 +162,8 @@ func (b *body) form(g *bodyArguments) ([]byte, *fault.Error) {
 }
 
 // multipart writes one part for each member, and one for each element of an array (OpenAPI 3.0.4, section 4.8.14.4).
-func (b *body) multipart(g *bodyArguments, contentType string) ([]byte, string, *fault.Error) {
-	parts, args, f := b.formFields(g)
+func (b *body) multipart(arguments *bodyArguments, contentType string) ([]byte, string, *fault.Error) {
+	parts, args, f := b.formFields(arguments)
 	if f != nil {
 		return nil, "", f
 	}
@@ -171,12 +171,12 @@ func (b *body) multipart(g *bodyArguments, contentType string) ([]byte, string, 
 	writer := multipart.NewWriter(&out)
 	for i, m := range parts {
 		values := []jsontext.Value{m.value}
-		how := b.fields[m.name]
-		if m.value.Kind() == '[' && !httpbody.JSONType(how.mediaType) {
+		field := b.fields[m.name]
+		if m.value.Kind() == '[' && !httpbody.JSONType(field.mediaType) {
 			values = elementsOf(m.value)
 		}
 		for _, value := range values {
-			if f := writePart(writer, args[i], m.name, how, value); f != nil {
+			if f := writePart(writer, args[i], m.name, field, value); f != nil {
 				return nil, "", f
 			}
 		}
@@ -189,13 +189,13 @@ func (b *body) multipart(g *bodyArguments, contentType string) ([]byte, string, 
 }
 
 // writePart writes one part: a file, JSON, or plain text.
-func writePart(writer *multipart.Writer, arg, name string, how field, value jsontext.Value) *fault.Error {
+func writePart(writer *multipart.Writer, arg, name string, field field, value jsontext.Value) *fault.Error {
 	if value.Kind() == 'n' {
 		return nil
 	}
-	content, fileName, partType := []byte(nil), "", how.mediaType
+	content, fileName, partType := []byte(nil), "", field.mediaType
 	switch {
-	case how.binary:
+	case field.binary:
 		var f *fault.Error
 		if content, fileName, f = file(arg, value); f != nil {
 			return f
@@ -206,7 +206,7 @@ func writePart(writer *multipart.Writer, arg, name string, how field, value json
 		if partType == "" || strings.ContainsAny(partType, "*,") {
 			partType = "application/octet-stream"
 		}
-	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(how.mediaType):
+	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(field.mediaType):
 		content, partType = value, "application/json"
 	default:
 		content = []byte(asText(value))

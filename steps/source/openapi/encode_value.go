@@ -40,16 +40,15 @@ func asText(value jsontext.Value) string {
 	return rawjson.Unquote(string(value))
 }
 
-// styledValue is a value as the styles of OpenAPI see it: one text, a list of texts, or named texts. Deeper values become
-// JSON text: only the style deepObject says how to format them.
+// styledValue is a value as the styles of OpenAPI see it: one text, a list of texts, or named texts. Deeper values become JSON
+// text, because only the style deepObject can format them.
 type styledValue struct {
 	kind  jsontext.Kind // '[', '{', 'n' for a null, 0 for a single text
 	names []string      // of an object's members
 	texts []string
 }
 
-// newStyledValue converts a value. A null, and an element or member that is null, counts as not given (RFC 6570, section
-// 2.3).
+// newStyledValue converts a value. A null, or an element or member that is null, counts as missing (RFC 6570, section 2.3).
 func newStyledValue(value jsontext.Value) styledValue {
 	s := styledValue{kind: value.Kind()}
 	switch s.kind {
@@ -72,8 +71,8 @@ func newStyledValue(value jsontext.Value) styledValue {
 	return s
 }
 
-// writeDeepObject formats a value in the style deepObject: name[key]=…, name[key][key]=…. Array elements have their index
-// as the key, the only form that keeps objects in arrays apart. Names come unescaped.
+// writeDeepObject formats a value in the style deepObject: name[key]=…, name[key][key]=…. The key of an array element is its index;
+// no other form keeps objects in arrays apart. The names are not escaped.
 func writeDeepObject(name string, value jsontext.Value, add func(name, text string)) {
 	switch value.Kind() {
 	case 'n':

@@ -7,13 +7,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// filter selects the operations that become functions: those that match a pattern of include (all, if it is empty) and none
-// of exclude. In a pattern, * matches any characters, including dots, and ? any one character; case does not matter. A
-// pattern is compared with the name (device.list), with the name after the path prefix that it leaves out
-// (dcim.device.list), and with the operationId.
+// filter selects the operations that become functions: those that match a pattern of include (all if it is empty) and none of
+// exclude. In a pattern, * matches any characters, including dots, and ? any one character; case does not matter. A pattern is
+// compared with the name (device.list), with the operationId, and with the name after the path prefix that it leaves out
+// (dcim.device.list).
 type filter struct{ include, exclude []string }
 
-// check refuses empty patterns: bad_request with the position.
+// check refuses empty patterns with bad_request at their position.
 func (f *filter) check() error {
 	for field, patterns := range map[string][]string{"include": f.include, "exclude": f.exclude} {
 		for i, pattern := range patterns {
@@ -27,20 +27,20 @@ func (f *filter) check() error {
 	return nil
 }
 
-// accepts decides on one operation. It adds the patterns that match to used.
+// accepts reports whether the filter selects an operation. It adds the patterns that match to used.
 func (f *filter) accepts(o *operationName, used map[string]bool) bool {
-	fits := func(patterns []string) bool {
-		found := false
+	matches := func(patterns []string) bool {
+		matched := false
 		for _, pattern := range patterns {
 			if glob(pattern, o.name) || o.area != "" && glob(pattern, o.area+"."+o.name) || o.id != "" && glob(pattern, o.id) {
 				used[pattern] = true
-				found = true
+				matched = true
 			}
 		}
-		return found
+		return matched
 	}
-	included := len(f.include) == 0 || fits(f.include)
-	return !fits(f.exclude) && included
+	included := len(f.include) == 0 || matches(f.include)
+	return !matches(f.exclude) && included
 }
 
 // unused lists the patterns that match no operation: most likely they are misspelled.

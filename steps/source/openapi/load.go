@@ -16,12 +16,11 @@ import (
 type loadOptions struct {
 	include, exclude []string // select the operations that become functions; see filter
 
-	// external returns the text of another file that the document refers to, by the reference without its fragment,
-	// relative to the document that contains it. nil: references to other files are left open, with a warning.
+	// external returns the text of another file that the document refers to. ref is the reference without its fragment, relative
+	// to the document that contains it. nil: references to other files are left open, with a warning.
 	external func(ref string) ([]byte, error)
 
-	// source is the source's name: function names have at most 64 bytes with it and a dot. "": 16 bytes are reserved for
-	// it.
+	// source is the source's name. It, a dot and the operation's name have at most 64 bytes. "": 16 bytes are reserved for it.
 	source string
 
 	headers map[string]bool // headers that every call has, in canonical form
@@ -62,9 +61,9 @@ type resultSchema struct {
 // path.
 const maxWork, maxFiles, maxHops, maxPath = 25_000_000, 200, 32, 2000
 
-// schemaLimit holds sizes in bytes: past input or result, the deeper parts of a schema are left open; inputs and results
-// bound all schemas of a document. A document that exceeds them is loaded again with the next limit. A document with very
-// many operations starts and ends with the last one.
+// schemaLimit holds sizes in bytes. Beyond input or result, the deeper parts of a schema are left open; inputs and results bound
+// all schemas of a document. A document that exceeds those is loaded again with the next limit. A document with very many
+// operations starts with the last one.
 type schemaLimit struct{ input, result, inputs, results int }
 
 var schemaLimits = []schemaLimit{
@@ -76,13 +75,13 @@ var schemaLimits = []schemaLimit{
 
 const manyOperations = 16_000
 
-// tooMuchWork is panicked with if a document takes more work than a real one does.
+// tooMuchWork is the panic value for a document that takes more work than any real one.
 type tooMuchWork struct{}
 
-// load loads an OpenAPI document (3.0, 3.1) or a Swagger 2.0 document, in JSON or YAML, into operations with names and
-// schemas. If one operation is faulty, it or its faulty part is left out, with a reason. load fails with bad_request (with
-// Line and Column if known) if the text is not such a document, not_supported for another version, and limit_exceeded for a
-// document that is too large (64 MiB of JSON, 24 MiB of YAML) or refers to itself endlessly.
+// load loads an OpenAPI document (3.0, 3.1) or a Swagger 2.0 document, in JSON or YAML, into operations with names and schemas. It
+// leaves out faulty operations, or their faulty parts, with a reason. It fails with bad_request (with Line and Column if known) if
+// the text is not such a document, not_supported for another version, and limit_exceeded for a document that is too large (64 MiB
+// of JSON, 24 MiB of YAML) or refers to itself endlessly.
 func load(text []byte, o *loadOptions) (d *document, err error) {
 	l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}}
 	if o != nil {
@@ -93,13 +92,13 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 		return nil, err
 	}
 	defer func() {
-		switch given := recover().(type) {
+		switch panicked := recover().(type) {
 		case nil:
 		case tooMuchWork:
 			d, err = nil, fault.New(fault.LimitExceeded, "the document takes too much work: it refers to itself over and over")
 		default:
 			f := fault.New(fault.Internal, "the document could not be read: this is a defect of onecall")
-			f.Err = fmt.Errorf("%v", given)
+			f.Err = fmt.Errorf("%v", panicked)
 			d, err = nil, f
 		}
 	}()
@@ -109,18 +108,18 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 	if err := l.detectVersion(); err != nil {
 		return nil, err
 	}
-	found := l.operations(selection)
+	operations := l.operations(selection)
 	limits := schemaLimits
-	if len(found) > manyOperations {
+	if len(operations) > manyOperations {
 		limits = limits[len(limits)-1:]
 	}
 	for _, limit := range limits {
-		if l.limits = limit; l.build(found) {
+		if l.limits = limit; l.build(operations) {
 			return l.doc, nil
 		}
 	}
 	return nil, fault.New(fault.LimitExceeded,
-		"the schemas of the document's %d operations are too large: name the operations that are needed with include", len(found))
+		"the schemas of the document's %d operations are too large: name the operations that are needed with include", len(operations))
 }
 
 // spend counts work.
@@ -130,7 +129,7 @@ func (l *loader) spend(n int) {
 	}
 }
 
-// detectVersion finds out the kind of document.
+// detectVersion sets the kind and the title of the document.
 func (l *loader) detectVersion() error {
 	root := l.root.root()
 	if !root.isObject() {
@@ -172,13 +171,13 @@ func spelling(v value) string {
 	return string(v.raw())
 }
 
-// operationNode is an operation with its nodes in the document.
+// operationNode is an operation's name with its nodes in the document.
 type operationNode struct {
 	operationName
 	item, operation value
 }
 
-// operations collects and names all operations, and returns those that the filter accepts: names do not depend on it.
+// operations names all operations and returns those that the filter accepts. Names do not depend on the filter.
 func (l *loader) operations(selection *filter) []*operationNode {
 	var all []*operationNode
 	l.doc.warnings = slices.Concat(l.doc.warnings, duplicateKeyWarnings(l.root))
@@ -189,12 +188,12 @@ func (l *loader) operations(selection *filter) []*operationNode {
 		all = append(all, l.pathItem(path, item)...)
 	}
 	names := make([]*operationName, len(all))
-	for i, f := range all {
-		names[i] = &f.operationName
+	for i, node := range all {
+		names[i] = &node.operationName
 	}
 	nameOperations(names, l.nameLimit())
 	used := map[string]bool{}
-	chosen := slices.DeleteFunc(all, func(f *operationNode) bool { return !selection.accepts(&f.operationName, used) })
+	chosen := slices.DeleteFunc(all, func(node *operationNode) bool { return !selection.accepts(&node.operationName, used) })
 	for _, pattern := range selection.unused(used) {
 		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q fits no operation", shorten(pattern))})
 	}
@@ -202,9 +201,9 @@ func (l *loader) operations(selection *filter) []*operationNode {
 }
 
 func (l *loader) nameLimit() int {
-	const sourceRoom = 16
+	const reserved = 16
 	if l.o.source == "" {
-		return longName - sourceRoom - 1
+		return longName - reserved - 1
 	}
 	return longName - len(l.o.source) - 1
 }
@@ -248,30 +247,30 @@ func (l *loader) pathItem(path string, item value) []*operationNode {
 			l.doc.skipped = append(l.doc.skipped, skippedOperation{label: operationLabel(method, path), reason: err.Error()})
 			continue
 		}
-		f := &operationNode{item: resolved, operation: operation}
-		f.method, f.path, f.id = method, path, operation.get("operationId").text()
-		list = append(list, f)
+		node := &operationNode{item: resolved, operation: operation}
+		node.method, node.path, node.id = method, path, operation.get("operationId").text()
+		list = append(list, node)
 	}
 	return list
 }
 
 func operationLabel(method, path string) string { return strings.ToUpper(method) + " " + shorten(path) }
 
-// build builds the operations; false if their schemas are too large in total.
+// build builds the operations. It returns false if their schemas are too large in total.
 func (l *loader) build(list []*operationNode) bool {
 	l.outputs = map[value]resultSchema{}
 	l.size.inputs, l.size.results, l.work = 0, 0, 0
-	notes := len(l.doc.warnings)
+	warnings := len(l.doc.warnings)
 	l.doc.operations = make([]operation, 0, len(list))
 	l.doc.schemes = l.schemes()
-	for _, f := range list {
-		b := builder{l: l, node: f}
+	for _, node := range list {
+		b := builder{l: l, node: node}
 		l.doc.operations = append(l.doc.operations, b.operation())
 		if len(b.warnings) > 0 {
-			l.doc.warnings = append(l.doc.warnings, warning{function: f.name, what: strings.Join(b.warnings, "; ")})
+			l.doc.warnings = append(l.doc.warnings, warning{function: node.name, what: strings.Join(b.warnings, "; ")})
 		}
 		if l.size.inputs > l.limits.inputs || l.size.results > l.limits.results {
-			l.doc.warnings = l.doc.warnings[:notes]
+			l.doc.warnings = l.doc.warnings[:warnings]
 			return false
 		}
 	}
@@ -286,12 +285,12 @@ func (l *loader) resolve(v value) (value, error) {
 	return v, nil
 }
 
-// follow returns the target of a $ref, through further ones.
+// follow returns the target of a $ref, following further ones.
 func (l *loader) follow(ref value) (value, error) {
 	l.spend(1)
 	key := reference{ref.t, ref.text()}
-	if known, ok := l.resolutions[key]; ok {
-		return known.target, known.err
+	if cached, ok := l.resolutions[key]; ok {
+		return cached.target, cached.err
 	}
 	text := shorten(key.text)
 	for range maxHops {

@@ -28,11 +28,11 @@ func (b *builder) warn(format string, args ...any) {
 }
 
 func (b *builder) operation() operation {
-	f, l := b.node, b.l
+	node, l := b.node, b.l
 	op := operation{
-		name: f.name, id: f.id, label: operationLabel(f.method, f.path), description: describe(f.operation, operationLabel(f.method, f.path)),
-		method: strings.ToUpper(f.method), path: f.path, effect: effectOf(f.method),
-		servers: l.serversOf(f), security: l.securityOf(f.operation),
+		name: node.name, id: node.id, label: operationLabel(node.method, node.path), description: describe(node.operation, operationLabel(node.method, node.path)),
+		method: strings.ToUpper(node.method), path: node.path, effect: effectOf(node.method),
+		servers: l.serversOf(node), security: l.securityOf(node.operation),
 	}
 	b.parameters()
 	b.requestBody()
@@ -49,7 +49,7 @@ func (b *builder) operation() operation {
 	return op
 }
 
-// effectOf returns what a method promises (RFC 9110, section 9.2).
+// effectOf returns the effect that a method promises (RFC 9110, section 9.2).
 func effectOf(method string) effect {
 	switch method {
 	case "get", "head", "options", "trace":
@@ -66,7 +66,7 @@ func effectOf(method string) effect {
 const maxDescription = 400
 
 // describe returns the summary, else the beginning of the description, else the label.
-func describe(operation value, place string) string {
+func describe(operation value, label string) string {
 	text := strings.TrimSpace(operation.get("summary").text())
 	if text == "" {
 		text, _, _ = strings.Cut(strings.TrimSpace(operation.get("description").text()), "\n\n")
@@ -81,7 +81,7 @@ func describe(operation value, place string) string {
 		}
 	}
 	if text == "" {
-		text = place
+		text = label
 	}
 	if operation.get("deprecated").isTrue() {
 		text = strings.TrimSpace("Deprecated. " + text)
@@ -92,14 +92,14 @@ func describe(operation value, place string) string {
 // argument is one argument of the flat input.
 type argument struct {
 	arg       string // its name, once claimed
-	wire      string
+	wire      string // its name on the wire
 	in        string // path, query, header, cookie, body
 	required  bool
-	write     func(e *emitter)
-	parameter parameter // unless it belongs to the body
+	write     func(e *emitter) // writes its schema
+	parameter parameter        // unless it belongs to the body
 }
 
-// mergedParameters returns the parameters of an operation: its own replace the path's of the same name and location.
+// mergedParameters returns the parameters of an operation. They replace those of its path with the same name and location.
 func (b *builder) mergedParameters() []value {
 	var list []value
 	position := map[[2]string]int{}
@@ -114,7 +114,7 @@ func (b *builder) mergedParameters() []value {
 				continue
 			case in == "body" || in == "formData":
 			case name == "" || in != "path" && in != "query" && in != "header" && in != "cookie":
-				b.warn("a parameter is left out: it has no name, or no place that is known")
+				b.warn("a parameter is left out: it has no name, or no known location")
 				continue
 			}
 			key := [2]string{in, name}
@@ -134,28 +134,28 @@ func (b *builder) mergedParameters() []value {
 
 var pathParameter = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
-// parameters reads the parameters of path, query, header and cookie. Every parameter of the path's template gets one,
-// declared or not. A declared one that the template lacks is left out, as are headers that the call itself sets.
+// parameters reads the parameters of path, query, header and cookie. Each placeholder of the path gets one, declared or not. It
+// leaves out declared path parameters without a placeholder, and headers that the call itself sets.
 func (b *builder) parameters() {
 	template := b.node.path
 	if cut := strings.IndexAny(template, "#"); cut >= 0 {
 		template = template[:cut]
 	}
-	places := map[string]bool{}
-	var inOrder []string
+	placeholders := map[string]bool{}
+	var names []string
 	for _, m := range pathParameter.FindAllStringSubmatch(template, -1) {
-		if !places[m[1]] {
-			inOrder = append(inOrder, m[1])
+		if !placeholders[m[1]] {
+			names = append(names, m[1])
 		}
-		places[m[1]] = true
+		placeholders[m[1]] = true
 	}
-	byPlace := map[string][]*argument{}
+	byLocation := map[string][]*argument{}
 	for _, p := range b.mergedParameters() {
 		name, in := p.get("name").text(), p.get("in").text()
 		switch {
 		case in == "body" || in == "formData":
 			continue
-		case in == "path" && !places[name]:
+		case in == "path" && !placeholders[name]:
 			b.warn("the path parameter %s is left out: the path has no place for it", shorten(name))
 			continue
 		case in == "header" && b.l.setsHeader(name):
@@ -164,27 +164,27 @@ func (b *builder) parameters() {
 			b.warn("the header parameter %s is left out: no header can have this name", shorten(name))
 			continue
 		}
-		byPlace[in] = append(byPlace[in], b.parameter(p, name, in))
+		byLocation[in] = append(byLocation[in], b.parameter(p, name, in))
 	}
-	for _, name := range inOrder {
+	for _, name := range names {
 		declared := false
-		for _, a := range byPlace["path"] {
+		for _, a := range byLocation["path"] {
 			declared = declared || a.wire == name
 		}
 		if !declared {
 			b.warn("the path parameter %s is not described: it is taken as text", shorten(name))
-			byPlace["path"] = append(byPlace["path"], &argument{wire: name, in: "path", required: true,
+			byLocation["path"] = append(byLocation["path"], &argument{wire: name, in: "path", required: true,
 				write:     func(e *emitter) { e.out = append(e.out, `{"type":["string","number"]}`...) },
 				parameter: parameter{name: name, in: "path", style: "simple", required: true}})
 		}
 	}
 	for _, in := range []string{"path", "query", "header", "cookie"} {
-		b.arguments = append(b.arguments, byPlace[in]...)
+		b.arguments = append(b.arguments, byLocation[in]...)
 	}
 }
 
-// setsHeader reports whether a header is not an argument: it is set by the call, from the body and the credentials (Accept,
-// Content-Type, Authorization: OpenAPI 3.1, section 4.8.12.1), by the connection, or by the configuration.
+// setsHeader reports whether the call itself sets a header, so that it is not an argument: from the body and the credentials
+// (Accept, Content-Type, Authorization: OpenAPI 3.1, section 4.8.12.1), for the connection, or from the configuration.
 func (l *loader) setsHeader(name string) bool {
 	name = http.CanonicalHeaderKey(name)
 	return name == "Accept" || name == "Content-Type" || name == "Authorization" || connectionHeaders[name] || l.o.headers[name]

@@ -16,8 +16,8 @@ func (l *loader) schemes() map[string]scheme {
 	return schemes
 }
 
-// securityOf returns the alternatives of an operation: its own, else the document's. An empty list of its own requires
-// nothing.
+// securityOf returns the alternatives of an operation: its own, else the document's. An empty list means that no credentials are
+// required.
 func (l *loader) securityOf(operation value) []requirement {
 	declared := operation.get("security")
 	if declared.kind() != '[' {

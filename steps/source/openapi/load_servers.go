@@ -3,11 +3,11 @@ package openapi
 import "strings"
 
 // serversOf returns the base URLs: the operation's, else its path's, else the document's.
-func (l *loader) serversOf(f *operationNode) []string {
+func (l *loader) serversOf(node *operationNode) []string {
 	if l.swagger2 {
-		return l.oldServers(f.operation)
+		return l.oldServers(node.operation)
 	}
-	for _, holder := range []value{f.operation, f.item, l.root.root()} {
+	for _, holder := range []value{node.operation, node.item, l.root.root()} {
 		if list := l.servers(holder.get("servers")); len(list) > 0 {
 			return list
 		}
@@ -24,8 +24,8 @@ func (l *loader) servers(list value) []string {
 		url := server.get("url").text()
 		variables := server.get("variables")
 		complete := url != ""
-		url = pathParameter.ReplaceAllStringFunc(url, func(place string) string {
-			variable := variables.get(strings.Trim(place, "{}"))
+		url = pathParameter.ReplaceAllStringFunc(url, func(placeholder string) string {
+			variable := variables.get(strings.Trim(placeholder, "{}"))
 			text := plainText(variable.get("default"))
 			if text == "" {
 				for _, allowed := range variable.get("enum").elements() {

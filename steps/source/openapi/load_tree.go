@@ -16,14 +16,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// tree is a parsed JSON text that keeps its bytes: the order of members and the spelling of numbers. The nodes are in the
-// order of the text, each before its contents, so that a document of 13 MB needs 20 MB more and two slices. One goroutine
-// uses it.
+// tree is a parsed JSON text. It keeps the bytes, and so the order of members and the spelling of numbers. The nodes are in the
+// order of the text, each before its contents: a document of 13 MB needs only 20 MB more, in two slices. One goroutine uses it.
 type tree struct {
 	text       []byte
 	nodes      []node
 	large      map[int32]map[string]int32 // members of large objects by name, indexed at the first lookup
-	base       string                     // the reference that it was loaded by; "": the document itself
+	base       string                     // the reference to this file; "": the document itself
 	duplicates []string                   // duplicate keys: the last one counts
 }
 
@@ -32,10 +31,10 @@ type node struct {
 	start, end  int32         // its bytes
 	key, keyEnd int32         // its name, including quotes; both 0 for elements and the root
 	next        int32         // the first node after it and its contents
-	kind        jsontext.Kind // 0: a member that a later one of the same name replaces
+	kind        jsontext.Kind // 0: a dropped duplicate of a later member
 }
 
-// Bounds of a document: its bytes, its values, and up to how many members an object is searched linearly.
+// Bounds of a document: its bytes and its values. Objects of more than fewMembers members get an index.
 const maxDocumentBytes, maxValues, fewMembers = 64 << 20, 5_000_000, 24
 
 // parseTree parses JSON. It accepts duplicate keys, as most readers do; the last one counts. It fails with bad_request,
@@ -68,7 +67,7 @@ func tooLarge(size int) *fault.Error {
 var errTooManyValues = fault.New(fault.LimitExceeded, "the document holds more than %d values: leave out the paths that are not needed",
 	maxValues)
 
-// read fills the nodes. It has its own stack of open objects and arrays, as documents may be deeply nested.
+// read fills the nodes. It does not recurse, because documents may be deeply nested.
 func (t *tree) read(decoder *jsontext.Decoder) error {
 	var open []int32
 	var key, keyEnd int32
@@ -123,7 +122,7 @@ func span(decoder *jsontext.Decoder, kind jsontext.Kind) (start, end int32, err 
 	return end - int32(len(raw)), end, err
 }
 
-// dropDuplicates drops all but the last of equal keys of an object.
+// dropDuplicates drops all but the last of an object's members with equal keys.
 func (t *tree) dropDuplicates(object int32) {
 	count, last := 0, t.nodes[object].next
 	for i := object + 1; i < last; i = t.nodes[i].next {
@@ -154,8 +153,8 @@ func (t *tree) dropDuplicates(object int32) {
 
 func (t *tree) drop(i int32) {
 	t.nodes[i].kind = 0
-	const most = 5
-	if len(t.duplicates) < most {
+	const maxDuplicates = 5
+	if len(t.duplicates) < maxDuplicates {
 		line, _ := t.lineColumn(int64(t.nodes[i].key))
 		t.duplicates = append(t.duplicates, shorten(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
 	}
@@ -187,7 +186,7 @@ func (t *tree) fault(err error) error {
 	return f
 }
 
-// value is a node of a tree; the zero value is no node, and all methods accept it.
+// value is a node of a tree. The zero value is no node; all methods accept it.
 type value struct {
 	t  *tree
 	at int32
@@ -197,7 +196,7 @@ func (t *tree) root() value { return value{t, 0} }
 
 func (v value) ok() bool { return v.t != nil }
 
-// kind is one of { [ " 0 t f n, as in jsontext, and 0 for no node.
+// kind returns one of { [ " 0 t f n, as in jsontext; 0 for no node.
 func (v value) kind() jsontext.Kind {
 	if v.t == nil {
 		return 0
@@ -263,7 +262,7 @@ func (v value) elements() iter.Seq2[int, value] {
 	}
 }
 
-// get returns the member of that name; no node if there is none.
+// get returns the member with that name; no node if there is none.
 func (v value) get(name string) value {
 	if !v.isObject() {
 		return value{}
@@ -332,8 +331,8 @@ func (v value) child(token string) value {
 		}
 		return value{}
 	}
-	if found := v.get(plain); found.ok() || plain == token {
-		return found
+	if member := v.get(plain); member.ok() || plain == token {
+		return member
 	}
 	return v.get(pointerEscapes.Replace(token))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxYAMLBytes bounds a YAML document: its parser takes some ten times its size. maxYAMLDepth bounds its nesting, including
-// that of its aliases.
+// maxYAMLBytes bounds a YAML document, because its parser needs about ten times its size. maxYAMLDepth bounds its nesting,
+// including that of its aliases.
 const maxYAMLBytes, maxYAMLDepth = 24 << 20, 500
 
 // parse parses a document: as JSON if it begins like JSON, else as YAML.
@@ -36,13 +36,13 @@ func parse(text []byte) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range t.duplicates { // the lines are not those of the document
+	for i := range t.duplicates { // the line numbers are those of the JSON text
 		t.duplicates[i], _, _ = strings.Cut(t.duplicates[i], " in line ")
 	}
 	return t, nil
 }
 
-// yamlToJSON converts a YAML document to JSON, in its order; numbers keep a spelling that JSON has too. Aliases and merge
+// yamlToJSON converts a YAML document to JSON in the same order. Numbers keep their spelling if JSON allows it. Aliases and merge
 // keys are expanded within the bounds of a document.
 func yamlToJSON(text []byte) ([]byte, error) {
 	if len(text) > maxYAMLBytes {
@@ -67,8 +67,8 @@ func yamlFault(err error) *fault.Error {
 	if errors.Is(err, io.EOF) {
 		f.Message = "the document is empty"
 	}
-	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
-		f.Line, _ = strconv.Atoi(found[1])
+	if match := yamlLine.FindStringSubmatch(err.Error()); match != nil {
+		f.Line, _ = strconv.Atoi(match[1])
 	}
 	f.Err = err
 	return f
@@ -111,7 +111,7 @@ func (w *yamlWriter) write(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// members writes a mapping's own members, then those of its merge keys that it lacks. A duplicate key is written twice: the
+// members writes a mapping's own members, then those of its merge keys that the mapping lacks. It writes a duplicate key twice; the
 // JSON parser decides.
 func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) error {
 	if depth > maxYAMLDepth {
@@ -155,7 +155,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 				source = source.Alias
 			}
 			if source.Kind != yaml.MappingNode {
-				return w.fault(source, fault.BadRequest, "what a merge key takes in is no mapping")
+				return w.fault(source, fault.BadRequest, "the value of a merge key is not a mapping")
 			}
 			if err := w.members(source, depth+1, written); err != nil {
 				return err
@@ -183,7 +183,7 @@ func (w *yamlWriter) scalar(n *yaml.Node) {
 	}
 }
 
-// number keeps a spelling that JSON has; others (0x1F, 1_000, +1, .5) are converted, and what JSON has no number for (.inf)
+// number keeps a spelling that JSON allows and converts others (0x1F, 1_000, +1, .5). A value that JSON has no number for (.inf)
 // becomes text.
 func (w *yamlWriter) number(n *yaml.Node) {
 	if v := jsontext.Value(n.Value); v.IsValid() && v.Kind() == '0' {

@@ -11,11 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The name of an operation, resource.action, depends only on its own method, path and operationId. If two operations get
-// the same name (ignoring case and separators), the later one gets a longer name with more of the path; the earlier keeps
-// its name. Which one is earlier does not depend on the order of the document: first the one with fewer path segments that
-// count, then by the bytes of the path, then by method. So a new operation renames another only if both have the same short
-// name and the new one is earlier.
+// The name of an operation, resource.action, depends only on its own method, path and operationId. If two operations get the same
+// name (ignoring case and separators), the earlier one keeps it and the later one gets a longer name with more of the path.
+// Operations are ordered by the number of path segments that count, then by the bytes of the path, then by method, not by their
+// order in the document. So a new operation renames another only if both have the same short name and the new one is earlier.
 
 // methods lists the methods of operations, in the order in which they claim names.
 var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "trace"}
@@ -24,7 +23,7 @@ var methods = []string{"get", "post", "put", "patch", "delete", "head", "options
 type operationName struct {
 	method, path, id string // method in lower case
 	resource, action string
-	area             string   // prefix that the resource leaves out, for patterns and to tell names apart
+	area             string   // path prefix that the resource leaves out; patterns match it, and it distinguishes names
 	versions         string   // of the path
 	params           []string // of the whole path
 	name             string
@@ -33,8 +32,8 @@ type operationName struct {
 // longName and shortestName bound names, in bytes. A tool's name has at most 64, including the source's name and a dot.
 const longName, shortestName, hashDigits = 64, 24, 7
 
-// nameOperations gives every operation its name. room is the maximum length of a name.
-func nameOperations(operations []*operationName, room int) {
+// nameOperations gives every operation its name, of at most maxLength bytes.
+func nameOperations(operations []*operationName, maxLength int) {
 	order := slices.Clone(operations)
 	routes := make(map[*operationName]*route, len(order))
 	for _, o := range order {
@@ -50,17 +49,17 @@ func nameOperations(operations []*operationName, room int) {
 	taken := make(map[string]*operationName, len(order))
 	numbers := map[string]int{}
 	for _, o := range order {
-		o.claim(routes[o], taken, numbers, room)
+		o.claim(routes[o], taken, numbers, maxLength)
 	}
 }
 
-// claim takes the first candidate that is free. numbers are the last numbers that were appended to a name.
-func (o *operationName) claim(r *route, taken map[string]*operationName, numbers map[string]int, room int) {
-	try := func(resource, action string) bool {
+// claim gives the operation the first candidate that is free. numbers holds the last number that was appended to each name.
+func (o *operationName) claim(r *route, taken map[string]*operationName, numbers map[string]int, maxLength int) {
+	claim := func(resource, action string) bool {
 		if resource == "" || action == "" {
 			return false
 		}
-		name := shortenName(resource, action, room)
+		name := shortenName(resource, action, maxLength)
 		folded := steps.FoldName(name)
 		if taken[folded] != nil {
 			return false
@@ -69,33 +68,33 @@ func (o *operationName) claim(r *route, taken map[string]*operationName, numbers
 		taken[folded] = o
 		return true
 	}
-	if try(o.resource, o.action) {
+	if claim(o.resource, o.action) {
 		return
 	}
-	holder := taken[steps.FoldName(shortenName(o.resource, o.action, room))]
-	area, version, by := "", "", ""
+	holder := taken[steps.FoldName(shortenName(o.resource, o.action, maxLength))]
+	area, version, actionByParams := "", "", ""
 	if o.area != holder.area {
 		area = o.area
 	}
 	if o.versions != holder.versions {
 		version = o.versions
 	}
-	if more := slices.DeleteFunc(slices.Clone(o.params),
-		func(p string) bool { return p == "" || slices.Contains(holder.params, p) }); len(more) > 0 {
-		by = o.action + "_by_" + strings.Join(more, "_")
+	if extraParams := slices.DeleteFunc(slices.Clone(o.params),
+		func(p string) bool { return p == "" || slices.Contains(holder.params, p) }); len(extraParams) > 0 {
+		actionByParams = o.action + "_by_" + strings.Join(extraParams, "_")
 	}
 	id := snake(o.id)
 	switch {
-	case area != "" && try(joined(area, o.resource), o.action):
-	case version != "" && try(joined(version, o.resource), o.action):
-	case version != "" && area != "" && try(joined(version, area, o.resource), o.action):
-	case by != "" && try(o.resource, by):
-	case try(joined(r.area, r.words()), o.action):
-	case r.extra != "" && try(joined(o.resource, r.extra), o.action):
-	case id != "" && try(o.resource, id):
+	case area != "" && claim(joined(area, o.resource), o.action):
+	case version != "" && claim(joined(version, o.resource), o.action):
+	case version != "" && area != "" && claim(joined(version, area, o.resource), o.action):
+	case actionByParams != "" && claim(o.resource, actionByParams):
+	case claim(joined(r.area, r.words()), o.action):
+	case r.extra != "" && claim(joined(o.resource, r.extra), o.action):
+	case id != "" && claim(o.resource, id):
 	default:
 		key := o.resource + "." + o.action
-		for numbers[key] = max(numbers[key], 1) + 1; !try(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
+		for numbers[key] = max(numbers[key], 1) + 1; !claim(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
 		}
 	}
 }
@@ -121,14 +120,14 @@ func (r *route) resourceAction(method, id string) (resource, action string) {
 	}
 	if action = r.trailingAction(method, id, last); action != "" {
 		if len(nouns) == 1 {
-			return last.one, action
+			return last.singular, action
 		}
 		return resourceOf(nouns[:len(nouns)-1]), action
 	}
 	return resourceOf(nouns), r.standardAction(method, id, last)
 }
 
-// actionWord returns the action of a custom method. Unusual HTTP methods for it are told apart by name.
+// actionWord returns the action of a custom method. For methods other than GET and POST it includes the method.
 func actionWord(method, word string) string {
 	if method == "get" || method == "post" {
 		return word
@@ -136,7 +135,7 @@ func actionWord(method, word string) string {
 	return word + "_" + method
 }
 
-// trailingAction returns the last segment if it is an action on what precedes it: /charges/{id}/capture, /customers/search,
+// trailingAction returns the last segment if it is an action on the segment before it: /charges/{id}/capture, /customers/search,
 // /gists/starred. "": it is a resource.
 func (r *route) trailingAction(method, id string, last noun) string {
 	if last.param || len(r.nouns) < 2 {
@@ -172,7 +171,7 @@ func (r *route) trailingAction(method, id string, last noun) string {
 	return ""
 }
 
-// standardAction follows from the method, and from whether one element or a whole collection is meant.
+// standardAction returns the action for a method on one element or on a whole collection.
 func (r *route) standardAction(method, id string, last noun) string {
 	all := last.plural && !last.param
 	switch method {
@@ -197,7 +196,7 @@ func (r *route) standardAction(method, id string, last noun) string {
 	return method
 }
 
-// saysList reports whether an operationId says that it lists.
+// saysList reports whether an operationId contains the word list where an action stands.
 func saysList(id string) bool {
 	words := lastIDPart(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"
@@ -209,13 +208,13 @@ func lastIDPart(id string) string { return snake(id[strings.LastIndexAny(id, "/.
 func resourceOf(nouns []noun) string {
 	words := make([]string, len(nouns))
 	for i, n := range nouns {
-		words[i] = n.one
+		words[i] = n.singular
 	}
 	return strings.Join(words, ".")
 }
 
-// fromID names an operation whose path has no segment that counts, after its operationId: the parts of `drive.files.copy`,
-// or the words of DescribeTable. Without one, it uses the segments that were left out.
+// fromID names an operation whose path has no segment that counts. It uses the operationId: the parts of `drive.files.copy`, or the
+// words of DescribeTable. Without one, it uses the segments that were left out.
 func (r *route) fromID(method, id string) (resource, action string) {
 	action = r.standardAction(method, id, noun{param: len(r.params) > 0})
 	if parts := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(parts) > 1 {
@@ -231,11 +230,11 @@ func (r *route) fromID(method, id string) (resource, action string) {
 		return cmp.Or(strings.Join(words, "."), "root"), cmp.Or(snake(parts[len(parts)-1]), action)
 	}
 	words := snake(id)
-	verb, rest, found := strings.Cut(words, "_")
-	if verb == "batch" && found {
-		second, others, more := strings.Cut(rest, "_")
-		if more {
-			verb, rest = "batch_"+second, others
+	verb, rest, several := strings.Cut(words, "_")
+	if verb == "batch" && several {
+		second, object, isBatch := strings.Cut(rest, "_")
+		if isBatch {
+			verb, rest = "batch_"+second, object
 		}
 	}
 	switch {
@@ -244,7 +243,7 @@ func (r *route) fromID(method, id string) (resource, action string) {
 			return joined(skipped, r.extra), action
 		}
 		return cmp.Or(r.extra, "root"), action
-	case !found:
+	case !several:
 		return "root", words
 	}
 	resource, _ = singular(rest)
@@ -253,25 +252,25 @@ func (r *route) fromID(method, id string) (resource, action string) {
 
 // shortenName shortens a name that is too long. The end of the resource and the action stay; a hash of the whole name
 // replaces the rest.
-func shortenName(resource, action string, room int) string {
-	room = max(room, shortestName)
+func shortenName(resource, action string, maxLength int) string {
+	maxLength = max(maxLength, shortestName)
 	name := resource + "." + action
-	if len(name) <= room {
+	if len(name) <= maxLength {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	hash := "_" + hex.EncodeToString(sum[:])[:hashDigits]
-	if most := room / 2; len(action) > most {
-		action = strings.TrimRight(action[:most], "_")
+	if maxAction := maxLength / 2; len(action) > maxAction {
+		action = strings.TrimRight(action[:maxAction], "_")
 	}
-	space := room - len(action) - 1 - len(hash)
+	space := maxLength - len(action) - 1 - len(hash)
 	parts := strings.Split(resource, ".")
-	kept := parts[len(parts)-1]
-	for i := len(parts) - 2; i >= 0 && len(parts[i])+1+len(kept) <= space; i-- {
-		kept = parts[i] + "." + kept
+	shortened := parts[len(parts)-1]
+	for i := len(parts) - 2; i >= 0 && len(parts[i])+1+len(shortened) <= space; i-- {
+		shortened = parts[i] + "." + shortened
 	}
-	if len(kept) > space {
-		kept = strings.TrimRight(kept[:space], "_.")
+	if len(shortened) > space {
+		shortened = strings.TrimRight(shortened[:space], "_.")
 	}
-	return kept + hash + "." + action
+	return shortened + hash + "." + action
 }

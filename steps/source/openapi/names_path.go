@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// route is a path, split for its name.
+// route is a path, split into the parts of a name.
 type route struct {
 	nouns    []noun   // its fixed segments that count, in order
 	area     string   // leading segments that are left out: the group of an API, a namespace before a collection
@@ -16,17 +16,17 @@ type route struct {
 	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" if there is none
 	extra    string   // what follows ? or # in the path
 	depth    int      // number of segments that count
-	skipped  []string // the api and version segments that were left out, for a path that has no others
+	skipped  []string // the api and version segments that were left out; they name a path without others
 }
 
 // noun is a fixed segment.
 type noun struct {
-	word    string // as written, in snake case
-	one     string // in the singular
-	plural  bool
-	param   bool // a parameter follows
-	leading bool // no parameter precedes it
-	dotted  bool // it is part of a segment with dots
+	word     string // as written, in snake case
+	singular string // word in the singular
+	plural   bool
+	param    bool // a parameter follows
+	leading  bool // no parameter precedes it
+	dotted   bool // it is part of a segment with dots
 }
 
 var (
@@ -36,8 +36,8 @@ var (
 	templated      = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// parseRoute splits a path. Version segments are left out everywhere, api segments only before the first segment that
-// counts; after "apis" so is the group, as in Kubernetes.
+// parseRoute splits a path. It leaves out version segments everywhere, and api segments only before the first segment that counts.
+// After "apis" it also leaves out the group, as in Kubernetes.
 func parseRoute(path string) route {
 	var r route
 	if at := strings.IndexAny(path, "?#"); at >= 0 {
@@ -86,9 +86,9 @@ func (r *route) parameter(segment string) {
 	} else if name := snake(before); len(name) > 1 {
 		r.fixed(name, len(r.nouns) == 0)
 	}
-	for _, found := range templated.FindAllString(segment, -1) {
-		r.params = append(r.params, snake(strings.Trim(found, "{}")))
-		r.all = append(r.all, snake(strings.Trim(found, "{}")))
+	for _, parameter := range templated.FindAllString(segment, -1) {
+		r.params = append(r.params, snake(strings.Trim(parameter, "{}")))
+		r.all = append(r.all, snake(strings.Trim(parameter, "{}")))
 	}
 	if len(r.nouns) > 0 {
 		r.nouns[len(r.nouns)-1].param = true
@@ -109,8 +109,8 @@ func (r *route) fixed(segment string, leading bool) {
 		if word == "" {
 			continue
 		}
-		one, plural := singular(word)
-		r.nouns = append(r.nouns, noun{word: word, one: one, plural: plural, leading: leading, dotted: len(parts) > 1})
+		single, plural := singular(word)
+		r.nouns = append(r.nouns, noun{word: word, singular: single, plural: plural, leading: leading, dotted: len(parts) > 1})
 	}
 	r.params, r.method = nil, ""
 	if custom {

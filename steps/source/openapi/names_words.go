@@ -5,10 +5,10 @@ import (
 	"unicode"
 )
 
-// These rules for words determine every function's name: changing one renames functions. They are here, and not in a
-// library whose next version may know another plural.
+// These rules for words determine every function's name: changing one renames functions. So they are not in a library, whose next
+// version might know another plural.
 
-// snake converts a text to words of a name: lower case, ASCII letters and digits, joined by "_". Words end at a change from
+// snake converts a text to the words of a name: lower case, ASCII letters and digits, joined by "_". A word ends at a change from
 // lower to upper case, before the last capital of a run (HTTPServer: http_server), and at every other character.
 func snake(text string) string {
 	var b strings.Builder
@@ -64,26 +64,27 @@ var irregular = map[string]string{
 // collective words are collections although they look singular.
 var collective = map[string]bool{"chassis": true, "series": true, "media": true, "equipment": true, "staff": true}
 
-// singular returns a snake-case name with its last word in the singular, and whether it was a plural or a collective.
+// singular returns a snake-case name with its last word in the singular, and reports whether that word was a plural or a
+// collective.
 func singular(name string) (string, bool) {
 	if head, tail, ok := strings.Cut(name, "_of_"); ok { // codes_of_conduct
-		one, plural := singular(head)
-		return one + "_of_" + tail, plural
+		singularName, plural := singular(head)
+		return singularName + "_of_" + tail, plural
 	}
 	cut := strings.LastIndexByte(name, '_') + 1
 	word := name[cut:]
-	one := singularWord(word)
-	return name[:cut] + one, one != word || collective[word]
+	singularName := singularWord(word)
+	return name[:cut] + singularName, singularName != word || collective[word]
 }
 
 func singularWord(word string) string {
-	if one, ok := irregular[word]; ok {
-		return one
+	if irregularWord, ok := irregular[word]; ok {
+		return irregularWord
 	}
 	if len(word) < 3 || collective[word] {
 		return word
 	}
-	has := func(ends ...string) bool {
+	hasSuffix := func(ends ...string) bool {
 		for _, end := range ends {
 			if strings.HasSuffix(word, end) {
 				return true
@@ -92,14 +93,14 @@ func singularWord(word string) string {
 		return false
 	}
 	switch {
-	case !has("s"), has("ss", "us", "is", "series"):
+	case !hasSuffix("s"), hasSuffix("ss", "us", "is", "series"):
 		return word
-	case has("ies"):
+	case hasSuffix("ies"):
 		if len(word) <= 4 {
 			return word[:len(word)-1]
 		}
 		return word[:len(word)-3] + "y"
-	case has("sses", "shes", "ches", "xes", "zzes", "oes"):
+	case hasSuffix("sses", "shes", "ches", "xes", "zzes", "oes"):
 		return word[:len(word)-2]
 	}
 	return word[:len(word)-1]

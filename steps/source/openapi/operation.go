@@ -16,17 +16,17 @@ type operation struct {
 	parameters []parameter
 	body       *body // nil: none
 
-	security []requirement // alternatives, any of which suffices; none: no credentials are needed. An empty requirement means none
+	security []requirement // alternatives, any of which suffices; none, or an empty alternative: no credentials are needed
 
 	input  json.RawMessage // one flat JSON Schema object of the arguments
 	output json.RawMessage // JSON Schema of the result; nil: unknown
 	effect effect
 }
 
-// effect is read, write or destroy with the idempotence that the method promises (RFC 9110, section 9.2).
+// effect is read, write or destroy, with the idempotence that the method promises (RFC 9110, section 9.2).
 type effect struct{ reads, destroys, idempotent bool }
 
-// parameter is where one argument goes.
+// parameter is the position of one argument in the request.
 type parameter struct {
 	arg           string // the argument's name in the flat input
 	name          string // the name on the wire
@@ -38,7 +38,7 @@ type parameter struct {
 	mediaType     string // of a parameter with `content` (application/json), whose value is encoded as this type; else ""
 }
 
-// body is how the request's body is built from arguments.
+// body describes how the request's body is built from arguments.
 type body struct {
 	mediaType string   // the chosen one: JSON before form, multipart, text, anything else
 	required  bool     // the body as a whole
@@ -54,7 +54,7 @@ type member struct {
 	name string // the member's name on the wire
 }
 
-// field is how a member of a form or a multipart body is encoded.
+// field describes how a member of a form or a multipart body is encoded.
 type field struct {
 	mediaType string // of a multipart part: "application/json" for objects and arrays of objects, "" for plain text
 	binary    bool   // a file: the argument is base64 text (or {"name","data"} with data in base64)
@@ -75,8 +75,8 @@ type document struct {
 	warnings       []warning          // operations whose schemas were changed so that the validator accepts them
 }
 
-// skippedOperation is an operation that became no function.
+// skippedOperation is an operation that did not become a function.
 type skippedOperation struct{ label, reason string }
 
-// warning says what was changed in an operation's schemas. Without a function it is about the document.
+// warning says what was changed in an operation's schemas. Without a function it is about the whole document.
 type warning struct{ function, what string }

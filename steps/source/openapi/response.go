@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// readResponse returns the result of a response. A status of 300 or more is function_failed with the status and the body;
-// so is a body that claims to be JSON but is not, since its text would be taken for a value.
+// readResponse returns the result of a response. A status of 300 or more is function_failed with the status and the body. So is a
+// body that claims to be JSON but is not, because its text could be mistaken for a value.
 func (c *call) readResponse(request *http.Request, response *http.Response) ([]byte, error) {
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)
@@ -30,8 +30,8 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(response.Header, data))
 		return nil, c.successFault(request, f)
 	}
-	if tell := steps.CallbacksOf(request.Context()).Status; tell != nil {
-		tell(response.StatusCode)
+	if reportStatus := steps.CallbacksOf(request.Context()).Status; reportStatus != nil {
+		reportStatus(response.StatusCode)
 	}
 	return c.source.secrets.json(result), nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// emitter writes a schema of the document as one self-contained JSON Schema (draft 2020-12): referenced schemas are under
-// $defs, each once, so that recursive schemas end. OpenAPI's own keywords are converted (nullable, boolean exclusive
-// bounds) or dropped (example, xml, discriminator, x-…). A keyword with an invalid value is dropped with a warning.
+// emitter writes a schema of the document as one self-contained JSON Schema (draft 2020-12). Referenced schemas are under $defs,
+// each once, so that recursive schemas end. OpenAPI's own keywords are converted (nullable, boolean exclusive bounds) or dropped
+// (example, xml, discriminator, x-…). A keyword with an invalid value is dropped with a warning.
 type emitter struct {
 	l        *loader
 	out      []byte
@@ -49,7 +49,7 @@ func (e *emitter) warn(format string, args ...any) {
 // maxWarnings bounds the warnings of one schema or operation.
 const maxWarnings = 20
 
-// schema writes a schema at a depth. A description that is not empty replaces its own.
+// schema writes a schema at a depth. description, if not empty, replaces the schema's own.
 func (e *emitter) schema(v value, depth int, description string) {
 	e.l.spend(1)
 	e.visited++
@@ -58,7 +58,7 @@ func (e *emitter) schema(v value, depth int, description string) {
 		e.out = append(e.out, v.raw()...)
 		return
 	case !v.isObject():
-		e.warn("a schema that is none is left open")
+		e.warn("a schema that is not an object or a boolean is left open")
 		e.anything(description)
 		return
 	case depth > maxSchemaDepth || e.visited > maxSubschemas || len(e.out) > 4*e.limit:
@@ -74,8 +74,8 @@ func (e *emitter) schema(v value, depth int, description string) {
 	e.object(v, depth, description)
 }
 
-// reference writes the target of a $ref. Before OpenAPI 3.1 only annotations beside it count, and nullable, which many
-// expect to count.
+// reference writes the target of a $ref. Before OpenAPI 3.1 the keywords beside it do not count, except annotations and nullable,
+// which many authors expect to count.
 func (e *emitter) reference(v, reference value, depth int, description string) {
 	target, err := e.l.follow(reference)
 	if err != nil {
@@ -154,9 +154,9 @@ func (e *emitter) object(v value, depth int, description string) {
 	if wrapped {
 		e.out = append(e.out, `"anyOf":[{"type":"null"},{`...)
 	}
-	more := false
+	preceded := false
 	if !wrapped {
-		more = e.describe(v, depth, description, false)
+		preceded = e.describe(v, depth, description, false)
 	}
 	for name, member := range v.members() {
 		e.l.spend(1)
@@ -164,7 +164,7 @@ func (e *emitter) object(v value, depth int, description string) {
 		if shape == 0 || name == "description" || name == "nullable" {
 			continue
 		}
-		more = e.keyword(v, name, member, shape, depth, more)
+		preceded = e.keyword(v, name, member, shape, depth, preceded)
 	}
 	if wrapped {
 		e.out = append(e.out, "}]"...)
@@ -173,30 +173,31 @@ func (e *emitter) object(v value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// describe writes the description if one is wanted. more, here and below, reports whether something precedes it.
-func (e *emitter) describe(v value, depth int, description string, more bool) bool {
+// describe writes the description if one is wanted. preceded, here and below, reports whether something was written before it in
+// the object.
+func (e *emitter) describe(v value, depth int, description string, preceded bool) bool {
 	if !e.input || e.terse && depth > 1 {
-		return more
+		return preceded
 	}
 	if description == "" {
 		description = strings.TrimSpace(v.get("description").text())
 	}
 	if description == "" {
-		return more
+		return preceded
 	}
-	e.begin("description", more)
+	e.begin("description", preceded)
 	e.out = rawjson.AppendQuote(e.out, description)
 	return true
 }
 
-func (e *emitter) begin(keyword string, more bool) {
-	if more {
+func (e *emitter) begin(keyword string, preceded bool) {
+	if preceded {
 		e.out = append(e.out, ',')
 	}
 	e.out = append(rawjson.AppendQuote(e.out, keyword), ':')
 }
 
-// definitions writes ,"$defs":{…} with all referenced schemas, the nearest first; past the limit, the rest is left open.
+// definitions writes ,"$defs":{…} with all referenced schemas, the nearest first. Past the limit it leaves the others open.
 func (e *emitter) definitions() {
 	if len(e.queue) == 0 {
 		return
@@ -217,7 +218,7 @@ func (e *emitter) definitions() {
 	e.out = append(e.out, '}')
 }
 
-// result returns what was written. A schema that is not JSON, which would be a defect here, is left open.
+// result returns what was written; nil if that is not JSON, which would be a defect here.
 func (e *emitter) result() json.RawMessage {
 	if e.open > 0 && e.input { // a result is not checked
 		e.warn("%d parts of a schema that is too large or too deep are left open", e.open)

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// jsonRank orders JSON media types by how well they suit a body that is given as it is; 0 if it is not JSON.
+// jsonRank ranks JSON media types by how well they suit a body that is sent unchanged; 0: not JSON.
 func jsonRank(mediaType string) int {
 	base, _, _ := strings.Cut(mediaType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
@@ -28,7 +28,7 @@ func jsonRank(mediaType string) int {
 	return 0
 }
 
-// mediaRank orders media types of bodies: JSON, form, multipart, text, anything else.
+// mediaRank ranks media types of bodies: JSON is highest, then form, multipart, text, anything else.
 func mediaRank(mediaType string) int {
 	if rank := jsonRank(mediaType); rank > 0 {
 		return 10 + rank
@@ -96,31 +96,31 @@ func (b *builder) makeBody(mediaType string, required bool, schema, encoding val
 		b.wholeBody(mediaType, required, schema, description)
 		return
 	}
-	parts, ok := b.l.flatten(schema)
-	if ok && len(parts.members) == 0 && !required && b.l.closed(schema) {
+	object, ok := b.l.flatten(schema)
+	if ok && len(object.members) == 0 && !required && b.l.closed(schema) {
 		return
 	}
-	if !ok || len(parts.members) == 0 {
+	if !ok || len(object.members) == 0 {
 		b.wholeBody(mediaType, required, schema, description)
 		return
 	}
-	if parts.lost {
-		b.warn("which members of the body go together is left to the server")
+	if object.lost {
+		b.warn("only the server checks which members of the body go together")
 	}
 	b.body = &body{mediaType: mediaType, required: required}
 	if kind == formBody || kind == multipartBody {
 		b.body.fields = map[string]field{}
 	}
-	for _, p := range parts.members {
+	for _, p := range object.members {
 		if b.l.allReadOnly(p) {
 			continue
 		}
-		a := &argument{wire: p.name, in: "body", required: required && parts.required[p.name]}
+		a := &argument{wire: p.name, in: "body", required: required && object.required[p.name]}
 		a.write = func(e *emitter) { e.property(p) }
 		if b.body.fields != nil {
-			how := b.fieldOf(p, encoding.get(p.name), kind)
-			b.body.fields[p.name] = how
-			if how.binary {
+			encoded := b.fieldOf(p, encoding.get(p.name), kind)
+			b.body.fields[p.name] = encoded
+			if encoded.binary {
 				description := p.description()
 				a.write = func(e *emitter) { e.file(description) }
 				if b.isList(p) {
@@ -210,7 +210,7 @@ func (b *builder) fieldOf(p *property, encoding value, kind bodyKind) field {
 	}
 	items, _ := b.l.resolve(schema.get("items"))
 	f.binary = isFile(schema) || isFile(items)
-	// Several types are a choice (OpenAPI 3.0.4, section 4.8.15): the first is taken.
+	// Several types are a choice (OpenAPI 3.0.4, section 4.8.15): use the first.
 	mediaType, _, _ = strings.Cut(mediaType, ",")
 	f.mediaType = strings.TrimSpace(mediaType)
 	if f.mediaType == "" && !f.binary && (hasType(schema, "object") || hasType(items, "object")) {
@@ -219,8 +219,8 @@ func (b *builder) fieldOf(p *property, encoding value, kind bodyKind) field {
 	return f
 }
 
-// isFile reports whether a schema describes bytes: format binary or byte of OpenAPI 3.0, type file of Swagger 2.0, a media
-// type or base64 of OpenAPI 3.1.
+// isFile reports whether a schema describes bytes: type file of Swagger 2.0, format binary of OpenAPI 3.0, or contentMediaType of
+// OpenAPI 3.1.
 func isFile(schema value) bool {
 	if schema.get("type").text() == "file" {
 		return true
@@ -231,7 +231,7 @@ func isFile(schema value) bool {
 	return schema.get("format").text() == "binary" || schema.get("contentMediaType").ok() && !schema.get("contentEncoding").ok()
 }
 
-// hasType reports whether a schema names the type, or has properties if the type is object.
+// hasType reports whether a schema names the type. A schema with properties and no type counts as an object.
 func hasType(schema value, name string) bool {
 	declared := schema.get("type")
 	for _, element := range declared.elements() {

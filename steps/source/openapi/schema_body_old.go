@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// oldBody reads the body of Swagger 2.0: the parameter in body, or those in formData.
+// oldBody reads the body of Swagger 2.0: the parameter in body, or the parameters in formData.
 func (b *builder) oldBody() {
 	consumes := b.node.operation.get("consumes")
 	if !consumes.ok() {
 		consumes = b.l.root.root().get("consumes")
 	}
-	best := func(fits func(bodyKind) bool, otherwise string) string {
-		mediaType, rank := otherwise, 0
+	best := func(accept func(bodyKind) bool, fallback string) string {
+		mediaType, rank := fallback, 0
 		for _, element := range consumes.elements() {
 			kind, _ := bodyKindOf(element.text())
-			if r := mediaRank(element.text()); r > rank && (fits(kind) || jsonRank(element.text()) > 0 && fits(jsonBody)) {
+			if r := mediaRank(element.text()); r > rank && (accept(kind) || jsonRank(element.text()) > 0 && accept(jsonBody)) {
 				mediaType, rank = element.text(), r
 			}
 		}
@@ -48,14 +48,14 @@ func (b *builder) oldBody() {
 		name := p.get("name").text()
 		a := &argument{wire: name, in: "body", required: p.get("required").isTrue()}
 		b.body.required = b.body.required || a.required
-		how := field{binary: p.get("type").text() == "file"}
-		how.style, how.explode = b.collection(p.get("collectionFormat").text(), "formData", "form")
+		encoded := field{binary: p.get("type").text() == "file"}
+		encoded.style, encoded.explode = b.collection(p.get("collectionFormat").text(), "formData", "form")
 		description := strings.TrimSpace(p.get("description").text())
 		a.write = func(e *emitter) { e.schema(p, 1, description) }
-		if how.binary {
+		if encoded.binary {
 			a.write = func(e *emitter) { e.file(description) }
 		}
-		b.body.fields[name] = how
+		b.body.fields[name] = encoded
 		b.bodyArgs = append(b.bodyArgs, a)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The arguments of an operation are one flat object. Names on the wire stay if they are names for every MCP client (at most
-// 64 letters, digits, _ - and .); other characters become "_" (`page[size]` is page_size, `$filter` filter, `ids[]` ids).
-// If two have the same name, path comes before query, header, cookie and body: the first has the plain name, the others end
-// in _query, _header, _cookie or _body.
+// The arguments of an operation are one flat object. A name on the wire stays if every MCP client accepts it (at most 64 letters,
+// digits, _ - and .). Other characters become "_" (`page[size]` is page_size, `$filter` filter, `ids[]` ids). If several arguments
+// have the same name, the first keeps it, in the order path, query, header, cookie, body; the others end in _query, _header,
+// _cookie or _body.
 
 const maxArgument = 64
 
-// argName makes an argument name of a name on the wire.
+// argName returns the argument name for a name on the wire.
 func argName(wire string) string {
 	name := strings.Trim(strings.Map(func(c rune) rune {
 		if isPlain(c) || c == '_' || c == '-' || c == '.' {
@@ -44,7 +44,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])[:hashDigits]
 }
 
-// claimNames gives every argument its name, and puts those of the body after those of the path.
+// claimNames gives every argument its name, and puts the arguments of the body after those of the path.
 func (b *builder) claimNames() {
 	taken := map[string]int{} // how often a name was requested
 	for _, a := range slices.Concat(b.arguments, b.bodyArgs) {

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// keywordForm is the form that a keyword's value must have.
+// keywordForm is the required form of a keyword's value.
 type keywordForm uint8
 
 const (
@@ -43,41 +43,41 @@ var keywords = map[string]keywordForm{
 var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 // keyword writes one keyword if its value is usable.
-func (e *emitter) keyword(v value, name string, member value, shape keywordForm, depth int, more bool) bool {
+func (e *emitter) keyword(v value, name string, member value, shape keywordForm, depth int, preceded bool) bool {
 	kind := member.kind()
-	fits := true
+	valid := true
 	switch shape {
 	case shapeSpecial:
-		return e.special(v, name, member, depth, more)
+		return e.special(v, name, member, depth, preceded)
 	case shapeAny:
-		fits = name != "default" || e.input // the default of a result means nothing
-		if !fits {
-			return more
+		valid = name != "default" || e.input // the default of a result means nothing
+		if !valid {
+			return preceded
 		}
 	case shapeSchema:
-		fits = kind == '{' || kind == 't' || kind == 'f'
+		valid = kind == '{' || kind == 't' || kind == 'f'
 	case shapeList:
-		fits = kind == '[' && member.t.nodes[member.at].next > member.at+1
+		valid = kind == '[' && member.t.nodes[member.at].next > member.at+1
 	case shapeMap, shapeObject:
-		fits = kind == '{'
+		valid = kind == '{'
 	case shapeText:
-		fits = kind == '"'
+		valid = kind == '"'
 	case shapeNumber:
-		if fits = kind == '0'; v.get(exclusive[name]).isTrue() {
-			return more // the exclusive bound replaces it
+		if valid = kind == '0'; v.get(exclusive[name]).isTrue() {
+			return preceded // the exclusive bound replaces it
 		}
 	case shapeFlag:
-		if fits = kind == 't' || kind == 'f'; kind == 'f' {
-			return more
+		if valid = kind == 't' || kind == 'f'; kind == 'f' {
+			return preceded
 		}
 	}
-	if !fits {
+	if !valid {
 		if kind != 'n' && kind != '[' {
 			e.warn("%s %s is not used", name, shorten(string(member.raw())))
 		}
-		return more
+		return preceded
 	}
-	e.begin(name, more)
+	e.begin(name, preceded)
 	switch shape {
 	case shapeSchema:
 		e.schema(member, depth+1, "")
@@ -109,43 +109,43 @@ func (e *emitter) keyword(v value, name string, member value, shape keywordForm,
 }
 
 // special writes the keywords whose value depends on others.
-func (e *emitter) special(v value, name string, member value, depth int, more bool) bool {
+func (e *emitter) special(v value, name string, member value, depth int, preceded bool) bool {
 	nullable := v.get("nullable").isTrue() || v.get("x-nullable").isTrue()
 	switch name {
 	case "type":
 		types := e.types(member)
 		if len(types) == 0 {
-			return more
+			return preceded
 		}
 		if nullable && !slices.Contains(types, "null") {
 			types = append(types, "null")
 		}
-		e.begin(name, more)
+		e.begin(name, preceded)
 		if len(types) == 1 {
 			e.out = rawjson.AppendQuote(e.out, types[0])
 			return true
 		}
 		e.strings(types)
 	case "enum":
-		return e.enum(member, nullable, more)
+		return e.enum(member, nullable, preceded)
 	case "required":
-		return e.required(v, member, more)
+		return e.required(v, member, preceded)
 	case "properties":
-		return e.properties(member, depth, more)
+		return e.properties(member, depth, preceded)
 	case "items":
 		if member.kind() == '[' {
-			return e.keyword(v, "prefixItems", member, shapeList, depth, more)
+			return e.keyword(v, "prefixItems", member, shapeList, depth, preceded)
 		}
-		return e.keyword(v, name, member, shapeSchema, depth, more)
+		return e.keyword(v, name, member, shapeSchema, depth, preceded)
 	case "exclusiveMinimum", "exclusiveMaximum":
 		bound := member
 		if member.isTrue() {
 			bound = v.get(strings.ToLower(strings.TrimPrefix(name, "exclusive")))
 		}
 		if bound.kind() != '0' {
-			return more
+			return preceded
 		}
-		e.begin(name, more)
+		e.begin(name, preceded)
 		e.out = append(e.out, bound.raw()...)
 	}
 	return true
@@ -162,7 +162,7 @@ func (e *emitter) strings(list []string) {
 	e.out = append(e.out, ']')
 }
 
-// typeNames maps the types of JSON Schema, and what others write for them; "" is any type.
+// typeNames maps the types of JSON Schema, and other names that documents use for them; "": any type.
 var typeNames = map[string]string{"array": "array", "boolean": "boolean", "integer": "integer", "null": "null", "number": "number",
 	"object": "object",
 	"string": "string", "file": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer",
@@ -207,12 +207,12 @@ func orAny(name string) string {
 	return name
 }
 
-func (e *emitter) enum(member value, nullable, more bool) bool {
+func (e *emitter) enum(member value, nullable, preceded bool) bool {
 	if member.kind() != '[' || member.t.nodes[member.at].next == member.at+1 {
 		e.warn("an enum without values is not used")
-		return more
+		return preceded
 	}
-	e.begin("enum", more)
+	e.begin("enum", preceded)
 	e.out = append(e.out, '[')
 	for i, element := range member.elements() {
 		if i > 0 {
@@ -229,39 +229,39 @@ func (e *emitter) enum(member value, nullable, more bool) bool {
 }
 
 // required writes the required names, except for read-only members.
-func (e *emitter) required(v, member value, more bool) bool {
+func (e *emitter) required(v, member value, preceded bool) bool {
 	if member.kind() != '[' {
 		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 has a boolean
 			e.warn("required %s is not used: it is no list of names", shorten(string(member.raw())))
 		}
-		return more
+		return preceded
 	}
 	properties := v.get("properties")
 	var names []string
-	known := map[string]bool{}
+	listed := map[string]bool{}
 	for _, element := range member.elements() {
 		e.l.spend(1)
 		name := element.text()
-		if element.kind() != '"' || known[name] || e.input && e.l.readOnly(properties.get(name)) {
+		if element.kind() != '"' || listed[name] || e.input && e.l.readOnly(properties.get(name)) {
 			continue
 		}
-		known[name] = true
+		listed[name] = true
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return more
+		return preceded
 	}
-	e.begin("required", more)
+	e.begin("required", preceded)
 	e.strings(names)
 	return true
 }
 
-func (e *emitter) properties(member value, depth int, more bool) bool {
+func (e *emitter) properties(member value, depth int, preceded bool) bool {
 	if !member.isObject() {
 		e.warn("properties that are no object are not used")
-		return more
+		return preceded
 	}
-	e.begin("properties", more)
+	e.begin("properties", preceded)
 	e.out = append(e.out, '{')
 	first := true
 	for name, property := range member.members() {

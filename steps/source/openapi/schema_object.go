@@ -11,7 +11,7 @@ type flatObject struct {
 	byName   map[string]*property
 	required map[string]bool
 	branches map[branch]*branchInfo // schemas whose members were added, so that each is read once
-	lost     bool                   // alternatives that only say which members go together were dropped
+	lost     bool                   // dropped alternatives said which members go together
 }
 
 // branch is a schema that is merged, possibly as one of several alternatives.
@@ -20,13 +20,13 @@ type branch struct {
 	alternative bool
 }
 
-// branchInfo is whether a merged schema is an object, and the names that it requires.
+// branchInfo says whether a merged schema is an object, and which names it requires.
 type branchInfo struct {
 	isObject bool
 	required map[string]bool
 }
 
-// property is a member with its schemas: all of `all` apply, and at least one of `any`.
+// property is a member with its schemas: it must match every schema of all, and at least one of any.
 type property struct {
 	name     string
 	all, any []value
@@ -45,25 +45,25 @@ func (f *flatObject) property(name string) *property {
 	return p
 }
 
-// flatten splits an object: its properties, those of allOf, and those of every alternative of oneOf and anyOf if each is
-// such an object. It returns false if the schema is not an object, or allows members of any name.
+// flatten splits an object into its properties, those of allOf, and those of every alternative of oneOf and anyOf. It returns false
+// if the schema is not an object or allows members of any name, or if an alternative does.
 func (l *loader) flatten(schema value) (*flatObject, bool) {
 	f := &flatObject{byName: map[string]*property{}, required: map[string]bool{}, branches: map[branch]*branchInfo{}}
 	isObject, ok := l.collect(f, schema, map[value]bool{}, false)
 	return f, ok && (isObject || len(f.members) > 0)
 }
 
-// collect adds the members of a schema, possibly as one of several alternatives. isObject reports that the schema itself
-// says so.
+// collect adds the members of a schema, possibly as one of several alternatives. isObject reports whether the schema itself says
+// that it is an object.
 func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alternative bool) (isObject, ok bool) {
 	l.spend(1)
 	schema, err := l.resolve(schema)
 	if err != nil || above[schema] {
 		return false, err == nil
 	}
-	if m := f.branches[branch{schema, alternative}]; m != nil {
-		maps.Copy(f.required, m.required)
-		return m.isObject, true
+	if merged := f.branches[branch{schema, alternative}]; merged != nil {
+		maps.Copy(f.required, merged.required)
+		return merged.isObject, true
 	}
 	above[schema] = true
 	outer := f.required
@@ -104,23 +104,23 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 		f.required[name.text()] = true
 	}
 	for _, part := range schema.get("allOf").elements() {
-		partIs, ok := l.collect(f, part, above, alternative)
+		partIsObject, ok := l.collect(f, part, above, alternative)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || partIs
+		isObject = isObject || partIsObject
 	}
 	for _, keyword := range []string{"oneOf", "anyOf"} {
-		partIs, ok := l.alternatives(f, schema.get(keyword), above)
+		partIsObject, ok := l.alternatives(f, schema.get(keyword), above)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || partIs
+		isObject = isObject || partIsObject
 	}
 	return isObject, true
 }
 
-// saysObject reports whether a type names the object, and whether it allows it at all.
+// saysObject reports whether a type names object, and whether it allows objects at all.
 func saysObject(declared value) (isObject, ok bool) {
 	switch declared.kind() {
 	case 0:
@@ -142,7 +142,7 @@ func saysObject(declared value) (isObject, ok bool) {
 
 // alternatives merges the branches of a oneOf or anyOf. A name is required if all of them require it.
 func (l *loader) alternatives(f *flatObject, branches value, above map[value]bool) (isObject, ok bool) {
-	var everywhere map[string]bool
+	var inAll map[string]bool
 	count := 0
 	for _, element := range branches.elements() {
 		if count++; count > maxAlternatives {
@@ -151,23 +151,23 @@ func (l *loader) alternatives(f *flatObject, branches value, above map[value]boo
 		required := f.required
 		f.required = map[string]bool{}
 		before := len(f.members)
-		branchIs, ok := l.collect(f, element, above, true)
+		branchIsObject, ok := l.collect(f, element, above, true)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || branchIs
-		f.lost = f.lost || !branchIs && len(f.members) == before
-		if everywhere == nil {
-			everywhere = f.required
+		isObject = isObject || branchIsObject
+		f.lost = f.lost || !branchIsObject && len(f.members) == before
+		if inAll == nil {
+			inAll = f.required
 		}
-		for name := range everywhere {
+		for name := range inAll {
 			if !f.required[name] {
-				delete(everywhere, name)
+				delete(inAll, name)
 			}
 		}
 		f.required = required
 	}
-	for name := range everywhere {
+	for name := range inAll {
 		f.required[name] = true
 	}
 	return isObject, true
@@ -191,7 +191,7 @@ func (l *loader) readOnly(property value) bool {
 	return err == nil && target.get("readOnly").isTrue()
 }
 
-// property writes a property's schema as an argument's.
+// property writes a property's schema as the schema of an argument.
 func (e *emitter) property(p *property) {
 	if len(p.any) == 0 && len(p.all) == 1 {
 		e.schema(p.all[0], 1, "")
@@ -206,11 +206,11 @@ func (e *emitter) property(p *property) {
 	e.out = append(e.out, '}')
 }
 
-func (e *emitter) several(keyword string, list []value, more bool) bool {
+func (e *emitter) several(keyword string, list []value, preceded bool) bool {
 	if len(list) == 0 {
-		return more
+		return preceded
 	}
-	e.begin(keyword, more)
+	e.begin(keyword, preceded)
 	e.out = append(e.out, '[')
 	for i, schema := range list {
 		if i > 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// output returns the schema of the result: that of the first 2xx response with JSON; null if all are 204 or 205; nil if it
-// is not known.
+// output returns the schema of the result: the schema of the first 2xx response with JSON; null if all are 204 or 205; nil if it is
+// not known.
 func (b *builder) output() json.RawMessage {
 	l := b.l
 	responses := b.node.operation.get("responses")
@@ -40,21 +40,21 @@ func (b *builder) output() json.RawMessage {
 		}
 		return nil
 	}
-	w, known := l.outputs[best]
+	result, known := l.outputs[best]
 	if !known {
 		e := newEmitter(l, false, l.limits.result)
 		e.root(best)
-		w = resultSchema{e.result(), e.warnings}
-		l.outputs[best] = w
-		l.size.results += len(w.schema)
+		result = resultSchema{e.result(), e.warnings}
+		l.outputs[best] = result
+		l.size.results += len(result.schema)
 	}
-	for _, text := range w.warnings {
+	for _, text := range result.warnings {
 		b.warn("result: %s", text)
 	}
-	return w.schema
+	return result.schema
 }
 
-// responseSchema returns the schema of a response's JSON; no node if it has none.
+// responseSchema returns the schema of a response's JSON; no node if the response has no JSON.
 func (b *builder) responseSchema(response value) value {
 	if b.l.swagger2 {
 		schema := response.get("schema")
@@ -62,12 +62,12 @@ func (b *builder) responseSchema(response value) value {
 		if !produces.ok() {
 			produces = b.l.root.root().get("produces")
 		}
-		json, any := false, false
+		hasJSON, declared := false, false
 		for _, mediaType := range produces.elements() {
-			any = true
-			json = json || jsonRank(mediaType.text()) > 0
+			declared = true
+			hasJSON = hasJSON || jsonRank(mediaType.text()) > 0
 		}
-		if any && !json || schema.get("type").text() == "file" {
+		if declared && !hasJSON || schema.get("type").text() == "file" {
 			return value{}
 		}
 		return schema
@@ -85,7 +85,7 @@ func (b *builder) responseSchema(response value) value {
 func (e *emitter) root(schema value) {
 	if schema.get("$ref").kind() == '"' {
 		if target, err := e.l.resolve(schema); err == nil && target.isObject() {
-			schema = target // its own members at the top, for readers that look no further
+			schema = target // its members at the top, for readers that do not follow a $ref
 		}
 	}
 	e.schema(schema, 0, "")

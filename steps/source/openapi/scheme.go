@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// This file has everything about kinds of authentication: how a document declares them, what their credentials need, what
-// of that is secret, and how they change a request.
+// This file has everything about kinds of authentication: how a document declares them, what their credentials need, which parts
+// are secret, and how they change a request.
 
 // scheme is one security scheme of the document.
 type scheme struct {
@@ -68,7 +68,7 @@ type Credential struct {
 	Scopes                 []string // nil: those that the operation requires
 }
 
-// secrets returns the forms of a credential that must not be shown: as given, and as sent.
+// secrets returns the texts of a credential that must not be shown, as configured and as sent.
 func (c *Credential) secrets() []string {
 	list := secret.Unusual(c.Value, c.Password, c.ClientSecret)
 	for user, password := range map[string]string{c.Username: c.Password, url.QueryEscape(c.ClientID): url.QueryEscape(c.ClientSecret)} {
@@ -79,7 +79,7 @@ func (c *Credential) secrets() []string {
 	return list
 }
 
-// check says what a credential lacks for its scheme. The message follows "the credential for …".
+// check returns what the credential lacks for its scheme; nil: nothing. The message follows "the credential for …".
 func (a *authenticator) check() *fault.Error {
 	c, lacks := &a.credential, ""
 	switch a.scheme.kind {
@@ -156,9 +156,9 @@ func (a *authenticator) signKey(r *requestBuilder) {
 }
 
 func replacePair(pairs []string, name, value string) []string {
-	kept := slices.DeleteFunc(pairs, func(pair string) bool {
+	others := slices.DeleteFunc(pairs, func(pair string) bool {
 		before, _, _ := strings.Cut(pair, "=")
 		return before == name
 	})
-	return append(kept, name+"="+value)
+	return append(others, name+"="+value)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// maxTokens bounds the known tokens: a new one drops the oldest.
+// maxTokens bounds the remembered tokens; a new one replaces the oldest.
 const maxTokens = 64
 
-// secrets are credentials that an answer or an error must not show, although a service may repeat what it was sent.
+// secrets are credentials that an answer or an error must not show. A service may repeat them in its answers.
 type secrets struct {
 	configured []string
 	scrubber   atomic.Pointer[secret.Scrubber]

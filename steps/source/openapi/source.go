@@ -37,9 +37,9 @@ type Options struct {
 	Name string // the source's name, the first part of function names: letters, digits, "_" and "-"
 	Spec string // path of a file, or an http(s) URL
 
-	// BaseURL is the service's URL; "": the first server of each operation that is an absolute http(s) URL, also relative
-	// to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL,
-	// else of Spec: to no host that only the document names.
+	// BaseURL is the service's URL; "": the first server of each operation whose URL is absolute (http or https), or becomes so
+	// relative to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL, or
+	// if that is empty, of Spec. They never go to a host that only the document names.
 	BaseURL string
 
 	// Headers are added to every call and override arguments. Their values are secrets and never shown.
@@ -50,16 +50,16 @@ type Options struct {
 
 	Include, Exclude []string // patterns of resource.action; nil: all, none
 
-	// Concurrency bounds the calls in flight. Others wait, and callers share the slots (admit.Server). 0: unlimited.
+	// Concurrency bounds the calls in flight. Further calls wait, and callers share the slots (admit.Server). 0: unlimited.
 	Concurrency int
 
-	Client       Doer          // needed
+	Client       Doer          // required
 	StartTimeout time.Duration // of one attempt to load a document from a URL; 0: 30 s
 	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
 
-	// Warn receives at most one fault about operations that were left out, and one about schemas that were changed, each
-	// time the document is loaded (bad_request), and one with another code if a document that was loaded from a URL cannot
-	// be loaded again. May be nil. One goroutine calls it at a time: New's for a file, else one of the source's.
+	// Warn receives at most two faults each time the document is loaded, both bad_request: one about operations that were left out,
+	// and one about schemas that were changed. It receives a fault with another code if a document at a URL cannot be loaded again.
+	// May be nil. One goroutine calls it at a time: New's for a file, else one of the source's.
 	Warn func(*fault.Error)
 }
 
@@ -67,7 +67,7 @@ const (
 	defaultStartTimeout = 30 * time.Second
 	defaultMaxBodyBytes = steps.DefaultMaxResultBytes
 	maxSpecBytes        = 128 << 20
-	maxNamed            = 20 // operations that a warning names
+	maxListed           = 20 // operations that a warning names
 )
 
 // Source offers the operations of one document. It implements steps.Live.
@@ -75,7 +75,7 @@ type Source struct {
 	options Options
 	spec    *url.URL // nil: the document is a file
 	base    *url.URL // from the options; nil: from the document
-	private bool     // Headers contain what may be a credential
+	private bool     // Headers may contain a credential
 	secrets *secrets
 	slots   *admit.Server   // of calls in flight
 	ended   context.Context // done after Close
@@ -97,10 +97,10 @@ type buildResult struct {
 
 var sourceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// New creates the source. A file is loaded before New returns. A document at a URL is loaded in the background, with
-// back-off on failure, and again every five minutes and at Refresh: a changed document replaces the functions, and a failed
-// reload leaves them. Status reports the state. New fails with bad_request for unusable options, documents and credentials,
-// At the option if it is one; and with unavailable for a file that cannot be read. The caller closes the source.
+// New creates the source. A file is loaded before New returns. A document at a URL is loaded in the background, with back-off on
+// failure, and again every five minutes and at Refresh: a changed document replaces the functions, and after a failed reload they
+// stay. Status reports the state. New fails with bad_request for unusable options, documents and credentials (At is the option if
+// one is at fault), and with unavailable for a file that cannot be read. The caller closes the source.
 func New(o *Options) (*Source, error) {
 	s, err := prepare(o)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Source) checkOptions() *fault.Error {
 			return bad("/baseUrl", "%s: baseUrl %s", o.Name, problem)
 		}
 	}
-	if scheme, _, found := strings.Cut(o.Spec, "://"); found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
+	if scheme, _, isURL := strings.Cut(o.Spec, "://"); isURL && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
 		u, err := url.Parse(o.Spec)
 		if err != nil || u.Host == "" {
 			return bad("/spec", "%s: spec is not a whole URL: write https://host/path", o.Name)
@@ -186,7 +186,7 @@ func (s *Source) checkOptions() *fault.Error {
 	return nil
 }
 
-// serviceURL parses the URL of a service; problem says why it cannot be one, as the rest of a sentence.
+// serviceURL parses the URL of a service. problem says why it cannot be one, in words that follow the URL's name.
 func serviceURL(text string) (u *url.URL, problem string) {
 	u, err := url.Parse(text)
 	switch {
@@ -226,7 +226,8 @@ func tooLong(spec string) *fault.Error {
 	return f
 }
 
-// external reads files that a document in a file refers to. Nothing outside its folder can be reached.
+// external returns a function that reads files to which a document in a file refers; nil for a document at a URL. Nothing outside
+// its folder can be read.
 func (s *Source) external() func(ref string) ([]byte, error) {
 	if s.spec != nil {
 		return nil
@@ -246,7 +247,7 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 	}
 }
 
-// build makes functions of a document, and reports what could not be made.
+// build makes functions of a document and warns about operations that it left out or changed.
 func (s *Source) build(text []byte) (buildResult, error) {
 	headers := map[string]bool{}
 	for name := range s.options.Headers {
@@ -262,51 +263,51 @@ func (s *Source) build(text []byte) (buildResult, error) {
 
 // assemble makes functions of operations.
 func (s *Source) assemble(doc *document) (buildResult, error) {
-	found, f := s.authenticators(doc)
+	authenticators, f := s.authenticators(doc)
 	if f != nil {
 		return buildResult{}, f
 	}
-	l := buildResult{version: strings.TrimSpace(doc.title + " " + doc.version)}
+	result := buildResult{version: strings.TrimSpace(doc.title + " " + doc.version)}
 	for _, skipped := range doc.skipped {
-		l.skipped = append(l.skipped, skipped.label+": "+skipped.reason)
+		result.skipped = append(result.skipped, skipped.label+": "+skipped.reason)
 	}
-	homes := serviceFinder{source: s}
+	services := serviceFinder{source: s}
 	for i := range doc.operations {
 		op := &doc.operations[i]
-		p := securityFor(op, doc, found)
-		base, reason := homes.find(op, len(p.authenticators) > 0 || s.private)
+		security := securityFor(op, doc, authenticators)
+		base, reason := services.find(op, len(security.authenticators) > 0 || s.private)
 		if reason != "" {
-			l.skipped = append(l.skipped, op.label+": "+reason)
+			result.skipped = append(result.skipped, op.label+": "+reason)
 			continue
 		}
-		c, reason := newCall(s, op, base, p)
+		c, reason := newCall(s, op, base, security)
 		if reason != "" {
-			l.skipped = append(l.skipped, op.label+": "+reason)
+			result.skipped = append(result.skipped, op.label+": "+reason)
 			continue
 		}
-		l.functions = append(l.functions, c.function())
+		result.functions = append(result.functions, c.function())
 	}
-	if f := homes.fault(); f != nil {
+	if f := services.fault(); f != nil {
 		return buildResult{}, f
 	}
-	for _, n := range doc.warnings {
-		l.changed = append(l.changed, s.options.Name+"."+n.function+": "+n.what)
+	for _, warning := range doc.warnings {
+		result.changed = append(result.changed, s.options.Name+"."+warning.function+": "+warning.what)
 	}
-	s.warn("operations are left out", l.skipped)
-	s.warn("functions do not check their arguments or results wholly as the document has it", l.changed)
-	return l, nil
+	s.warn("operations are left out", result.skipped)
+	s.warn("functions do not check their arguments or results wholly as the document has it", result.changed)
+	return result, nil
 }
 
-// warn gives one warning of a kind, with the first operations that it concerns.
-func (s *Source) warn(what string, of []string) {
-	if len(of) == 0 {
+// warn gives one warning for all operations with the same problem, and lists the first of them.
+func (s *Source) warn(what string, operations []string) {
+	if len(operations) == 0 {
 		return
 	}
-	named := strings.Join(of[:min(len(of), maxNamed)], "; ")
-	if len(of) > maxNamed {
-		named += fmt.Sprintf("; and %d more", len(of)-maxNamed)
+	list := strings.Join(operations[:min(len(operations), maxListed)], "; ")
+	if len(operations) > maxListed {
+		list += fmt.Sprintf("; and %d more", len(operations)-maxListed)
 	}
-	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(of), what, named))
+	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(operations), what, list))
 }
 
 // Functions returns the functions of the last loaded document; none before.
@@ -316,7 +317,7 @@ func (s *Source) Functions() []steps.Function {
 	return slices.Clone(s.current.functions)
 }
 
-// Changed returns the functions whose schemas were changed so that they can be checked, each as "name: what".
+// Changed returns the functions whose schemas were changed so that they can be checked, each as "name: change".
 func (s *Source) Changed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

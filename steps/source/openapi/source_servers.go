@@ -8,47 +8,46 @@ import (
 )
 
 // serviceFinder finds the service of each operation and counts the results. A document is data that may change or come from
-// elsewhere: it does not decide who receives credentials. They go only to the service that the configuration names, or back
-// to the origin of the document.
+// elsewhere, so it does not decide who receives credentials. They go only to the service that the configuration names, or back to
+// the origin of the document.
 type serviceFinder struct {
 	source     *Source
 	unresolved int      // operations without a usable server
-	resolved   int      // the others
-	withheld   int      // of those with credentials: operations whose server only the document names
-	signed     int      // of those with credentials: operations with a trusted server
+	resolved   int      // operations with a usable server
+	withheld   int      // operations with credentials whose server only the document names
+	signed     int      // operations with credentials and a trusted server
 	server     *url.URL // the first server that only the document names
 }
 
-// find returns an operation's service, or the reason why it cannot be called. signs reports that its calls carry
-// credentials.
-func (h *serviceFinder) find(op *operation, signs bool) (service *url.URL, reason string) {
-	service, refused := h.source.serviceOf(op, signs)
+// find returns an operation's service, or the reason why it cannot be called. signs: its calls carry credentials.
+func (s *serviceFinder) find(op *operation, signs bool) (service *url.URL, reason string) {
+	service, refused := s.source.serviceOf(op, signs)
 	switch {
 	case service == nil && refused != nil:
-		if h.withheld++; h.server == nil {
-			h.server = refused
+		if s.withheld++; s.server == nil {
+			s.server = refused
 		}
 		return nil, "only the document says that its credentials go to " + egress.Host(refused) + ": set baseUrl"
 	case service == nil:
-		h.unresolved++
+		s.unresolved++
 		return nil, "the document names no server that can be called: set baseUrl"
 	case signs:
-		h.signed++
+		s.signed++
 	}
-	h.resolved++
+	s.resolved++
 	return service, ""
 }
 
 // fault returns what is wrong with all operations; nil: nothing.
-func (h *serviceFinder) fault() *fault.Error {
+func (s *serviceFinder) fault() *fault.Error {
 	var f *fault.Error
-	name := h.source.options.Name
+	name := s.source.options.Name
 	switch {
-	case h.withheld > 0 && h.signed == 0:
+	case s.withheld > 0 && s.signed == 0:
 		f = fault.New(fault.BadRequest,
 			"%s: only the document says where the service is, and credentials are sent to no such place: set baseUrl (to %s, if that is it)",
-			name, origin(h.server))
-	case h.unresolved > 0 && h.resolved == 0 && h.withheld == 0:
+			name, origin(s.server))
+	case s.unresolved > 0 && s.resolved == 0 && s.withheld == 0:
 		f = fault.New(fault.BadRequest, "%s: the document names no server that is a whole http(s) URL: set baseUrl to where the service is", name)
 	default:
 		return nil
@@ -57,8 +56,8 @@ func (h *serviceFinder) fault() *fault.Error {
 	return f
 }
 
-// serviceOf returns an operation's service. It is nil if none is named, or if only the document names one and the call
-// signs: refused is then the first such server. Of two servers that differ only in the scheme, https is used.
+// serviceOf returns an operation's service. If only the document names its servers and the call signs, service is nil and refused
+// is the first server. If none is usable, both are nil. Of two servers that differ only in the scheme, https is used.
 func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL) {
 	if s.base != nil {
 		return s.base, nil
@@ -84,7 +83,7 @@ func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL
 	return service, refused
 }
 
-// trusts reports whether credentials may go to a URL of the document: it has the origin of baseUrl or of the document.
+// trusts reports whether credentials may go to a URL of the document, because it has the origin of baseUrl or of the document.
 func (s *Source) trusts(u *url.URL) bool {
 	return s.base != nil && egress.SameOrigin(u, s.base) || s.spec != nil && egress.SameOrigin(u, s.spec)
 }

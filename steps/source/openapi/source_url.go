@@ -19,7 +19,7 @@ import (
 // again.
 const firstRetry, lastRetry = time.Second, 5 * time.Minute
 
-// watcher calls a source's watcher, one call at a time, and never after stop.
+// watcher calls the function that Watch set, one call at a time, and never after stop.
 type watcher struct {
 	mu      sync.Mutex
 	changed func()
@@ -64,11 +64,11 @@ func (s *Source) Close() error {
 }
 
 // setStatus changes the status and notifies the watcher.
-func (s *Source) setStatus(status steps.Status, l *buildResult) {
+func (s *Source) setStatus(status steps.Status, result *buildResult) {
 	s.mu.Lock()
 	s.status = status
-	if l != nil {
-		s.current = *l
+	if result != nil {
+		s.current = *result
 	}
 	s.mu.Unlock()
 	s.watch.call()
@@ -76,7 +76,7 @@ func (s *Source) setStatus(status steps.Status, l *buildResult) {
 
 // fetchInBackground loads the document from its URL repeatedly until Close.
 func (s *Source) fetchInBackground() {
-	// The first attempt is late when its time is over, whatever it does then.
+	// The status changes when the time of the first attempt is over, even if the attempt continues.
 	late := time.AfterFunc(s.options.StartTimeout, func() {
 		f := fault.New(fault.Timeout, "%s: the OpenAPI document did not come from %s in time", s.options.Name, egress.Host(s.spec))
 		s.mu.Lock()
@@ -92,23 +92,23 @@ func (s *Source) fetchInBackground() {
 	go func() {
 		defer late.Stop()
 		var served [sha256.Size]byte // the digest of the text behind the current functions
-		lost := false                // a failed reload was reported
+		reported := false            // a failed reload was reported
 		for wait := firstRetry; s.ended.Err() == nil; {
 			pause := lastRetry
-			l, digest, err := s.fetchAndBuild(served)
+			result, digest, err := s.fetchAndBuild(served)
 			switch ready := s.Status().State == steps.StateReady; {
 			case s.ended.Err() != nil:
 				return
 			case err == nil:
 				if digest != served {
-					s.setStatus(steps.Status{State: steps.StateReady, Version: l.version}, &l)
+					s.setStatus(steps.Status{State: steps.StateReady, Version: result.version}, &result)
 				}
-				served, lost, wait = digest, false, firstRetry
+				served, reported, wait = digest, false, firstRetry
 			case ready:
-				if !lost {
+				if !reported {
 					s.options.Warn(s.stale(err))
 				}
-				lost = true
+				reported = true
 			default:
 				f, _ := fault.As(err)
 				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt fails as well
@@ -128,7 +128,7 @@ func (s *Source) fetchInBackground() {
 	}()
 }
 
-// Refresh starts loading a document at a URL now. It returns at once.
+// Refresh starts loading the document again if it is at a URL. It returns at once.
 func (s *Source) Refresh() {
 	select {
 	case s.refresh <- struct{}{}:
@@ -143,8 +143,8 @@ func (s *Source) stale(err error) *fault.Error {
 		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
 }
 
-// fetchAndBuild makes one attempt; it does not build a text with the digest served again. Every error has a code.
-func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l buildResult, digest [sha256.Size]byte, err error) {
+// fetchAndBuild makes one attempt to load the document. It does not build it if its digest is still served. Every error has a code.
+func (s *Source) fetchAndBuild(served [sha256.Size]byte) (result buildResult, digest [sha256.Size]byte, err error) {
 	text, err := s.fetch()
 	if err != nil {
 		return buildResult{}, digest, err
@@ -152,11 +152,11 @@ func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l buildResult, digest 
 	if digest = sha256.Sum256(text); digest == served {
 		return buildResult{}, digest, nil
 	}
-	l, err = s.build(text)
-	return l, digest, err
+	result, err = s.build(text)
+	return result, digest, err
 }
 
-// fetch downloads the document. It does not send the headers and credentials of calls: they are the service's.
+// fetch downloads the document. It does not send the headers and credentials of calls: they belong to the service.
 func (s *Source) fetch() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(s.ended, s.options.StartTimeout)
 	defer cancel()

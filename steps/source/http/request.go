@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/textproto"
@@ -176,7 +177,8 @@ var refusedHeaders = map[string]bool{
 // requestHeader checks headers and adds the defaults. Messages name a header and never show its value.
 func requestHeader(headers map[string]string) (http.Header, error) {
 	header := http.Header{}
-	for name, value := range headers {
+	for _, name := range slices.Sorted(maps.Keys(given)) { // so that the same fault is found each time
+		value := given[name]
 		problem := headerProblem(name, value)
 		if problem == "" && header[textproto.CanonicalMIMEHeaderKey(name)] != nil {
 			problem = "this header is given twice"

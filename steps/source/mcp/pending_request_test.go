@@ -3,12 +3,17 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -41,6 +46,14 @@ func TestNothingStaysPending(t *testing.T) {
 		_, _ = s.Functions()[0].Call(ctx, []byte(`{}`))
 		cancel()
 	}
+	l, err := s.OpenSession(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if len(s.clientSessions) != 0 {
+		t.Errorf("%d sessions are left", len(s.clientSessions))
+	}
 	if n.calls != 0 || len(n.tap.pending) != 0 || len(n.tap.progress) != 0 {
 		t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.pending), len(n.tap.progress))
 	}
@@ -53,5 +66,59 @@ func TestRegisterOnce(t *testing.T) {
 	ctx := x.withContext(t.Context())
 	if over.register(ctx, 5) != x || over.register(ctx, 6) != nil || x.id != 5 {
 		t.Errorf("%+v", x)
+	}
+}
+
+// TestStreamsEndAgain: a server whose streams stayed open for a while is waited for again once they end, so that its connections
+// are used again.
+func TestStreamsEndAgain(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer := func(result string) {
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", gjson.GetBytes(body, "id").Raw, result)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch gjson.GetBytes(body, "method").Str {
+		case methodInitialize:
+			answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+		case "tools/list":
+			answer(`{"tools":[{"name":"a"}]}`)
+		case methodCall:
+			if answer(`{"content":[]}`); calls.Add(1) <= maxLingering {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer remote.Close()
+	s, err := New(&Options{Name: "s", URL: remote.URL, Protocol: protocol.Stateful})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	n, f := s.acquire(t.Context())
+	if f != nil {
+		t.Fatal(f)
+	}
+	defer s.release(n)
+	call := func() {
+		if result, err := s.Functions()[0].Call(t.Context(), []byte(`{}`)); err != nil {
+			t.Fatalf("%s, %v", result, err)
+		}
+	}
+	for range maxLingering {
+		call()
+	}
+	if got := n.lingering.Load(); got != maxLingering {
+		t.Fatalf("%d streams were waited for in vain", got)
+	}
+	for n.lingering.Load() > 0 {
+		if call(); calls.Load() > 1000 {
+			t.Fatal("the end of no stream is waited for any more")
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -170,36 +169,5 @@ func TestPostRefusedLate(t *testing.T) {
 	}
 	if !slices.Equal(login.refused, []string{"Bearer A", "Bearer A"}) {
 		t.Error(login.refused)
-	}
-}
-
-// TestStreamsEndAgain: a server whose streams stayed open for a while is waited for again once they end, so that its connections
-// are used again.
-func TestStreamsEndAgain(t *testing.T) {
-	t.Parallel()
-	var calls, connections atomic.Int64
-	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, id string) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
-		if calls.Add(1) <= 3 {
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}
-	}}
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		connections.Add(1)
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}
-	transport := &http.Transport{DialContext: dial}
-	t.Cleanup(transport.CloseIdleConnections)
-	s := openRaw(t, server, mcpsource.Options{HTTPClient: &http.Client{Transport: transport}}, toolsNamed("a"))
-	for before := int64(-1); before != connections.Load(); { // until twenty calls need no new connection
-		before = connections.Load()
-		for range 20 {
-			mustCall(t, s, "net.a", `{}`)
-		}
-		if calls.Load() > 1000 {
-			t.Fatal("the end of no stream is waited for any more")
-		}
 	}
 }

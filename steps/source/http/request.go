@@ -177,8 +177,8 @@ var refusedHeaders = map[string]bool{
 // requestHeader checks headers and adds the defaults. Messages name a header and never show its value.
 func requestHeader(headers map[string]string) (http.Header, error) {
 	header := http.Header{}
-	for _, name := range slices.Sorted(maps.Keys(given)) { // so that the same fault is found each time
-		value := given[name]
+	for _, name := range slices.Sorted(maps.Keys(headers)) { // so that the same fault is found each time
+		value := headers[name]
 		problem := headerProblem(name, value)
 		if problem == "" && header[textproto.CanonicalMIMEHeaderKey(name)] != nil {
 			problem = "this header is given twice"

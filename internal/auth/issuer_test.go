@@ -1,4 +1,4 @@
-package auth
+package auth_test
 
 import (
 	"context"
@@ -22,7 +22,26 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The limits that the package holds to.
+const (
+	checkFileEvery = time.Second
+	settledAfter   = 5 * time.Second
+	fetchEvery     = 5 * time.Minute
+	fetchApart     = 10 * time.Second
+	fetchTimeout   = 10 * time.Second
+	tooOld         = time.Hour
+	leeway         = time.Minute
+
+	maxToken     = 16 << 10
+	maxName      = 100
+	maxSubject   = 255
+	maxKeys      = 100
+	maxKeyID     = 256
+	maxKeysBytes = 1 << 20
 )
 
 // now is the time of the tests' tokens.
@@ -200,14 +219,14 @@ func (s *authServer) handle(path string, answer http.HandlerFunc) {
 }
 
 // table makes a table for the tokens of an issuer whose keys are at keys.
-func table(t testing.TB, issuer, keys string, change ...func(*Options)) *Table {
+func table(t testing.TB, issuer, keys string, change ...func(*auth.Options)) *auth.Table {
 	t.Helper()
-	o := &Options{Now: func() time.Time { return now },
-		JWT: &JWT{Issuer: issuer, Audience: "https://tools.example.com/mcp", Keys: keys, Scopes: readScopes}}
+	o := &auth.Options{Now: func() time.Time { return now },
+		JWT: &auth.JWT{Issuer: issuer, Audience: "https://tools.example.com/mcp", Keys: keys, Scopes: readScopes}}
 	for _, c := range change {
 		c(o)
 	}
-	known, faults := New(o)
+	known, faults := auth.New(o)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -282,7 +301,7 @@ func TestASilentIssuer(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
-	known := table(t, s.URL, s.URL+"/keys", func(o *Options) { o.Tokens = []Token{{Name: "ci", SHA256: hashOf("secret")}} })
+	known := table(t, s.URL, s.URL+"/keys", func(o *auth.Options) { o.Tokens = []auth.Token{{Name: "ci", SHA256: hashOf("secret")}} })
 	<-arrived
 	if _, err := known.Verify(t.Context(), "secret"); err != nil {
 		t.Error("a token of the table:", err)

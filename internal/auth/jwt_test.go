@@ -1,4 +1,4 @@
-package auth
+package auth_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -24,11 +25,11 @@ import (
 func refused(t *testing.T, name, token string, err error, why string) {
 	t.Helper()
 	f, ok := fault.As(err)
-	if !ok || f.Code != fault.Denied || !errors.Is(err, errInvalid) || !strings.Contains(fmt.Sprint(f.Err), why) {
+	if !ok || !isInvalid(err) || !strings.Contains(fmt.Sprint(f.Err), why) {
 		t.Errorf("%s: %v (%v), want %q", name, err, inner(err), why)
 		return
 	}
-	if f.Message != refuse("").Message {
+	if f.Message != "the bearer token is not accepted: it is unknown, expired, or meant for another server" {
 		t.Errorf("%s: the message tells why: %s", name, f.Message)
 	}
 	for part := range strings.SplitSeq(token, ".") {
@@ -156,7 +157,7 @@ func TestScopes(t *testing.T) {
 		switch {
 		case want == steps.TierDefault:
 			f, _ := fault.As(err)
-			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, steps.ErrScope) || errors.Is(err, errInvalid) || len(f.Available) != 3 {
+			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, steps.ErrScope) || isInvalid(err) || len(f.Available) != 3 {
 				t.Errorf("%q: %+v, %v", scopes, caller, err)
 			}
 		case err != nil || caller.Tier != want:
@@ -294,7 +295,7 @@ func TestLogsShowNoToken(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil), rsaShort.jwk(nil))
 	var log bytes.Buffer
-	known := table(t, s.URL, "", func(o *Options) {
+	known := table(t, s.URL, "", func(o *auth.Options) {
 		o.Log = slog.New(slog.NewTextHandler(io.Writer(&log), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	token := rsaPair.plain(s.URL)

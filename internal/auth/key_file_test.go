@@ -1,20 +1,17 @@
-package auth
+package auth_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // keyFileOf is a file with a key set.
@@ -32,10 +29,10 @@ func keyFileOf(t *testing.T, text string) (name string, write func(string)) {
 }
 
 // filed runs a test in fake time with a table whose keys are in a file.
-func filed(t *testing.T, name string, test func(t *testing.T, known *Table, check func(p *testKey) fault.Code)) {
+func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code), change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		known := table(t, "ours", name)
+		known := table(t, "ours", name, change...)
 		defer known.Close()
 		test(t, known, func(p *testKey) fault.Code {
 			_, err := known.Verify(t.Context(), p.plain("ours"))
@@ -49,7 +46,7 @@ func TestAKeyIsTakenOutOfItsFile(t *testing.T) {
 	t.Parallel()
 	for _, rest := range []time.Duration{checkFileEvery, 6 * time.Second, 12 * time.Second, 2 * tooOld} {
 		name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-		filed(t, name, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+		filed(t, name, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 			if code := check(rsaPair); code != "" {
 				t.Fatal(code)
 			}
@@ -60,75 +57,6 @@ func TestAKeyIsTakenOutOfItsFile(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestManyLookOnce: those who come at the same time have the file looked at once, and wait for that.
-func TestManyLookOnce(t *testing.T) {
-	t.Parallel()
-	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
-		var looks atomic.Int32
-		ring := known.jwt.keys
-		load := ring.load
-		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
-			looks.Add(1)
-			time.Sleep(refreshTimeout / 2)
-			return load(ctx, have)
-		}
-		_ = check(rsaPair) // is remembered
-		write(`{"keys": []}`)
-		time.Sleep(checkFileEvery)
-		looks.Store(0)
-		var accepted atomic.Int32
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				if check(rsaPair) == "" {
-					accepted.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		// One look is for all; those who find no key fit have another, which is not due.
-		if looks.Load() != 1 || accepted.Load() != 0 {
-			t.Errorf("%d looks, %d of 50 are accepted", looks.Load(), accepted.Load())
-		}
-	})
-}
-
-// TestAFileThatHangs holds up those who come then, once and not for long; known keys are accepted meanwhile.
-func TestAFileThatHangs(t *testing.T) {
-	t.Parallel()
-	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
-		var log logBuffer
-		ring, hung := known.jwt.keys, make(chan struct{})
-		ring.log = slog.New(slog.NewTextHandler(&log, nil))
-		load := ring.load
-		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
-			<-hung
-			return load(ctx, have)
-		}
-		time.Sleep(checkFileEvery)
-		began := time.Now()
-		for range 10 {
-			if code := check(rsaPair); code != "" {
-				t.Error("a known key:", code)
-			}
-		}
-		if waited := time.Since(began); waited != refreshTimeout {
-			t.Errorf("ten have waited %v, want %v", waited, refreshTimeout)
-		}
-		if n := strings.Count(log.String(), "could not be read in time"); n != 1 {
-			t.Errorf("it is told %d times:\n%s", n, log.String())
-		}
-		write(`{"keys": []}`)
-		close(hung)
-		synctest.Wait()
-		if code := check(rsaPair); code != fault.Denied {
-			t.Error("once it is read:", code)
-		}
-	})
 }
 
 // TestRewrittenInPlace: a file that is written twice within one tick of its clock, as one that is seen while it is written, is read
@@ -174,9 +102,8 @@ func TestHalfWritten(t *testing.T) {
 	t.Parallel()
 	whole := jwks(rsaPair.jwk(nil), ecPair.jwk(nil))
 	name, write := keyFileOf(t, whole)
-	filed(t, name, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
-		var log logBuffer
-		known.jwt.keys.log = slog.New(slog.NewTextHandler(&log, nil))
+	var log logBuffer
+	filed(t, name, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		for _, part := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1]} {
 			write(part)
 			time.Sleep(checkFileEvery)
@@ -192,14 +119,14 @@ func TestHalfWritten(t *testing.T) {
 		if code := check(rsaPair); code != fault.Denied {
 			t.Error("once it is whole:", code)
 		}
-	})
+	}, log.hears)
 }
 
 // TestLook: who wants to know of a change learns it without a token, from a file at once and from a URL once it is fetched.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-	filed(t, name, func(t *testing.T, known *Table, _ func(*testKey) fault.Code) {
+	filed(t, name, func(t *testing.T, known *auth.Table, _ func(*testKey) fault.Code) {
 		before := known.KeysVersion()
 		known.RefreshKeys(true)
 		if known.KeysVersion() != before {
@@ -220,7 +147,7 @@ func TestLook(t *testing.T) {
 		}
 	})
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
 		_ = check(rsaPair)
 		before := known.KeysVersion()
 		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
@@ -243,7 +170,7 @@ func TestLook(t *testing.T) {
 			t.Error("what is old is fetched")
 		}
 	})
-	if none := table(t, "ours", name, func(o *Options) { o.JWT = nil }); none.KeysVersion() != 0 {
+	if none := table(t, "ours", name, func(o *auth.Options) { o.JWT = nil }); none.KeysVersion() != 0 {
 		t.Error("there are no keys")
 	}
 }
@@ -254,21 +181,22 @@ func TestHold(t *testing.T) {
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
 	synctest.Test(t, func(t *testing.T) {
 		at := now
-		known := table(t, bubbleIssuer, "", func(o *Options) {
-			o.Client = &http.Client{Transport: s}
-			o.Now = func() time.Time { return at }
-		})
+		open := func() *auth.Table {
+			return table(t, bubbleIssuer, "", func(o *auth.Options) {
+				o.Client = &http.Client{Transport: s}
+				o.Now = func() time.Time { return at }
+			})
+		}
+		known, fresh := open(), open()
 		defer known.Close()
+		defer fresh.Close()
 		token := rsaPair.plain(bubbleIssuer)
 		first, err := known.Verify(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at = now.Add(24 * time.Hour)
-		for _, remembered := range []bool{true, false} {
-			if !remembered {
-				known.jwt.cache.Purge()
-			}
+		for _, known := range []*auth.Table{known, fresh} {
 			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
 				t.Errorf("it has expired: %v", err)
 			}
@@ -301,11 +229,12 @@ func TestWhose(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))
 	known := table(t, s.URL, "")
-	if _, err := known.Verify(t.Context(), rsaPair.plain(s.URL)); err != nil {
+	caller, err := known.Verify(t.Context(), rsaPair.plain(s.URL))
+	if err != nil {
 		t.Fatal(inner(err))
 	}
 	type m = map[string]any
-	old, ann := m{"exp": now.Add(-time.Hour).Unix(), "iat": nil}, known.jwt.idOf("ann")
+	old, ann := m{"exp": now.Add(-time.Hour).Unix(), "iat": nil}, caller.ID
 	for name, test := range map[string]struct{ token, whose string }{
 		"no scope":               {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ann},
 		"expired":                {rsaPair.token(rsaPair.header(), goodClaims(s.URL, old)), ann},

@@ -1,12 +1,14 @@
 //go:build unix
 
-package auth
+package auth_test
 
 import (
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // TestAFIFOOfKeys must not make the start wait for somebody who writes.
@@ -16,7 +18,7 @@ func TestAFIFOOfKeys(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Skip("no FIFO can be made here:", err)
 	}
-	_, faults := New(&Options{JWT: &JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
+	_, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
 	if len(faults) != 1 || !strings.Contains(faults[0].Message, "regular") {
 		t.Error(faults)
 	}

@@ -1,7 +1,6 @@
-package auth
+package auth_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // TestEmptiedKeys: an issuer that answers that it has no keys has taken all its tokens back, and may have some again.
@@ -25,8 +25,7 @@ func TestEmptiedKeys(t *testing.T) {
 		synctest.Wait()
 		return check(rsaPair)
 	}
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
-		known.jwt.keys.log = slog.New(slog.NewTextHandler(&log, nil))
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
@@ -44,8 +43,8 @@ func TestEmptiedKeys(t *testing.T) {
 		if code := look(t, check); code != "" {
 			t.Error("it has keys again:", code)
 		}
-	})
-	bubble(t, &keyServer{keys: `{"keys":[]}`}, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+	}, log.hears)
+	bubble(t, &keyServer{keys: `{"keys":[]}`}, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != fault.Unavailable {
 			t.Error("it has never had any:", code)
 		}
@@ -58,8 +57,9 @@ func TestTheLogOfARing(t *testing.T) {
 	var log logBuffer
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), err: errors.New("connection refused")}
 	synctest.Test(t, func(t *testing.T) {
-		known := table(t, bubbleIssuer, "", func(o *Options) {
-			o.Client, o.Tokens, o.Log = &http.Client{Transport: s}, []Token{{Name: "ci", SHA256: hashOf("secret")}}, slog.New(slog.NewTextHandler(&log, nil))
+		known := table(t, bubbleIssuer, "", func(o *auth.Options) {
+			o.Client, o.Tokens = &http.Client{Transport: s}, []auth.Token{{Name: "ci", SHA256: hashOf("secret")}}
+			log.hears(o)
 		})
 		defer known.Close()
 		all := func() {
@@ -85,20 +85,12 @@ func TestTheLogOfARing(t *testing.T) {
 func TestAPanicOfALoad(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+	var log logBuffer
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
-		var log logBuffer
-		ring := known.jwt.keys
-		ring.log = slog.New(slog.NewTextHandler(&log, nil))
-		load, broken := ring.load, true
-		ring.load = func(ctx context.Context, have *keySet) (*keySet, error) {
-			if broken {
-				panic("the parser is at its end")
-			}
-			return load(ctx, have)
-		}
+		s.set(func(s *keyServer) { s.panics = true })
 		for range 5 {
 			time.Sleep(fetchApart)
 			if code := check(ecPair); code != fault.Unavailable {
@@ -108,16 +100,15 @@ func TestAPanicOfALoad(t *testing.T) {
 				t.Error("a known key:", code)
 			}
 		}
-		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") || !strings.Contains(log.String(), "ring_log_test.go") {
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") || !strings.Contains(log.String(), "key_ring_test.go") {
 			t.Errorf("%d errors are logged:\n%s", n, log.String())
 		}
-		broken = false
-		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
+		s.set(func(s *keyServer) { s.panics, s.keys = false, jwks(ecPair.jwk(nil)) })
 		time.Sleep(fetchApart)
 		if code := check(ecPair); code != "" {
 			t.Error("once it is whole:", code)
 		}
-	})
+	}, log.hears)
 }
 
 // logBuffer is a log that a test reads.
@@ -131,6 +122,9 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
+
+// hears makes the log that of a table.
+func (l *logBuffer) hears(o *auth.Options) { o.Log = slog.New(slog.NewTextHandler(l, nil)) }
 
 func (l *logBuffer) String() string {
 	l.mu.Lock()

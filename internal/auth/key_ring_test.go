@@ -1,4 +1,4 @@
-package auth
+package auth_test
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // keyServer is an issuer's key server within a bubble of fake time, where sockets cannot be.
@@ -23,6 +24,7 @@ type keyServer struct {
 	err     error
 	takes   time.Duration
 	place   string // of the keys, as the metadata has it; "": /keys
+	panics  bool
 	fetched int
 }
 
@@ -31,6 +33,9 @@ const bubbleIssuer = "https://id.example.com"
 func (s *keyServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.panics {
+		panic("the parser is at its end")
+	}
 	body := s.keys
 	if strings.Contains(r.URL.Path, "/.well-known/") {
 		body = fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, bubbleIssuer, cmp.Or(s.place, bubbleIssuer+"/keys"))
@@ -68,10 +73,10 @@ func (s *keyServer) count() int {
 
 // bubble runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and
 // tells the code of its error.
-func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *Table, check func(p *testKey) fault.Code)) {
+func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code), change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		known := table(t, bubbleIssuer, "", func(o *Options) { o.Client = &http.Client{Transport: s} })
+		known := table(t, bubbleIssuer, "", append(change, func(o *auth.Options) { o.Client = &http.Client{Transport: s} })...)
 		defer known.Close()
 		test(t, known, func(p *testKey) fault.Code {
 			_, err := known.Verify(t.Context(), p.plain(bubbleIssuer))
@@ -85,7 +90,7 @@ func TestTheClockJumps(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))
 	var clock atomic.Int64
-	known := table(t, s.URL, "", func(o *Options) { o.Now = func() time.Time { return now.Add(time.Duration(clock.Load())) } })
+	known := table(t, s.URL, "", func(o *auth.Options) { o.Now = func() time.Time { return now.Add(time.Duration(clock.Load())) } })
 	token := rsaPair.plain(s.URL)
 	for _, jump := range []struct {
 		by       time.Duration

@@ -1,7 +1,10 @@
-package auth
+package auth_test
 
 import (
 	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // TestKeysThatCannotBeUsed are left out, and the others stay.
@@ -14,13 +17,18 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 		rsaPair.jwk(m{"key_ops": "verify"}), rsaPair.jwk(m{"n": "!"}), rsaPair.jwk(m{"n": nil}), rsaPair.jwk(m{"kid": 7}),
 		edPair.jwk(m{"d": b64(make([]byte, 32))}), edPair.jwk(m{"x": "AA"}), ecPair.jwk(m{"alg": "ES384"}), rsaPair.jwk(m{"x5c": []string{"AA"}}),
 	}
-	set, err := parseKeys([]byte(jwks(append(bad, ecPair.jwk(m{"key_ops": []string{"verify"}, "use": nil, "alg": nil}))...)), algorithms)
-	if err != nil || len(set.keys) != 1 || set.keys[0].id != "ec" || set.skipped != len(bad) || set.reason() == "" {
-		t.Errorf("%+v, %v", set, err)
-	}
+	name, write := keyFileOf(t, "")
 	for i := range bad {
-		if set, err := parseKeys([]byte(jwks(bad[i])), algorithms); err == nil {
-			t.Errorf("%v is accepted: %+v", bad[i], set.keys)
+		write(jwks(bad[i]))
+		if _, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}}); len(faults) != 1 {
+			t.Errorf("%v is accepted", bad[i])
+		}
+	}
+	write(jwks(append(bad, ecPair.jwk(m{"key_ops": []string{"verify"}, "use": nil, "alg": nil}))...))
+	known := table(t, "ours", name)
+	for p, want := range map[*testKey]fault.Code{ecPair: "", rsaPair: fault.Denied, rsaShort: fault.Denied, edPair: fault.Denied} {
+		if _, err := known.Verify(t.Context(), p.plain("ours")); fault.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", p.kid, inner(err), want)
 		}
 	}
 }

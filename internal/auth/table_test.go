@@ -1,4 +1,4 @@
-package auth
+package auth_test
 
 import (
 	"crypto/sha256"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -16,33 +17,38 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// isInvalid reports whether an error refuses a token itself: the invalid_token of RFC 6750.
+func isInvalid(err error) bool {
+	return fault.CodeOf(err) == fault.Denied && strings.HasPrefix(inner(err).Error(), "invalid_token: ")
+}
+
 func TestJWTFaults(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*JWT)
+		change func(*auth.JWT)
 		at     string
 	}{
-		"no issuer":          {func(j *JWT) { j.Issuer = "" }, "/jwt/issuer"},
-		"issuer no URL":      {func(j *JWT) { j.Issuer = "id" }, "/jwt/issuer"},
-		"issuer plain http":  {func(j *JWT) { j.Issuer = "http://id.example.com" }, "/jwt/issuer"},
-		"issuer with query":  {func(j *JWT) { j.Issuer += "?a" }, "/jwt/issuer"},
-		"issuer fragment":    {func(j *JWT) { j.Issuer += "#a" }, "/jwt/issuer"},
-		"issuer password":    {func(j *JWT) { j.Issuer = "https://a:b@id.example.com" }, "/jwt/issuer"},
-		"issuer blank":       {func(j *JWT) { j.Issuer += " " }, "/jwt/issuer"},
-		"issuer long":        {func(j *JWT) { j.Issuer += strings.Repeat("a", 2048) }, "/jwt/issuer"},
-		"no audience":        {func(j *JWT) { j.Audience = "" }, "/jwt/audience"},
-		"no scopes":          {func(j *JWT) { j.Scopes = nil }, "/jwt/scopes"},
-		"scope of two words": {func(j *JWT) { j.Scopes = map[string]steps.Tier{"a b": steps.TierRead} }, "/jwt/scopes/a b"},
-		"scope's tier":       {func(j *JWT) { j.Scopes = map[string]steps.Tier{"a": steps.TierAdmin + 1} }, "/jwt/scopes/a"},
-		"keys plain http":    {func(j *JWT) { j.Keys = "http://id.example.com/keys" }, "/jwt/keys"},
-		"keys elsewhere":     {func(j *JWT) { j.Keys = "file:///keys" }, "/jwt/keys"},
-		"keys not there":     {func(j *JWT) { j.Keys = t.TempDir() + "/keys" }, "/jwt/keys"},
-		"keys a folder":      {func(j *JWT) { j.Keys = t.TempDir() }, "/jwt/keys"},
-		"keys a device":      {func(j *JWT) { j.Keys = "/dev/null" }, "/jwt/keys"},
+		"no issuer":          {func(j *auth.JWT) { j.Issuer = "" }, "/jwt/issuer"},
+		"issuer no URL":      {func(j *auth.JWT) { j.Issuer = "id" }, "/jwt/issuer"},
+		"issuer plain http":  {func(j *auth.JWT) { j.Issuer = "http://id.example.com" }, "/jwt/issuer"},
+		"issuer with query":  {func(j *auth.JWT) { j.Issuer += "?a" }, "/jwt/issuer"},
+		"issuer fragment":    {func(j *auth.JWT) { j.Issuer += "#a" }, "/jwt/issuer"},
+		"issuer password":    {func(j *auth.JWT) { j.Issuer = "https://a:b@id.example.com" }, "/jwt/issuer"},
+		"issuer blank":       {func(j *auth.JWT) { j.Issuer += " " }, "/jwt/issuer"},
+		"issuer long":        {func(j *auth.JWT) { j.Issuer += strings.Repeat("a", 2048) }, "/jwt/issuer"},
+		"no audience":        {func(j *auth.JWT) { j.Audience = "" }, "/jwt/audience"},
+		"no scopes":          {func(j *auth.JWT) { j.Scopes = nil }, "/jwt/scopes"},
+		"scope of two words": {func(j *auth.JWT) { j.Scopes = map[string]steps.Tier{"a b": steps.TierRead} }, "/jwt/scopes/a b"},
+		"scope's tier":       {func(j *auth.JWT) { j.Scopes = map[string]steps.Tier{"a": steps.TierAdmin + 1} }, "/jwt/scopes/a"},
+		"keys plain http":    {func(j *auth.JWT) { j.Keys = "http://id.example.com/keys" }, "/jwt/keys"},
+		"keys elsewhere":     {func(j *auth.JWT) { j.Keys = "file:///keys" }, "/jwt/keys"},
+		"keys not there":     {func(j *auth.JWT) { j.Keys = t.TempDir() + "/keys" }, "/jwt/keys"},
+		"keys a folder":      {func(j *auth.JWT) { j.Keys = t.TempDir() }, "/jwt/keys"},
+		"keys a device":      {func(j *auth.JWT) { j.Keys = "/dev/null" }, "/jwt/keys"},
 	} {
-		j := &JWT{Issuer: "https://id.invalid", Audience: "a", Scopes: readScopes}
+		j := &auth.JWT{Issuer: "https://id.invalid", Audience: "a", Scopes: readScopes}
 		test.change(j)
-		known, faults := New(&Options{JWT: j})
+		known, faults := auth.New(&auth.Options{JWT: j})
 		if known != nil {
 			known.Close()
 		}
@@ -58,7 +64,7 @@ func TestIssuers(t *testing.T) {
 	if issuers := table(t, s.URL, "").Issuers(); !slices.Equal(issuers, []string{s.URL}) {
 		t.Error(issuers)
 	}
-	if issuers := table(t, "our own", s.URL+"/keys", func(o *Options) { o.JWT.Issuer = "ours" }).Issuers(); issuers != nil {
+	if issuers := table(t, "our own", s.URL+"/keys", func(o *auth.Options) { o.JWT.Issuer = "ours" }).Issuers(); issuers != nil {
 		t.Error(issuers)
 	}
 }

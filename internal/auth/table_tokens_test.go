@@ -1,19 +1,19 @@
-package auth
+package auth_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	known, faults := New(&Options{Tokens: []Token{
+	known, faults := auth.New(&auth.Options{Tokens: []auth.Token{
 		{Name: "ci", SHA256: hashOf("one")},
 		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
 	}})
@@ -37,7 +37,7 @@ func TestTokens(t *testing.T) {
 	messages := map[string]bool{}
 	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c", rsaPair.plain("https://id.example.com")} {
 		caller, err := known.Verify(t.Context(), token)
-		if fault.CodeOf(err) != fault.Denied || !errors.Is(err, errInvalid) || caller != nil {
+		if !isInvalid(err) || caller != nil {
 			t.Errorf("%.20q: %+v, %v", token, caller, err)
 			continue
 		}
@@ -57,11 +57,11 @@ func TestTokens(t *testing.T) {
 
 func TestNoOptions(t *testing.T) {
 	t.Parallel()
-	known, faults := New(nil)
+	known, faults := auth.New(nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if _, err := known.Verify(t.Context(), "x"); !errors.Is(err, errInvalid) {
+	if _, err := known.Verify(t.Context(), "x"); !isInvalid(err) {
 		t.Error(err)
 	}
 	known.Close()
@@ -72,29 +72,29 @@ func TestTokenFaults(t *testing.T) {
 	t.Parallel()
 	good := hashOf("a token")
 	for name, test := range map[string]struct {
-		token Token
+		token auth.Token
 		at    string
 	}{
-		"no name":            {Token{SHA256: good}, "/tokens/1/name"},
-		"name twice":         {Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
-		"name with a break":  {Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
-		"name with blanks":   {Token{Name: " a", SHA256: good}, "/tokens/1/name"},
-		"name not UTF-8":     {Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
-		"name turned round":  {Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
-		"name too long":      {Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
-		"no hash":            {Token{Name: "a"}, "/tokens/1/sha256"},
-		"hash too short":     {Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
-		"hash too long":      {Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
-		"a file's line":      {Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
-		"the token itself":   {Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
-		"hash of nothing":    {Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
-		"hash of a break":    {Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
-		"same hash":          {Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
-		"tier too high":      {Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
-		"functions of blank": {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
-		"unseen pattern":     {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
+		"no name":            {auth.Token{SHA256: good}, "/tokens/1/name"},
+		"name twice":         {auth.Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
+		"name with a break":  {auth.Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
+		"name with blanks":   {auth.Token{Name: " a", SHA256: good}, "/tokens/1/name"},
+		"name not UTF-8":     {auth.Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
+		"name turned round":  {auth.Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
+		"name too long":      {auth.Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
+		"no hash":            {auth.Token{Name: "a"}, "/tokens/1/sha256"},
+		"hash too short":     {auth.Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
+		"hash too long":      {auth.Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
+		"a file's line":      {auth.Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
+		"the token itself":   {auth.Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
+		"hash of nothing":    {auth.Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
+		"hash of a break":    {auth.Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
+		"same hash":          {auth.Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
+		"tier too high":      {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
+		"functions of blank": {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
+		"unseen pattern":     {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
 	} {
-		known, faults := New(&Options{Tokens: []Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
+		known, faults := auth.New(&auth.Options{Tokens: []auth.Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
 		if known != nil || len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest {
 			t.Errorf("%s: %v", name, faults)
 			continue
@@ -103,7 +103,7 @@ func TestTokenFaults(t *testing.T) {
 			t.Errorf("%s: the message shows it: %v", name, faults[0])
 		}
 	}
-	_, faults := New(&Options{Tokens: []Token{{}, {}}, JWT: &JWT{}})
+	_, faults := auth.New(&auth.Options{Tokens: []auth.Token{{}, {}}, JWT: &auth.JWT{}})
 	var places []string
 	for _, f := range faults {
 		places = append(places, f.At)

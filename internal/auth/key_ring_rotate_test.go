@@ -1,4 +1,4 @@
-package auth
+package auth_test
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
@@ -54,7 +55,7 @@ func TestRotation(t *testing.T) {
 func TestAReplacedKey(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaOther.jwk(map[string]any{"kid": "rsa"}))}
-	bubble(t, s, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != fault.Denied {
 			t.Error(code)
 		}
@@ -70,7 +71,7 @@ func TestAReplacedKey(t *testing.T) {
 func TestMovedKeys(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
@@ -86,7 +87,7 @@ func TestMovedKeys(t *testing.T) {
 	})
 	for _, place := range []string{"http://keys.example.com/keys", "https://a:b@keys.example.com/keys", "/keys", "https://keys.example.com/keys#1"} {
 		s := &keyServer{keys: jwks(rsaPair.jwk(nil)), place: place}
-		bubble(t, s, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+		bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 			if code := check(rsaPair); code != fault.Unavailable || s.count() > 0 {
 				t.Errorf("%s: %q after %d fetches", place, code, s.count())
 			}
@@ -98,7 +99,7 @@ func TestMovedKeys(t *testing.T) {
 func TestUnknownKeysDoNotHammer(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
 		const minutes = 10
 		for i := range minutes * 60 {
 			token := rsaOther.token(fmt.Sprintf(`{"alg":"RS256","kid":"random-%d"}`, i), goodClaims(bubbleIssuer, nil))
@@ -123,7 +124,7 @@ func TestAnUnreachableKeyServer(t *testing.T) {
 	down := errors.New("connection refused")
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), err: down}
 	forged := rsaOther.token(rsaPair.header(), goodClaims(bubbleIssuer, nil))
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
 		for range 20 {
 			if code := check(rsaPair); code != fault.Unavailable {
 				t.Fatal("no keys at all:", code)
@@ -163,7 +164,7 @@ func TestAnUnreachableKeyServer(t *testing.T) {
 func TestASlowKeyServer(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), takes: 2 * time.Second}
-	bubble(t, s, func(t *testing.T, known *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
 		began := time.Now()
 		var all sync.WaitGroup
 		var failed atomic.Int32
@@ -202,7 +203,7 @@ func TestASlowKeyServer(t *testing.T) {
 func TestAfterALongRest(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, _ *Table, check func(*testKey) fault.Code) {
+	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
@@ -238,7 +239,7 @@ func TestKeyFile(t *testing.T) {
 		"off the curve":    jwks(ecPair.jwk(map[string]any{"x": b64(make([]byte, 32))})),
 	} {
 		write(text)
-		known, faults := New(&Options{JWT: &JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
+		known, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
 		if known != nil || len(faults) != 1 || faults[0].At != "/jwt/keys" {
 			t.Errorf("%s: %v", what, faults)
 		} else if strings.Contains(faults[0].Message, "AAAA") {

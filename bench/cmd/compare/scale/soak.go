@@ -22,8 +22,12 @@ import (
 // soakVariable is how long the soak is, such as 1h; without it the long form has two minutes and the short form none.
 const soakVariable = "ONECALL_COMPARE_SOAK"
 
-// soakClients are at work all the time.
-const soakClients = 4
+const (
+	soakClients = 4 // at a time
+	// soakPace is the time from one visit of a client to its next: the results that the server keeps are as many as its visits in two
+	// seconds, and a pace that follows the machine's other work would look like growth.
+	soakPace = 80 * time.Millisecond
+)
 
 // soak has clients come, do all kinds of things, and go, for a while, and looks at what the server uses meanwhile: the first fifth of the
 // time is not looked at, as what is made once is made in it.
@@ -44,8 +48,14 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	var all sync.WaitGroup
 	for i := range soakClients {
 		all.Go(func() {
+			pace := time.NewTicker(soakPace)
+			defer pace.Stop()
 			for n := i; limited.Err() == nil; n++ {
 				visits.one(limited, n)
+				select {
+				case <-pace.C:
+				case <-limited.Done():
+				}
 			}
 		})
 	}
@@ -55,7 +65,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
-	title := fmt.Sprintf("Use over %v of %d visits by %d clients at a time", long, visits.done.Load(), soakClients)
+	title := fmt.Sprintf("Use over %v of %d visits by %d clients at a time, each every %v", long, visits.done.Load(), soakClients, soakPace)
 	s.Tables = append(s.Tables, soakTable(title, lines))
 	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes", Y: "of the mean", Lines: shares(lines)})
 	s.Figures = append(s.Figures, report.Figure{

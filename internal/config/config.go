@@ -67,6 +67,9 @@ type Config struct {
 	Results Results `yaml:"results"`
 	// The record of what runs did, which resume, approval and undo need.
 	Journal Journal `yaml:"journal"`
+	// The server that runs chains beyond this process, temporal://host:7233/namespace: for onecall-temporal, which onecall run --durable,
+	// its batches and its workers use.
+	Engine *string `yaml:"engine" expand:"text"`
 	// Calls that need approval before they are made: destructive ones, or all that write. A function's own setting wins.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
 	// Who approves them. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with

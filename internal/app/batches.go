@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// EngineURL is the address of the engine for chains beyond this process; "": none is configured.
+func (a *App) EngineURL() string { return config.Or(a.config.Engine, "") }
+
+// Keep is how long the journal keeps a run after its last event.
+func (a *App) Keep() time.Duration { return config.Or(a.config.Journal.Keep, journal.DefaultKeep) }
+
+// CheckShared reports why workers cannot share the runs and results of this app.
+func (a *App) CheckShared() error {
+	switch {
+	case a.Journal == nil || config.Or(a.config.Journal.Store, "") == "memory":
+		return fault.New(fault.BadRequest, "a durable run is taken over by its journal, which every worker must reach: "+
+			"set journal: {store: postgres://…}, or leave it out where all workers are on this machine")
+	case config.Or(a.config.Results.Store, "") == "memory":
+		return fault.New(fault.BadRequest, "workers find chains in the store of results, and leave theirs there: "+
+			"set results: {store: redis://…}, or disk where all workers are on this machine")
+	}
+	return nil
+}
+
+// Kept returns the part of the result store that holds the chains of batches and their results, as long as the journal keeps runs.
+func (a *App) Kept() *Kept { return &Kept{a.store, a.Keep()} }
+
+// Kept implements durable.Store.
+type Kept struct {
+	driver budget.Driver
+	keep   time.Duration
+}
+
+// batchOwner owns what Kept stores.
+const batchOwner = "onecall batches"
+
+// Put implements durable.Store.
+func (k *Kept) Put(ctx context.Context, key string, value []byte) error {
+	now := time.Now()
+	return k.driver.Put(ctx, key, budget.Entry{Owner: batchOwner, Created: now, Expires: now.Add(k.keep), Value: value})
+}
+
+// Get implements durable.Store.
+func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
+	e, err := k.driver.Get(ctx, key, nil)
+	switch {
+	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != batchOwner:
+		return nil, fault.New(fault.TokenExpired, "the store of results has no %s (any more): is results.store the same for all who take part?", key)
+	case err != nil:
+		return nil, err
+	}
+	return e.Value, nil
+}
+
+// FindRun returns the id of this user's run with a key. It fails with journal.ErrNotFound if there is none.
+func (a *App) FindRun(ctx context.Context, key string) (id string, err error) {
+	return a.Journal.Find(ctx, "", a.scope(), key)
+}

@@ -1,0 +1,158 @@
+// Package durable is what the command line knows of an engine that runs chains beyond its own process: what it hands over, what comes
+// back, and what a worker does. It knows no engine; the module temporal has one.
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Engine runs batches of chains on workers. A single chain is a batch of one. It is safe for concurrent use.
+type Engine interface {
+	// Start starts a batch. A batch with this id that is under way goes on instead. It fails with unavailable if the engine cannot be
+	// reached, and with bad_request if it refuses the caller.
+	Start(ctx context.Context, b *Batch) error
+	// Wait calls progress from time to time (nil: never) until the batch has ended. If ctx ends first, the batch goes on.
+	// It fails with token_expired if the engine does not know the batch (any more).
+	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
+	// Running reports whether a batch is under way.
+	Running(ctx context.Context, id string) (bool, error)
+	// Cancel asks a batch to end: chains under way are cancelled, and others do not start. It does not wait.
+	Cancel(ctx context.Context, id string) error
+	// Decided tells a batch that the approval that the chain at a position waits for was given or refused. It reports whether the batch
+	// is under way.
+	Decided(ctx context.Context, id string, position int) (running bool, err error)
+	// Work carries out chains until ctx ends, then lets those under way end for a moment.
+	Work(ctx context.Context, w *Worker) error
+	Close()
+}
+
+// Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default.
+type Open func(ctx context.Context, url string) (Engine, error)
+
+// Batch names chains that are in the Store, in chunks. An engine learns no more of them than this, and how they ended.
+type Batch struct {
+	ID     string
+	Round  int   // how often the batch was started before; the chunks of each round have keys of their own
+	Chunks []int // the number of chains in each chunk
+}
+
+// InputKey is the key in the Store of a chunk: an array of Chain.
+func (b *Batch) InputKey(chunk int) string {
+	return fmt.Sprintf("batch/%s/%d/%d", b.ID, b.Round, chunk)
+}
+
+// ResultKey is the key in the Store of the results of a turn: an array of Result.
+func (b *Batch) ResultKey(t Turn) string {
+	return fmt.Sprintf("%s/%d/%d.%d", b.InputKey(t.Chunk), t.Item, t.Number, t.Try)
+}
+
+// RunKey is the key in the journal of the run of the chain with this position.
+func (b *Batch) RunKey(position int) string { return fmt.Sprintf("%s/%d", b.ID, position) }
+
+// Progress is how far a batch is.
+type Progress struct {
+	Total  int // chains
+	Ended  int
+	Failed int // of Ended
+	Waits  int // chains that wait for approval, or for a time
+
+	NoWorkers bool // there is nobody who could begin
+
+	// Turns are those that have results, in order: a later one replaces what an earlier one has of the same chain. FirstTurn of each chunk
+	// that began is left out if nothing was tried again.
+	Turns  []Turn
+	Parked []Place // chains that their workers died of again and again
+}
+
+// Whole stands, in the place of a chain's number, for all chains of a chunk.
+const Whole = -1
+
+// Place is a chain's place: its chunk, and its number there, or Whole.
+type Place struct{ Chunk, Item int }
+
+// Turn is a part of a batch that a worker has carried out.
+type Turn struct {
+	Place
+	Number int // how often these chains had their turn before
+	Try    int // from 1: workers that died or ended in this turn have used up the others
+}
+
+// FirstTurn returns the turn that a chunk has if all goes well.
+func FirstTurn(chunk int) Turn { return Turn{Place: Place{chunk, Whole}, Try: 1} }
+
+// Chain is a chain with what its caller said of it.
+type Chain struct {
+	Position int             `json:"position"` // in the input, from 0
+	Request  json.RawMessage `json:"request,omitempty"`
+	Text     string          `json:"text,omitempty"` // in place of Request: what is no JSON
+	Label    string          `json:"label,omitempty"`
+	Line     int             `json:"line,omitempty"`
+	Name     string          `json:"name,omitempty"` // of the saved chain
+	Override chain.Override  `json:"override"`
+}
+
+// Result is how a chain ended, or what it waits for.
+type Result struct {
+	Position int             `json:"position"`
+	Answer   json.RawMessage `json:"answer"`
+	OK       bool            `json:"ok"`
+	Error    *fault.Error    `json:"error,omitempty"`
+	Faults   []*fault.Error  `json:"faults,omitempty"`
+	Warnings []*fault.Error  `json:"warnings,omitempty"`
+
+	Approval bool      `json:"approval,omitempty"` // it waits until somebody decides
+	Wake     time.Time `json:"wake,omitzero"`      // it waits until then; zero: it does not
+}
+
+// Waits reports whether the chain goes on later.
+func (r *Result) Waits() bool { return r.Approval || !r.Wake.IsZero() }
+
+// ResultOf returns what is passed on of an answer.
+func ResultOf(position int, a *chain.Answer) *Result {
+	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings)}
+	if a.Error != nil {
+		r.Error = withoutCauses([]*fault.Error{a.Error})[0]
+		r.Approval = a.Error.Code == fault.ApprovalRequired
+	}
+	return r
+}
+
+// ChainAnswer returns the answer that was passed on.
+func (r *Result) ChainAnswer() *chain.Answer {
+	return &chain.Answer{OK: r.OK, JSON: r.Answer, Error: r.Error, Faults: r.Faults, Warnings: r.Warnings}
+}
+
+// withoutCauses returns copies of faults without what only this process understands.
+func withoutCauses(faults []*fault.Error) []*fault.Error {
+	copies := make([]*fault.Error, len(faults))
+	for i, f := range faults {
+		c := *f
+		c.Err = nil
+		copies[i] = &c
+	}
+	return copies
+}
+
+// Worker is what carries out chains.
+type Worker struct {
+	Jobs int // chains that run at once
+	// Run runs a chain as the run with a key, which goes on if it was begun before. first is when it was tried first; zero: now. An error
+	// means that nothing can be said of the chain yet, and it is tried again: the journal cannot be reached, or another worker still has
+	// the run.
+	Run   func(ctx context.Context, b *Batch, c *Chain, first time.Time) (*Result, error)
+	Store Store // has the chains, and takes the results
+}
+
+// Store keeps what is too large for the histories of an engine. All who take part in a batch need the same one.
+type Store interface {
+	// Put stores JSON under a key, in place of what is there.
+	Put(ctx context.Context, key string, value []byte) error
+	// Get returns what is stored. It fails with token_expired if there is nothing.
+	Get(ctx context.Context, key string) ([]byte, error)
+}

@@ -80,6 +80,28 @@ func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func()
 	}
 }
 
+// Read calls handle with every chain, in order, and runs none. An error of handle or of reading ends it. Jobs and Run may be missing.
+func (b *Batch) Read(handle func(*Entry) error) error {
+	empty := true
+	for i := range b.Files {
+		err := b.Files[i].eachChain(b.Stdin, b.MaxLine, func(e *Entry) error {
+			empty, e.File = false, &b.Files[i]
+			return handle(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return b.checkNotEmpty(empty)
+}
+
+func (b *Batch) checkNotEmpty(empty bool) error {
+	if empty {
+		return fault.New(fault.BadRequest, "%s holds no chain: write one in each line", b.Files[0].Name)
+	}
+	return nil
+}
+
 // next returns the next entry in order; more is false after the last. If e is nil and more is true, the context has ended and nothing
 // else has started; next does not wait for the reader then, since its input may be silent.
 func next(ctx context.Context, started <-chan *Entry, idle func() error) (e *Entry, more bool, err error) {
@@ -157,10 +179,7 @@ func (b *Batch) startAll(ctx context.Context, started chan<- *Entry, abandoned <
 			return err
 		}
 	}
-	if empty {
-		return fault.New(fault.BadRequest, "%s holds no chain: write one in each line", b.Files[0].Name)
-	}
-	return nil
+	return b.checkNotEmpty(empty)
 }
 
 // eachChain calls handle for the chains of a file: one, or one for each line that is not blank.

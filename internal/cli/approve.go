@@ -60,8 +60,16 @@ func newApproveCommand(c *cli) *cobra.Command {
 				if !show {
 					result["approved"] = !deny
 				}
-				if !show && !deny {
-					c.note("onecall resume%s %s makes them", c.configFlag(), id)
+				if !show {
+					goesOn, err := c.decided(cmd.Context(), a, id)
+					switch {
+					case err != nil:
+						return err
+					case goesOn:
+						c.note("its workers go on with it")
+					case !deny:
+						c.note("onecall resume%s %s makes them", c.configFlag(), id)
+					}
 				}
 				if !show && c.canAsk() && c.outTerminal {
 					return nil // the question showed them
@@ -74,6 +82,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&show, "show", false, "only show them")
 	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is approved")
 	cmd.MarkFlagsMutuallyExclusive("deny", "show")
+	c.engineFlag(cmd)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ func TestAuth(t *testing.T) {
 		var stdout bytes.Buffer
 		stderr := &loginOutput{}
 		s := &streams{in: strings.NewReader(""), out: &stdout, err: stderr, errWidth: func() int { return defaultWidth }}
-		root := newRoot(s)
+		root := newRoot(s, nil)
 		root.SetArgs(append(args, "--config", config))
 		status = s.exitStatus(root.ExecuteContext(t.Context()))
 		return status, stdout.String(), stderr.String()

@@ -32,7 +32,7 @@ func TestDoctorLogins(t *testing.T) {
 	run := func(args ...string) (status int, out string) {
 		var stdout bytes.Buffer
 		s := &streams{in: strings.NewReader(""), out: &stdout, err: &loginOutput{}, errWidth: func() int { return defaultWidth }}
-		root := newRoot(s)
+		root := newRoot(s, nil)
 		root.SetArgs(append(args, "--config", config))
 		status = s.exitStatus(root.ExecuteContext(t.Context()))
 		return status, stdout.String()

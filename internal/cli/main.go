@@ -17,17 +17,21 @@ import (
 	"golang.org/x/term"
 
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
 // Execute runs one command line and returns its exit status. The first interrupt cancels the command and lets it write its answer;
 // the second ends the process at once.
-func Execute(args []string, in, out, err *os.File) int {
+func Execute(args []string, in, out, err *os.File) int { return ExecuteWith(nil, args, in, out, err) }
+
+// ExecuteWith is Execute for a program that has an engine of durable runs, which engines opens.
+func ExecuteWith(engines durable.Open, args []string, in, out, err *os.File) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 
 	s := newStreams(in, out, err)
 	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault()
-	root := newRoot(s)
+	root := newRoot(s, engines)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
 	if failed == nil {
@@ -131,16 +135,18 @@ type cli struct {
 	*streams
 	configPath string
 	verbose    bool
-	explain    bool // show steps when they end
+	explain    bool         // show steps when they end
+	engines    durable.Open // nil: this program has none
+	engineURL  string       // of the flag
 }
 
 // Commands returns the tree of commands, for manual pages and completions.
 func Commands() *cobra.Command {
-	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr))
+	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), nil)
 }
 
-func newRoot(s *streams) *cobra.Command {
-	c := &cli{streams: s}
+func newRoot(s *streams, engines durable.Open) *cobra.Command {
+	c := &cli{streams: s, engines: engines}
 	root := &cobra.Command{
 		Use:   "onecall",
 		Short: "Run a whole pipeline of tool calls as one call",
@@ -162,6 +168,9 @@ func newRoot(s *streams) *cobra.Command {
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
 		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c),
 		newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+	if engines != nil {
+		root.AddCommand(newWorkerCommand(c))
+	}
 	addUsage(root)
 	return root
 }

@@ -41,10 +41,16 @@ func newResumeCommand(c *cli) *cobra.Command {
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
+		if len(args) == 1 && isBatchID(args[0]) {
+			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
+				return c.resumeBatch(cmd.Context(), a, args[0], f.out)
+			})
+		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
 			return c.continueRun(cmd.Context(), a, args, fields, override, f.out)
 		})
 	}
+	c.engineFlag(cmd)
 	return cmd
 }
 

@@ -93,7 +93,7 @@ type runFlags struct {
 	chainFlags
 	record, replay string
 	jobs           int
-	watch          bool
+	watch, durable bool
 }
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -117,6 +117,11 @@ func newRunCommand(c *cli) *cobra.Command {
 		"run again when the chain's file, its input or a saved chain changes; only for chains that read, or with --dry-run")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
+	flags.BoolVar(&f.durable, "durable", false, "have workers run the chains: they go on when a process ends, see onecall-temporal")
+	c.engineFlag(cmd)
+	cmd.MarkFlagsMutuallyExclusive("durable", "record")
+	cmd.MarkFlagsMutuallyExclusive("durable", "replay")
+	cmd.MarkFlagsMutuallyExclusive("durable", "watch")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
 		panic(err) // the flag exists
 	}
@@ -174,25 +179,29 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if c.explain && batch { // the chains of a batch run side by side
 		return usageErrorf("--explain goes with one chain: for a batch, --trace summary puts the steps in the answers")
 	}
-	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
+	f.durable = f.durable || cmd.Flags().Changed("engine")
+	a, err := c.open(cmd.Context(), app.Options{Calls: !f.durable, NoSources: f.durable, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
 	if !batch {
-		return c.runFile(cmd.Context(), a, &files[0], override, f.out)
+		return c.runFile(cmd.Context(), a, &files[0], override, f)
 	}
 	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
 	}
 	defer out.discard()
+	if f.durable {
+		return c.runBatchDurably(cmd.Context(), a, files, override, out)
+	}
 	return c.runBatch(cmd.Context(), a, files, f.jobs, override, out)
 }
 
-// runFile runs the chain in a file. The answer goes to the file path, or to stdout if path is "".
-func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, override chain.Override, path string) error {
-	out, err := c.newOutput(path)
+// runFile runs the chain in a file.
+func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, override chain.Override, f *runFlags) error {
+	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
 	}
@@ -203,6 +212,9 @@ func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, ove
 	}
 	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer {
 		caller.Chain = c.savedFunction(file)
+		if f.durable && len(e.Faults) == 0 {
+			return c.runDurably(ctx, a, e, caller)
+		}
 		return answerEntry(ctx, a, e, caller)
 	})
 }

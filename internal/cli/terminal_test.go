@@ -46,7 +46,7 @@ http:
 		var stdout, stderr bytes.Buffer
 		width := func() int { return 100 }
 		s := &streams{in: strings.NewReader(chain), out: &stdout, err: &stderr, outTerminal: terminal, outWidth: width, errWidth: width}
-		root := newRoot(s)
+		root := newRoot(s, nil)
 		root.SetArgs(append(args, "--config", config))
 		status := s.exitStatus(root.ExecuteContext(t.Context()))
 		all := fmt.Sprintf("%s--\n%s-- exit %d\n", stdout.String(), stderr.String(), status)

@@ -82,7 +82,7 @@ func (w *watcher) run(cmd *cobra.Command) (err error) {
 		}
 		w.openedState = now
 	}
-	return w.runFile(cmd.Context(), w.app, w.file, override, w.f.out)
+	return w.runFile(cmd.Context(), w.app, w.file, override, w.f)
 }
 
 func (w *watcher) close() {

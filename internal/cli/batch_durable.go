@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+// runBatchDurably has the engine run many chains, and writes a line for each when all have ended.
+func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile.File, override chain.Override, out *output) error {
+	var chains []durable.Chain
+	b := &chainfile.Batch{Files: files, Stdin: c.in, MaxLine: a.MaxRequestBytes}
+	err := b.Read(func(e *chainfile.Entry) error {
+		one := durable.Chain{Position: len(chains), Request: e.Request, Label: e.Label(), Line: e.Line, Override: override}
+		if len(e.Faults) > 0 || !json.Valid(e.Request) {
+			one.Request, one.Text = nil, string(e.Request)
+		}
+		chains = append(chains, one)
+		return ctx.Err()
+	})
+	if err != nil {
+		return exitErrorOfFiles(err)
+	}
+	engine, err := c.openEngine(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID(time.Now(), "")}
+	d.record.Total = len(chains)
+	if err := d.start(ctx, chains); err != nil {
+		return err
+	}
+	c.note("batch %s: should this command end, onecall resume %s goes on", d.id, d.id)
+	return d.answer(ctx, out)
+}
+
+// resumeBatch goes on with a batch: it waits for it where it is under way, and else runs again what has failed. Then it writes the
+// answers of all its chains.
+func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) error {
+	d := &durableRun{cli: c, app: a, store: a.Kept(), id: id}
+	text, err := d.store.Get(ctx, recordKey(id))
+	if fault.CodeOf(err) == fault.TokenExpired {
+		return opErrorf("there is no batch %s, or it is not kept any more", fault.Clip(id, 60))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &d.record)
+	}
+	if err != nil {
+		return app.Failure{Err: err}
+	}
+	if d.engine, err = c.openEngine(ctx, a); err != nil {
+		return err
+	}
+	defer d.engine.Close()
+	running, err := d.engine.Running(ctx, id)
+	if err == nil && !running {
+		err = d.again(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	out, err := c.newOutput(path)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	return d.answer(ctx, out)
+}
+
+// again starts a batch that is not under way: its last round, if that is not known to have begun, or what has failed.
+func (d *durableRun) again(ctx context.Context) error {
+	last := &d.record.Rounds[len(d.record.Rounds)-1]
+	if last.Progress == nil {
+		p, err := d.engine.Wait(ctx, d.id, nil)
+		switch {
+		case fault.CodeOf(err) == fault.TokenExpired:
+			return d.engine.Start(ctx, d.batch(len(d.record.Rounds)-1))
+		case err != nil:
+			return err
+		}
+		last.Progress = &p
+	}
+	var failed []durable.Chain
+	err := d.latest(ctx, func(chain func() (*durable.Chain, error), r *durable.Result) error {
+		if r != nil && r.OK {
+			return nil
+		}
+		one, err := chain()
+		if err == nil {
+			failed = append(failed, *one)
+		}
+		return err
+	})
+	if err != nil || len(failed) == 0 {
+		return err
+	}
+	d.note("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
+	return d.start(ctx, failed)
+}
+
+// answer waits for a batch and writes the answers of its chains in order.
+func (d *durableRun) answer(ctx context.Context, out *output) error {
+	last := &d.record.Rounds[len(d.record.Rounds)-1]
+	if last.Progress == nil {
+		bar := d.newCountBar()
+		p, err := d.wait(ctx, d.reporter(bar))
+		d.endCountBar()
+		if err != nil {
+			return err
+		}
+		last.Progress = &p
+		if err := d.keep(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	first := error(nil)
+	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a batch that was cancelled has answers, too
+		d.showWarnings("", answer)
+		if first == nil {
+			first = exitErrorOf(answer)
+		}
+		return out.writeLine(answer.JSON)
+	})
+	if err == nil {
+		err = out.commit()
+	}
+	if err != nil {
+		return err
+	}
+	return first
+}
+
+// each calls handle with the answer of each chain of the batch, in order.
+func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error) error {
+	return d.latest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
+		if r != nil && r.Answer != nil {
+			return handle(r.ChainAnswer())
+		}
+		one, err := chainOf()
+		if err != nil {
+			return err
+		}
+		f := fault.New(fault.Cancelled, "it was cancelled before a worker began it")
+		if r != nil {
+			f = r.Error
+		}
+		return handle(d.app.Engine.Refuse(ctx, []*fault.Error{f}, &chain.Caller{Label: one.Label, Override: one.Override}))
+	})
+}
+
+// latest calls handle for each chain of the batch, in order, with its result in the last round that it was part of. The results of
+// rounds after the first are held in memory.
+func (d *durableRun) latest(ctx context.Context, handle func(chain func() (*durable.Chain, error), r *durable.Result) error) error {
+	later := map[int]*durable.Result{}
+	for round := 1; round < len(d.record.Rounds); round++ {
+		err := d.results(ctx, round, func(position, _, _ int, r *durable.Result) error {
+			if r != nil {
+				later[position] = r
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return d.results(ctx, 0, func(position, chunk, item int, r *durable.Result) error {
+		if newer := later[position]; newer != nil {
+			r = newer
+		}
+		return handle(func() (*durable.Chain, error) { return d.chain(ctx, chunk, item) }, r)
+	})
+}
+
+// chain returns a chain of the first round.
+func (d *durableRun) chain(ctx context.Context, chunk, item int) (*durable.Chain, error) {
+	text, err := d.store.Get(ctx, d.batch(0).InputKey(chunk))
+	var list []durable.Chain
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, app.Failure{Err: err}
+	}
+	return &list[item], nil
+}
+
+// newCountBar returns what shows how many chains have ended, on a terminal that the answers do not go to.
+func (d *durableRun) newCountBar() func(chain.Progress) {
+	if d.status == nil || d.outTerminal {
+		return nil
+	}
+	return func(p chain.Progress) {
+		d.status.show(func(w io.Writer) { fmt.Fprintf(w, "%schains: %d of %d", clearLine, p.Done, p.Total) })
+	}
+}
+
+func (d *durableRun) endCountBar() {
+	if d.status != nil {
+		d.status.hide()
+	}
+}

@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+const (
+	maxChunk      = 50          // chains of a chunk
+	maxChunkBytes = 1 << 20     // of its chains, unless it is a single one
+	cancelTime    = time.Minute // that a cancelled batch has to end
+)
+
+// engineFlag adds the flag that names the engine.
+func (c *cli) engineFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.engineURL, "engine", "",
+		"the `URL` of the engine of durable runs, temporal://host:7233/namespace (default: the configuration's)")
+}
+
+// openEngine opens the engine that the flag or else the configuration names.
+func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error) {
+	url := c.engineURL
+	if url == "" {
+		url = a.EngineURL()
+	}
+	switch {
+	case c.engines == nil:
+		return nil, usageErrorf("this program has no engine for durable runs: onecall-temporal does all that onecall does, and these")
+	case url == "":
+		return nil, usageErrorf("no engine is named: add --engine temporal://127.0.0.1:7233/default, or engine: to the configuration")
+	}
+	if err := a.CheckShared(); err != nil {
+		return nil, err
+	}
+	return c.engines(ctx, url)
+}
+
+// batchRecord is what is stored of a batch under its id.
+type batchRecord struct {
+	Total  int          `json:"total"`
+	Rounds []batchRound `json:"rounds"`
+}
+
+// batchRound is one start of a batch: of all its chains, or of those that had failed before.
+type batchRound struct {
+	Chunks    []int             `json:"chunks"`
+	Positions []int             `json:"positions,omitempty"` // of its chains; nil: all, in order
+	Progress  *durable.Progress `json:"progress,omitempty"`  // nil: it is not known to have ended
+}
+
+// position returns the position of the n-th chain of a round.
+func (r *batchRound) position(n int) int {
+	if r.Positions == nil {
+		return n
+	}
+	return r.Positions[n]
+}
+
+func recordKey(id string) string { return "batch/" + id }
+
+// isBatchID reports whether an id is that of a batch, and not of a run.
+func isBatchID(id string) bool {
+	return strings.HasPrefix(id, "batch-") || strings.HasPrefix(id, "key-")
+}
+
+// durableRun is a batch on an engine.
+type durableRun struct {
+	*cli
+	app    *app.App
+	engine durable.Engine
+	store  durable.Store
+	id     string
+	record batchRecord
+}
+
+// newBatchID returns the id of a batch. That of a single chain with a key of its own follows from the key.
+func newBatchID(now time.Time, key string) string {
+	if key == "" {
+		return "batch-" + now.UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
+	}
+	hash := sha256.Sum256([]byte(key))
+	return "key-" + hex.EncodeToString(hash[:16])
+}
+
+// start stores chains as a round of the batch, and has the engine run them.
+func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
+	b := d.batch(len(d.record.Rounds))
+	var positions []int
+	for i, chunk := range cut(chains) {
+		text, err := json.Marshal(chunk)
+		if err != nil {
+			return err
+		}
+		if err := d.store.Put(ctx, b.InputKey(i), text); err != nil {
+			return app.Failure{Err: err}
+		}
+		b.Chunks = append(b.Chunks, len(chunk))
+	}
+	if b.Round > 0 {
+		for i := range chains {
+			positions = append(positions, chains[i].Position)
+		}
+	}
+	d.record.Rounds = append(d.record.Rounds, batchRound{Chunks: b.Chunks, Positions: positions})
+	if err := d.keep(ctx); err != nil {
+		return err
+	}
+	return d.engine.Start(ctx, b)
+}
+
+// batch names a round to the engine.
+func (d *durableRun) batch(round int) *durable.Batch {
+	b := &durable.Batch{ID: d.id, Round: round}
+	if round < len(d.record.Rounds) {
+		b.Chunks = d.record.Rounds[round].Chunks
+	}
+	return b
+}
+
+// keep stores the record.
+func (d *durableRun) keep(ctx context.Context) error {
+	text, err := json.Marshal(d.record)
+	if err == nil {
+		err = d.store.Put(ctx, recordKey(d.id), text)
+	}
+	if err != nil {
+		return app.Failure{Err: err}
+	}
+	return nil
+}
+
+// cut cuts chains into chunks: some hundred, so that workers share them and a worker that dies has little under way.
+func cut(chains []durable.Chain) (chunks [][]durable.Chain) {
+	limit := min(max(len(chains)/100, 1), maxChunk)
+	size := 0
+	for i := range chains {
+		n := len(chunks)
+		if n == 0 || len(chunks[n-1]) == limit || size+len(chains[i].Request) > maxChunkBytes {
+			chunks, n, size = append(chunks, nil), n+1, 0
+		}
+		chunks[n-1] = append(chunks[n-1], chains[i])
+		size += len(chains[i].Request)
+	}
+	return chunks
+}
+
+// wait waits until the batch has ended, or cancels it if ctx ends first.
+func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (durable.Progress, error) {
+	p, err := d.engine.Wait(ctx, d.id, show)
+	if ctx.Err() == nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	if err := d.engine.Cancel(ctx, d.id); err != nil {
+		return p, err
+	}
+	return d.engine.Wait(ctx, d.id, nil)
+}
+
+// results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
+func (d *durableRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
+	b, about := d.batch(round), &d.record.Rounds[round]
+	turns, parked := map[int][]durable.Turn{}, map[durable.Place]bool{}
+	for _, turn := range about.Progress.Turns {
+		turns[turn.Chunk] = append(turns[turn.Chunk], turn)
+	}
+	for _, place := range about.Progress.Parked {
+		parked[place] = true
+	}
+	n := 0
+	for chunk, size := range b.Chunks {
+		list := make([]*durable.Result, size)
+		for _, turn := range append([]durable.Turn{durable.FirstTurn(chunk)}, turns[chunk]...) {
+			if err := d.read(ctx, b, turn, list); err != nil {
+				return err
+			}
+		}
+		for item, r := range list {
+			if parked[durable.Place{Chunk: chunk, Item: item}] {
+				r = &durable.Result{Error: fault.New(fault.Internal,
+					"its workers ended each time that they ran it, and it is not tried again: see their logs, and onecall resume %s", d.id)}
+			}
+			if err := handle(about.position(n), chunk, item, r); err != nil {
+				return err
+			}
+			n++
+		}
+	}
+	return nil
+}
+
+// read puts the results of a turn into list. A turn that was cut off has none.
+func (d *durableRun) read(ctx context.Context, b *durable.Batch, turn durable.Turn, list []*durable.Result) error {
+	text, err := d.store.Get(ctx, b.ResultKey(turn))
+	if fault.CodeOf(err) == fault.TokenExpired {
+		return nil
+	}
+	var read []*durable.Result
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		return app.Failure{Err: err}
+	}
+	for i, r := range read {
+		if item := max(turn.Item, 0) + i; r != nil && item < len(list) {
+			list[item] = r
+		}
+	}
+	return nil
+}
+
+// runDurably runs one chain on the engine, and returns its answer.
+func (c *cli) runDurably(ctx context.Context, a *app.App, e *chainfile.Entry, caller *chain.Caller) *chain.Answer {
+	answer, err := c.tryDurably(ctx, a, e, caller)
+	if err == nil {
+		e.Locate(answer.Faults)
+		return answer
+	}
+	f, coded := fault.As(err)
+	if !coded {
+		f = fault.New(fault.Internal, "%v", err)
+	}
+	return a.Engine.Refuse(context.WithoutCancel(ctx), []*fault.Error{f}, caller)
+}
+
+func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, caller *chain.Caller) (*chain.Answer, error) {
+	engine, err := c.openEngine(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer engine.Close()
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID(time.Now(), gjson.GetBytes(e.Request, "key").Str)}
+	d.record.Total = 1
+	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
+	if !json.Valid(e.Request) {
+		one.Request, one.Text = nil, string(e.Request)
+	}
+	if err := d.start(ctx, []durable.Chain{one}); err != nil {
+		return nil, err
+	}
+	c.note("durable run %s", d.id)
+	p, err := d.wait(ctx, d.reporter(caller.Progress))
+	if err != nil {
+		return nil, err
+	}
+	d.record.Rounds[0].Progress = &p
+	var answer *chain.Answer
+	err = d.each(context.WithoutCancel(ctx), func(found *chain.Answer) error { answer = found; return nil })
+	return answer, err
+}
+
+// reporter shows that no worker has begun, or that somebody has to decide, once each.
+func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) {
+	waited, idle := false, false
+	return func(p durable.Progress) {
+		if p.NoWorkers && !idle {
+			idle = true
+			d.note("no worker is there: onecall-temporal worker%s starts one", d.configFlag())
+		}
+		if p.Waits > 0 && !waited {
+			waited = true
+			d.note("%s to wait for a time or an approval: onecall runs --status waiting", plural(int64(p.Waits), "chain"))
+		}
+		if show != nil {
+			show(chain.Progress{Done: p.Ended, Total: p.Total})
+		}
+	}
+}
+
+// batchOf returns the batch, and the position in it, whose chain has a key in the journal.
+func batchOf(key string) (id string, position int) {
+	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
+		if n, err := strconv.Atoi(number); err == nil {
+			return id, n
+		}
+	}
+	return newBatchID(time.Time{}, key), 0
+}
+
+// decided tells the engine, if one is configured, that somebody has decided about a run. It reports whether the run goes on there.
+func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) {
+	if c.engines == nil || c.engineURL == "" && a.EngineURL() == "" {
+		return false, nil
+	}
+	past, err := a.Journal.Read(ctx, id, nil)
+	if err != nil || past.Row.Key == "" {
+		return false, err
+	}
+	engine, err := c.openEngine(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	defer engine.Close()
+	batch, position := batchOf(past.Row.CallersKey())
+	return engine.Decided(ctx, batch, position)
+}
+
+// withKey returns a chain with a key, unless it has one.
+func withKey(request []byte, key string) []byte {
+	trimmed := bytes.TrimRight(request, " \t\r\n")
+	if !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}) || gjson.GetBytes(request, "key").Exists() {
+		return request
+	}
+	object := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
+	comma := ","
+	if bytes.HasSuffix(object, []byte{'{'}) {
+		comma = ""
+	}
+	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
+}
+
+// runOfBatch runs a chain of a batch in this process.
+func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
+	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
+		request, key := []byte(ch.Text), b.RunKey(ch.Position)
+		if ch.Request != nil {
+			request = withKey(ch.Request, key)
+		}
+		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Override: ch.Override, Log: c.logFunc()}
+		if f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first); f != nil {
+			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
+		}
+		answer := a.Run(ctx, request, caller)
+		switch {
+		case answer.OK:
+		case answer.Error.Code == fault.Busy:
+			return nil, answer.Error
+		case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
+			if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
+				return nil, errors.Join(answer.Error, err)
+			}
+		}
+		r := durable.ResultOf(ch.Position, answer)
+		if own, _ := batchOf(gjson.GetBytes(request, "key").Str); own != b.ID {
+			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
+		}
+		return r, nil
+	}
+}
+
+// checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
+func (c *cli) checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+	if first.IsZero() || time.Since(first) < a.Keep()/2 {
+		return nil
+	}
+	if _, err := a.FindRun(ctx, key); err == nil {
+		return nil
+	}
+	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not known. "+
+		"journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,237 @@
+// Package temporal runs batches of chains on a Temporal server (https://docs.temporal.io): a batch is a workflow, and each chunk of its
+// chains an activity of a worker. What chains did is in the journal alone. Histories hold ids, counts and outcomes, and neither chains
+// nor results.
+package temporal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+const (
+	scheme        = "temporal"
+	defaultPort   = "7233"
+	defaultQueue  = "onecall"
+	dialTimeout   = 10 * time.Second
+	progressEvery = 250 * time.Millisecond
+)
+
+// Engine is a durable.Engine on a Temporal server.
+type Engine struct {
+	client client.Client
+	queue  string
+	server string // for messages
+}
+
+var _ durable.Engine = (*Engine)(nil)
+
+// Open connects to temporal://host:port/namespace?queue=name. The port is 7233 unless it is given, the namespace is default, and the
+// task queue is onecall. TLS, API keys and headers come from the environment and files that all Temporal programs read
+// (https://docs.temporal.io/develop/environment-configuration). It fails with bad_request if the URL or that configuration is wrong or
+// the namespace does not exist, with denied if the server refuses the credentials, and with unavailable if no server answers within
+// ten seconds.
+func Open(ctx context.Context, address string) (durable.Engine, error) {
+	options, queue, err := optionsOf(address)
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, options, queue)
+}
+
+func dial(ctx context.Context, options client.Options, queue string) (*Engine, error) {
+	options.Logger = sdklog.NewStructuredLogger(slog.Default())
+	e := &Engine{queue: queue, server: fmt.Sprintf("%s, namespace %s", options.HostPort, options.Namespace)}
+	within, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var err error
+	if e.client, err = client.DialContext(within, options); err != nil {
+		return nil, e.fault(err)
+	}
+	// The connection alone says nothing about the namespace.
+	if _, err = e.client.DescribeTaskQueue(within, queue, enums.TASK_QUEUE_TYPE_ACTIVITY); err != nil {
+		e.client.Close()
+		return nil, e.fault(err)
+	}
+	return e, nil
+}
+
+// optionsOf returns the options of a client, and the task queue.
+func optionsOf(address string) (options client.Options, queue string, err error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.User != nil {
+		return options, "", fault.New(fault.BadRequest, "the engine %s is no address: write it as temporal://host:7233/namespace",
+			fault.Quote(fault.Clip(address, 100)))
+	}
+	query := u.Query()
+	if queue = query.Get("queue"); queue == "" {
+		queue = defaultQueue
+	}
+	if query.Del("queue"); len(query) > 0 {
+		return options, "", fault.New(fault.BadRequest, "the engine's address has ?%s: only queue= is known there. TLS and API keys are set "+
+			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY", fault.Clip(query.Encode(), 100))
+	}
+	if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
+		return options, "", fault.New(fault.BadRequest, "Temporal's configuration in the environment or its file: %v", err)
+	}
+	options.HostPort = u.Host
+	if u.Port() == "" {
+		options.HostPort = u.Host + ":" + defaultPort
+	}
+	if namespace := strings.Trim(u.Path, "/"); namespace != "" {
+		options.Namespace = namespace
+	} else if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	return options, queue, nil
+}
+
+// fault returns a coded error for an error of the server.
+func (e *Engine) fault(err error) error {
+	var (
+		namespace *serviceerror.NamespaceNotFound
+		denied    *serviceerror.PermissionDenied
+		large     *serviceerror.ResourceExhausted
+		invalid   *serviceerror.InvalidArgument
+	)
+	_, coded := fault.As(err)
+	text := strings.ToLower(err.Error())
+	switch {
+	case coded, errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &namespace):
+		return fault.New(fault.BadRequest, "the Temporal server has no namespace of that name (%s): create it, or name another in the address",
+			e.server)
+	case errors.As(err, &denied), strings.Contains(text, "unauthorized"), strings.Contains(text, "unauthenticated"):
+		return fault.New(fault.Denied, "the Temporal server refuses these credentials (%s): see TEMPORAL_API_KEY and TEMPORAL_TLS_…: %v",
+			e.server, err)
+	case errors.As(err, &large):
+		return fault.New(fault.Busy, "the Temporal server does not take more now (%s): %v", e.server, err)
+	case errors.As(err, &invalid):
+		return fault.New(fault.LimitExceeded, "the Temporal server refuses this batch (%s): %v", e.server, err)
+	}
+	return fault.New(fault.Unavailable, "no Temporal server answers at %s: is it running, and reached with TLS if it wants TLS? %v", e.server, err)
+}
+
+// Close closes the connection.
+func (e *Engine) Close() { e.client.Close() }
+
+// workflowID returns the id of a batch's workflow.
+func workflowID(id string) string { return "onecall-" + id }
+
+// Start implements durable.Engine.
+func (e *Engine) Start(ctx context.Context, b *durable.Batch) error {
+	_, err := e.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: workflowID(b.ID), TaskQueue: e.queue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:            fmt.Sprintf("%d chunks of chains", len(b.Chunks)),
+	}, batchWorkflow, &input{Batch: *b})
+	if err != nil {
+		return e.fault(err)
+	}
+	return nil
+}
+
+// Wait implements durable.Engine.
+func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Progress)) (durable.Progress, error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if progress != nil {
+		go e.watch(within, id, progress)
+	}
+	var p durable.Progress
+	err := e.client.GetWorkflow(within, workflowID(id), "").Get(within, &p)
+	var missing *serviceerror.NotFound
+	cancelled := new(temporal.CanceledError)
+	switch {
+	case err == nil:
+		return p, nil
+	case ctx.Err() != nil:
+		return p, ctx.Err()
+	case errors.As(err, &cancelled):
+		return p, errors.Join(cancelled.Details(&p))
+	case errors.As(err, &missing):
+		return p, fault.New(fault.TokenExpired, "the Temporal server has no batch %s any more (%s)", id, e.server)
+	}
+	if ended := new(temporal.WorkflowExecutionError); errors.As(err, &ended) {
+		return p, fault.New(fault.Internal, "the batch %s ended before its chains (%s): %v", id, e.server, err)
+	}
+	return p, e.fault(err)
+}
+
+// watch asks a batch how far it is until ctx ends.
+func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Progress)) {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if e.isIdle(ctx) { // a query would wait for a worker
+			progress(durable.Progress{NoWorkers: true})
+			continue
+		}
+		value, err := e.client.QueryWorkflow(ctx, workflowID(id), "", progressQuery)
+		var p durable.Progress
+		if err == nil && value.Get(&p) == nil && ctx.Err() == nil {
+			progress(p)
+		}
+	}
+}
+
+// isIdle reports whether no worker has asked for work for a while.
+func (e *Engine) isIdle(ctx context.Context) bool {
+	about, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	return err == nil && len(about.Pollers) == 0
+}
+
+// Running implements durable.Engine.
+func (e *Engine) Running(ctx context.Context, id string) (bool, error) {
+	about, err := e.client.DescribeWorkflowExecution(ctx, workflowID(id), "")
+	var missing *serviceerror.NotFound
+	switch {
+	case errors.As(err, &missing):
+		return false, nil
+	case err != nil:
+		return false, e.fault(err)
+	}
+	return about.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// Cancel implements durable.Engine.
+func (e *Engine) Cancel(ctx context.Context, id string) error {
+	if err := e.client.CancelWorkflow(ctx, workflowID(id), ""); err != nil {
+		return e.fault(err)
+	}
+	return nil
+}
+
+// Decided implements durable.Engine.
+func (e *Engine) Decided(ctx context.Context, id string, position int) (running bool, err error) {
+	err = e.client.SignalWorkflow(ctx, workflowID(id), "", decidedSignal, position)
+	var missing *serviceerror.NotFound
+	switch {
+	case errors.As(err, &missing):
+		return false, nil
+	case err != nil:
+		return false, e.fault(err)
+	}
+	return true, nil
+}

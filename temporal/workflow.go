@@ -1,0 +1,189 @@
+package temporal
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+const (
+	progressQuery = "progress"
+	decidedSignal = "decided"
+
+	maxChunks    = 16                   // of a batch, at work at once
+	maxHistory   = 400                  // chunks and waits of one history; a batch goes on in another then
+	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
+	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
+	heartbeat    = 5 * time.Second      // after that time without a sign of life another worker goes on
+	maxChunkTime = 365 * 24 * time.Hour // Temporal wants a bound; that of a chain is its own
+)
+
+// input is a batch, and how far an earlier history has brought it.
+type input struct {
+	durable.Batch
+	Next     int // the next chunk
+	Progress durable.Progress
+	Waits    []wait
+}
+
+// wait is a chain that goes on later.
+type wait struct {
+	durable.Place
+	Position int
+	Until    time.Time // zero: until somebody decides
+	First    time.Time // when the chain was tried first
+	Turn     int       // the number of its next turn
+}
+
+// state is a batch under way. Coroutines of a workflow run one at a time.
+type state struct {
+	input
+	decided map[int]bool // by position: somebody has decided since it was asked for
+	used    int          // chunks and waits in this history
+	active  int          // chunks at work
+}
+
+// runBatch runs the chunks of a batch, a few at once, and waits for chains that wait.
+func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
+	s := &state{input: *in, decided: map[int]bool{}}
+	if s.Progress.Total == 0 {
+		for _, n := range s.Chunks {
+			s.Progress.Total += n
+		}
+	}
+	s.Progress.Waits = 0
+	if err := workflow.SetQueryHandler(ctx, progressQuery, func() (durable.Progress, error) { return s.Progress, nil }); err != nil {
+		return s.Progress, err
+	}
+	decisions := workflow.GetSignalChannel(ctx, decidedSignal)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			var position int
+			if decisions.Receive(ctx, &position) {
+				s.decided[position] = true
+			}
+		}
+	})
+	waits := s.Waits
+	s.Waits = nil
+	for _, w := range waits {
+		s.later(ctx, w)
+	}
+	for s.Next < len(s.Chunks) && s.used < maxHistory && ctx.Err() == nil {
+		chunk := s.Next
+		s.Next, s.active = s.Next+1, s.active+1
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			s.runChunk(ctx, chunk)
+			s.active--
+		})
+		// When the batch is cancelled the chunks at work end by themselves, with answers that say so.
+		_ = workflow.Await(ctx, func() bool { return s.active < maxChunks })
+	}
+	outside, _ := workflow.NewDisconnectedContext(ctx)
+	mayGoOn := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= maxHistory }
+	if err := workflow.Await(outside, func() bool { return s.active == 0 && (len(s.Waits) == 0 || mayGoOn()) }); err != nil {
+		return s.Progress, err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return s.Progress, temporal.NewCanceledError(s.Progress)
+	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
+		for position := 0; decisions.ReceiveAsync(&position); { // or it would be lost with this history
+			s.decided[position] = true
+		}
+		for i := range s.Waits {
+			if s.decided[s.Waits[i].Position] {
+				s.Waits[i].Until = workflow.Now(ctx)
+			}
+		}
+		return s.Progress, workflow.NewContinueAsNewError(ctx, batchWorkflow, &s.input)
+	}
+	return s.Progress, nil
+}
+
+// runChunk runs the chains of a chunk on one worker. If its workers die of it, each chain runs by itself.
+func (s *state) runChunk(ctx workflow.Context, chunk int) {
+	first := workflow.Now(ctx)
+	if n := s.Chunks[chunk]; n > 1 {
+		err := s.run(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: durable.Whole}}, time.Time{}, chunkTries)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		for i := range n {
+			s.runAlone(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: i}, Number: 1}, first)
+		}
+		return
+	}
+	s.runAlone(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: durable.Whole}}, time.Time{})
+}
+
+// runAlone runs one chain. If its workers die of it, it is parked: its run can be resumed.
+func (s *state) runAlone(ctx workflow.Context, turn durable.Turn, first time.Time) {
+	if err := s.run(ctx, turn, first, itemTries); err != nil && ctx.Err() == nil {
+		s.Progress.Parked = append(s.Progress.Parked, durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0)})
+		s.Progress.Ended++
+		s.Progress.Failed++
+	}
+}
+
+// run has a worker carry out a turn. first is when its chains were tried first; zero: now.
+func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tries int32) error {
+	s.used++
+	began := first
+	if began.IsZero() {
+		began = workflow.Now(ctx)
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: maxChunkTime,
+		HeartbeatTimeout:    heartbeat,
+		WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: tries,
+		},
+	})
+	var done chunkDone
+	if err := workflow.ExecuteActivity(ctx, chunkActivity, &chunkInput{Batch: s.Batch, Turn: turn, First: first}).Get(ctx, &done); err != nil {
+		return err
+	}
+	if turn.Try = done.Try; turn != durable.FirstTurn(turn.Chunk) {
+		s.Progress.Turns = append(s.Progress.Turns, turn)
+	}
+	s.Progress.Ended += done.OK + done.Failed
+	s.Progress.Failed += done.Failed
+	for _, w := range done.Waits {
+		w.First, w.Turn = began, turn.Number+1
+		s.later(ctx, w)
+	}
+	return nil
+}
+
+// later gives a chain another turn when its time has come or somebody has decided.
+func (s *state) later(ctx workflow.Context, w wait) {
+	s.Waits = append(s.Waits, w)
+	s.Progress.Waits++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if w.Until.IsZero() {
+			_ = workflow.Await(ctx, func() bool { return s.decided[w.Position] })
+		} else {
+			_, _ = workflow.AwaitWithTimeout(ctx, w.Until.Sub(workflow.Now(ctx)), func() bool { return s.decided[w.Position] })
+		}
+		if ctx.Err() == nil && s.used >= maxHistory { // the next history gives it its turn
+			return
+		}
+		s.active++
+		defer func() { s.active-- }()
+		delete(s.decided, w.Position)
+		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.Place == w.Place })
+		s.Progress.Waits--
+		if ctx.Err() != nil { // its answer stays that it waits
+			s.Progress.Ended++
+			s.Progress.Failed++
+			return
+		}
+		s.runAlone(ctx, durable.Turn{Place: w.Place, Number: w.Turn}, w.First)
+	})
+}

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -86,7 +87,13 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 	stay := func() bool { return true }
 	answered, left := make(chan *Answer), make(chan struct{})
 	if after > 0 { // until it is answered, the request can cancel the run
-		stay = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+		stay = context.AfterFunc(ctx, func() {
+			why := context.Cause(ctx)
+			if errors.Is(why, context.DeadlineExceeded) {
+				why = fault.New(fault.Timeout, "the caller's deadline passed")
+			}
+			cancel(why)
+		})
 	} else {
 		s.askApproval = nil
 		close(left)

@@ -83,7 +83,6 @@ func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chai
 	s := c.toolset.server
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.pin(c.now)
-	s.background.Add(1)
 	r, runs := &backgroundRun{BackgroundRun: run, caller: c.caller.ID, cancel: cancel, updated: run.Began}, &s.runs
 	runs.add(r)
 	return &chain.Background{
@@ -98,7 +97,6 @@ func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chai
 			cancel(nil)
 			s.unpin(c.now)
 			end()
-			s.background.Done()
 		},
 	}, nil
 }

@@ -255,3 +255,51 @@ func TestBackgroundRunWhileServerReloads(t *testing.T) {
 
 // lastMessage returns the last message of a response, which may be a stream.
 func lastMessage(text string) string { return text[strings.LastIndex(text, `{"jsonrpc"`):] }
+
+// TestBackgroundRunOfCallerWithoutRights: a run in the background ends when its caller loses its rights.
+func TestBackgroundRunOfCallerWithoutRights(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remembering(t, newRuns(t)))
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	if answer := staffClient(t, url, "ann")("chain", slowInBackground); answer.Get("status").Str != "running" {
+		t.Fatalf("%s", answer)
+	}
+	<-s.shop.started
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Caller("token:ann", steps.TierRead)}})
+	s.RecheckCallers()
+	if err := <-s.shop.ended; err == nil {
+		t.Error("it goes on")
+	}
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+}
+
+// TestBackgroundRunThatWaits: a call that needs approval waits, and goes on when its caller says so.
+func TestBackgroundRunThatWaits(t *testing.T) {
+	t.Parallel()
+	runs := newRuns(t)
+	s := serve(t, func(o *mcp.Options) {
+		counter, results := storeOf(t)
+		t.Cleanup(func() { results.Close() })
+		var err error
+		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs, Approve: steps.ApproveWrite}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c := s.stdio(t, writer, nil)
+	follow := func(args string) gjson.Result {
+		t.Helper()
+		text, _ := mcptest.Ask(t, c, "chain", args)
+		mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+		told, _ := mcptest.Ask(t, c, "info", `{"run":"`+gjson.Get(text, "run").Str+`"}`)
+		answer, _ := mcptest.Ask(t, c, "chain", gjson.Get(told, "fetch").Raw)
+		return gjson.Parse(`{"info":` + told + `,"answer":` + answer + `}`)
+	}
+	waits := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`)
+	if waits.Get("info.status").Str != "waiting" || waits.Get("answer.error.code").Str != "approval_required" || s.shop.calls.Load() != 0 {
+		t.Fatalf("%s", waits)
+	}
+	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
+	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 1 {
+		t.Errorf("%s", done)
+	}
+}

@@ -139,6 +139,10 @@ type runProgress struct {
 // oneRun tells a caller how far one of its runs is.
 func (c *call) oneRun(id string) *sdk.CallToolResult {
 	r, here := c.toolset.server.runs.of(id, c.caller.ID)
+	if here && !r.ended.IsZero() {
+		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
+		here = err != nil || !past.Row.Last.After(r.ended) // else it was resumed since, and not in the background
+	}
 	if !here {
 		return c.journaledRun(id)
 	}

@@ -298,8 +298,14 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 	if waits.Get("info.status").Str != "waiting" || waits.Get("answer.error.code").Str != "approval_required" || s.shop.calls.Load() != 0 {
 		t.Fatalf("%s", waits)
 	}
+	again := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
+	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str, again.Get("answer.approve").Str))
+	told, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
+	if gjson.Get(told, "status").Str != "ok" || gjson.Get(told, "fetch").Exists() {
+		t.Errorf("resumed by a call: %s", told)
+	}
 	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
-	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 1 {
+	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 2 {
 		t.Errorf("%s", done)
 	}
 }

@@ -52,7 +52,11 @@ func panicFault(panicked any, what string) *fault.Error {
 
 // serve carries out a request: a chain, or the arguments of a single call.
 func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
-	defer s.releaseAll()
+	defer func() {
+		if !s.detached {
+			s.releaseAll()
+		}
+	}()
 	ctx = admit.WithRequest(ctx, &s.computing)
 	r, faults := s.decode(ctx, text) // r is nil if nothing could be decoded
 	ctx = s.observeBegin(ctx, s.requestKind(r), r, len(text))
@@ -82,8 +86,17 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}
+	after, early := s.answersEarly(r)
+	if early {
+		if f := s.checkBackground(r); f != nil {
+			return s.failureAnswer(ctx, f)
+		}
+	}
 	if f := s.beginRecord(p, r); f != nil {
 		return s.failureAnswer(ctx, f)
+	}
+	if early {
+		return s.runInBackground(ctx, p, after)
 	}
 	return s.report(ctx, s.execute(ctx, p))
 }

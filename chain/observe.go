@@ -192,7 +192,14 @@ func (s *requestState) requestKind(r *request) Kind {
 // finish turns a panic into an answer and reports the end of the request to the observer and the journal. It is deferred. Only logs show
 // the cause of a panic.
 func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
-	if panicked := recover(); panicked != nil {
+	if !s.detached {
+		s.conclude(ctx, kind, a, recover())
+	}
+}
+
+// conclude is finish with what was recovered from a panic; nil: there was none.
+func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
+	if panicked != nil {
 		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))
 	}
 	s.journalAnswer(*a)

@@ -133,6 +133,9 @@ type Caller struct {
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision
+	// Background lets a chain go on after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the start
+	// of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
+	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
 	Warnings []*fault.Error
@@ -195,6 +198,7 @@ type Answer struct {
 	Question *Question      // about the calls that wait for approval; nil: none, or the run cannot be resumed
 	Plan     *DryRun        // of a dry run, complete even if JSON is not; nil: there was none, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
+	Run      string         // id of the run that goes on in the background, with JSON telling how to follow it; "": it has ended
 }
 
 func (o *Options) setDefaults() error {

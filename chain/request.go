@@ -56,6 +56,10 @@ type request struct {
 	Approve string `json:"approve" validate:"-"`
 	// With resume: what the run has done is taken back.
 	Undo bool `json:"undo" validate:"-"`
+	// True: the answer is the id of the run, at once, and the run goes on. info tells how far it is.
+	Async bool `json:"async"`
+	// As async, if the chain has not ended after this time.
+	AsyncAfterMs *int `json:"asyncAfterMs" validate:"omitnil,min=0,max=86400000"`
 	// The caller's own name for this run. Sent again with it, the chain does not start again: it is resumed, or its answer is given again.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 

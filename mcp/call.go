@@ -126,7 +126,12 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run() *sdk.CallToolResult {
-	return c.answer(c.now.Engine.Run(c.context(c.args), c.args, c.caller))
+	c.caller.Background = c.inBackground
+	answer := c.now.Engine.Run(c.context(c.args), c.args, c.caller)
+	if answer.Run != "" {
+		c.offerTask(answer.Run)
+	}
+	return c.answer(answer)
 }
 
 // call calls one function.

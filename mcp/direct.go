@@ -21,7 +21,7 @@ func (h handler) Direct(caller *steps.Caller, target any, n *transport.Session, 
 	if target != SurfaceChain || !isBuiltin(tool) {
 		return nil
 	}
-	if n != nil && (n.SDK.InitializeParams() == nil || asksUser(n.SDK) || n.HandlerState.(*session).wantsLogs()) {
+	if n != nil && (n.SDK.InitializeParams() == nil || asksUser(n.SDK) || declaresTasks(n.SDK, nil) || n.HandlerState.(*session).wantsLogs()) {
 		return nil
 	}
 	f := h.s.toolset(caller.Rights, SurfaceChain)

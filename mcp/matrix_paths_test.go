@@ -49,6 +49,7 @@ var chainPaths = []matrixPath{
 // knownPaths are tried once with each function that the caller may use: what it is told of them must not lead to others.
 var knownPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"trace":"full","verify":true}`},
+	{"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":false,"asyncAfterMs":60000}`}, {"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":true,"dryRun":true}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"dryRun":true,"trace":"full"}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":{"OKARG":"plain","fail":true}}]}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":{"OKARG":"none of them","fail":"x"}}]}`},
@@ -84,7 +85,7 @@ var generalPaths = []matrixPath{
 	{"search", `{}`}, {"search", `{"query":"looks after a thing"}`}, {"search", `{"query":"looks after a thing","page":2}`}, {"search", `{"query":"looks after a thing","page":3,"lite":true}`},
 	{"search", `{"query":"thing","page":99}`}, {"search", `{"query":"thing","schema":true}`}, {"search", `{"names":["chain","search","info"],"schema":true}`}, {"search", `{"names":["chain"]}`},
 	{"search", `{"names":["open","crate.open","crateOpen","crate"]}`}, {"search", `{"query":"crate open while it takes"}`}, {"search", `{"query":"q"}`}, {"search", `{"query":7,"names":8,"x":9}`},
-	{"info", `{}`}, {"info", `{"lite":true}`}, {"info", `{"lite":"x"}`}, {"info", `{"runs":true}`}, {"info", `{"runs":true,"lite":true}`}, {"info", `{"runs":"OTHERRUN"}`},
+	{"info", `{}`}, {"info", `{"lite":true}`}, {"info", `{"lite":"x"}`}, {"info", `{"runs":true}`}, {"info", `{"runs":true,"lite":true}`}, {"info", `{"runs":"OTHERRUN"}`}, {"info", `{"run":"OTHERRUN"}`},
 	{"chain", `{"steps":[{"fn":"crate.open"},{"fn":"open"},{"fn":"crateOpen"},{"fn":"pen"},{"fn":"part"},{"fn":"thing"}]}`},
 	{"chain", `{"resume":"OTHERRUN"}`}, {"chain", `{"resume":"OTHERRUN","dryRun":true}`}, {"chain", `{"resume":"OTHERRUN","undo":true}`}, {"chain", `{"resume":"OTHERRUN","approve":"a"}`},
 	{"chain", `{"resume":"OTHERRUN","assume":{"0":"applied"}}`}, {"chain", `{"key":"k","steps":[{"expr":"1"}]}`},

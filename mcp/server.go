@@ -30,6 +30,8 @@ type Server struct {
 	reloading sync.Mutex
 	swapped   chan struct{} // gets a token at each Reload
 
+	runs backgroundRuns
+
 	background sync.WaitGroup
 }
 
@@ -58,6 +60,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *transport.Acc
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	return s.transport.ServeStdio(ctx, in, out, caller)
 }
+
+// Drain waits for running calls, as transport.Server does.
+func (s *Server) Drain() { s.transport.Drain() }
 
 // RecheckCallers reads the keys of tokens again, as transport.Server does.
 func (s *Server) RecheckCallers() { s.transport.RecheckCallers() }
@@ -171,12 +176,21 @@ func (h handler) BeginMessage(ctx context.Context) (context.Context, func()) {
 	defer s.mu.Unlock()
 	g := s.now.Load()
 	g.running++
-	return context.WithValue(ctx, generationKey{}, g), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if g.running--; g.running == 0 && g != s.now.Load() {
-			close(g.drained)
-		}
+	return context.WithValue(ctx, generationKey{}, g), func() { s.unpin(g) }
+}
+
+// pin keeps a generation that has a running call open until unpin.
+func (s *Server) pin(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.running++
+}
+
+func (s *Server) unpin(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.running--; g.running == 0 && g != s.now.Load() {
+		close(g.drained)
 	}
 }
 

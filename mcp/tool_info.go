@@ -64,6 +64,8 @@ type infoArguments struct {
 	// True: instead of that, your own runs, the newest first, with what resume takes, and their status; to administrators also sums of
 	// all runs of the last hour.
 	Runs bool `json:"runs"`
+	// Instead of that, how far this run of yours is, and once it has ended, how to get its answer.
+	Run string `json:"run"`
 }
 
 // info describes the server and its sources.
@@ -76,7 +78,10 @@ func (c *call) info() *sdk.CallToolResult {
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
-	if f.Runs {
+	switch {
+	case f.Run != "":
+		return c.oneRun(f.Run)
+	case f.Runs:
 		return c.runs()
 	}
 	o := c.now

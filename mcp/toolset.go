@@ -75,6 +75,9 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 		// Callers may see different things.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
+	if o.Engine.Journal() != nil { // else no run goes on in the background
+		options.Capabilities.AddExtension(tasksExtension, nil)
+	}
 	if sessions {
 		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
 		if replica := o.Replica; replica != "" {
@@ -82,7 +85,8 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.prepare(sessions), f.receiveRaw)
+	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.prepare(sessions), f.receiveTasks, f.receiveRaw)
+	f.addTaskMethods(server)
 	server.AddSendingMiddleware(f.sendRaw)
 	return server
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,12 +34,19 @@ func (s *store) connect(t *testing.T, words []string) client {
 		name, value, _ := strings.Cut(word, "=")
 		said[name] = value
 	}
+	capabilities := "{}"
+	if slices.Contains(words, "tasks") {
+		capabilities = `{"extensions":{"` + metaPrefix + `tasks":{}}}`
+	}
 	if words[0] == "stdio" {
-		return s.overStdio(t, words[1])
+		c := s.overStdio(t, words[1])
+		c.capabilities = capabilities
+		return c
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &httpClient{url: s.serveHTTP(t), version: words[1], token: said["token"], http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	c := &httpClient{url: s.serveHTTP(t), version: words[1], capabilities: capabilities, token: said["token"],
+		http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
 	if surface := said["surface"]; surface != "" {
 		c.url += "?surface=" + surface
 	}
@@ -68,9 +76,9 @@ func (s *store) serveHTTP(t *testing.T) string {
 }
 
 // message is one message of the protocol, as a client of a version writes it.
-func message(version, method, params string, id int) string {
+func message(version, capabilities, method, params string, id int) string {
 	if version >= protocol.Stateless {
-		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":{},"` + metaPrefix + `clientInfo":{"name":"t","version":"1"}}}`
+		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":` + capabilities + `,"` + metaPrefix + `clientInfo":{"name":"t","version":"1"}}}`
 		if inner := strings.TrimSuffix(params, "}"); inner == "{" || inner == "" {
 			params = "{" + meta
 		} else {
@@ -92,9 +100,9 @@ const metaPrefix = "io.modelcontextprotocol/"
 
 // httpClient is a client over HTTP. It keeps its session as clients do.
 type httpClient struct {
-	url, version, token, session string
-	http                         *http.Client
-	requests                     int
+	url, version, capabilities, token, session string
+	http                                       *http.Client
+	requests                                   int
 }
 
 func (c *httpClient) send(t *testing.T, what string, headers map[string]string) []string {
@@ -108,10 +116,10 @@ func (c *httpClient) send(t *testing.T, what string, headers map[string]string) 
 	case "POST":
 	default:
 		c.requests++
-		body = message(c.version, method, rest, c.requests)
+		body = message(c.version, c.capabilities, method, rest, c.requests)
 		if c.version >= protocol.Stateless {
 			header.Set("Mcp-Method", method)
-			if name := gjson.Get(rest, "name").Str + gjson.Get(rest, "uri").Str; name != "" {
+			if name := gjson.Get(rest, "name").Str + gjson.Get(rest, "uri").Str + gjson.Get(rest, "taskId").Str; name != "" {
 				header.Set("Mcp-Name", name)
 			}
 		}
@@ -183,13 +191,13 @@ func (c *httpClient) read(t *testing.T, response *http.Response) []string {
 
 // stdioClient is a client over stdio.
 type stdioClient struct {
-	version  string
-	in       io.Writer
-	out      *bufio.Reader
-	requests int
+	version, capabilities string
+	in                    io.Writer
+	out                   *bufio.Reader
+	requests              int
 }
 
-func (s *store) overStdio(t *testing.T, version string) client {
+func (s *store) overStdio(t *testing.T, version string) *stdioClient {
 	t.Helper()
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
@@ -214,7 +222,7 @@ func (c *stdioClient) send(t *testing.T, what string, _ map[string]string) []str
 	method, line, _ := strings.Cut(what, " ")
 	if method != "POST" {
 		c.requests++
-		line = message(c.version, method, line, c.requests)
+		line = message(c.version, c.capabilities, method, line, c.requests)
 	}
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
 		t.Fatal(err)
@@ -238,20 +246,30 @@ func (c *stdioClient) send(t *testing.T, what string, _ map[string]string) []str
 var (
 	tokens   = regexp.MustCompile(`oc1_[\w-]+`)
 	sessions = regexp.MustCompile(`Mcp-Session-Id: \S+`)
-	fleeting = regexp.MustCompile(`(\\?"ms\\?":)\d+`)
+	runs     = regexp.MustCompile(`run_[a-z2-7]{26}`)
+	fleeting = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
+	spent    = regexp.MustCompile(`("usage\\?":\{\\?"tokens\\?":)\d+`)
+	times    = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
 )
 
-// settle replaces what is never the same twice. The last continuation token is kept for recall.
+// settle replaces what is never the same twice. The last continuation token and run are kept for recall.
 func (s *store) settle(line string) string {
 	if found := tokens.FindString(line); found != "" {
 		s.token = found
 	}
+	if found := runs.FindString(line); found != "" {
+		s.run = found
+		line = spent.ReplaceAllString(line, "${1}0") // ids differ in their tokens
+	}
+	line = times.ReplaceAllString(runs.ReplaceAllString(line, "RUN"), "${1}TIME")
 	line = sessions.ReplaceAllString(tokens.ReplaceAllString(line, "TOKEN"), "Mcp-Session-Id: SESSION")
 	return fleeting.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall writes the last continuation token where a request has TOKEN.
-func (s *store) recall(line string) string { return strings.ReplaceAll(line, "TOKEN", s.token) }
+// recall writes the last continuation token where a request has TOKEN, and the last run where it has RUN.
+func (s *store) recall(line string) string {
+	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run).Replace(line)
+}
 
 // manual is a long text that a model reads; other tests are about it.
 var manual = regexp.MustCompile(`"(description|instructions)":"((?:[^"\\]|\\.){60})(?:[^"\\]|\\.)+"`)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
@@ -33,6 +34,7 @@ type store struct {
 	once   sync.Once
 	url    string
 	token  string // the last continuation token that was given
+	run    string // the last run that was named
 }
 
 // serveStore serves what the section `options` of a transcript says.
@@ -47,7 +49,11 @@ func serveStore(t *testing.T, options []byte) *store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := catalog.Add("store", shelves{}); err != nil {
+	var gate chan struct{}
+	if said.Get("journal").Bool() {
+		gate = make(chan struct{}, 1)
+	}
+	if err := catalog.Add("store", shelves{gate}); err != nil {
 		t.Fatal(err)
 	}
 	if saved := savedIn(t, said.Get("saved")); len(saved) > 0 {
@@ -69,7 +75,16 @@ func serveStore(t *testing.T, options []byte) *store {
 	if said.Get("upstream").Bool() {
 		passNotes(t, o)
 	}
-	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite}); err != nil {
+	var runs *journal.Journal
+	if said.Get("journal").Bool() {
+		if runs, err = journal.New(&journal.Memory{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { runs.Close() })
+	}
+	if o.Engine, err = chain.New(&chain.Options{
+		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: runs,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
@@ -123,12 +138,12 @@ func savedIn(t *testing.T, object gjson.Result) (list savedChains) {
 	return list
 }
 
-// shelves is a source that reads, writes and fails.
-type shelves struct{}
+// shelves is a source that reads, writes and fails. Its function wait waits for a call of open.
+type shelves struct{ gate chan struct{} } // nil: it has neither
 
 func (shelves) Close() error { return nil }
 
-func (shelves) Functions() []steps.Function {
+func (s shelves) Functions() []steps.Function {
 	function := func(name, description, input string, effect steps.Effect, call func(args gjson.Result) (string, error)) steps.Function {
 		return steps.Function{
 			Spec: steps.Spec{Name: "store." + name, Description: description, Input: json.RawMessage(input), Effect: effect, EffectDeclared: true},
@@ -138,7 +153,7 @@ func (shelves) Functions() []steps.Function {
 			},
 		}
 	}
-	return []steps.Function{
+	list := []steps.Function{
 		function("file.list", "Lists files.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Read, func(args gjson.Result) (string, error) {
 			var files []string
 			for i := range args.Get("count").Int() {
@@ -155,6 +170,26 @@ func (shelves) Functions() []steps.Function {
 			return "", fault.New(fault.FunctionFailed, "the disk is full")
 		}),
 	}
+	if s.gate == nil {
+		return list
+	}
+	return append(list, []steps.Function{
+		{
+			Spec: steps.Spec{Name: "store.wait", Description: "Waits.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read, EffectDeclared: true},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-s.gate:
+					return []byte(`"waited"`), nil
+				}
+			},
+		},
+		function("open", "Ends a wait.", `{"type":"object"}`, steps.Read, func(gjson.Result) (string, error) {
+			s.gate <- struct{}{}
+			return "true", nil
+		}),
+	}...)
 }
 
 // passNotes adds an MCP server whose tools, resources and prompts a flat surface passes through.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 var update = flag.Bool("update", false, "write the answers of the transcripts again")
@@ -17,6 +19,7 @@ var update = flag.Bool("update", false, "write the answers of the transcripts ag
 //
 //	> METHOD PARAMS    sends a request or a notification, with the id and the _meta that the version asks for
 //	> POST BODY        sends bytes as they are; > GET and > DELETE make requests without a body
+//	= idle            waits until no call and no run in the background goes on
 //	+ Name: value      is a header of the next request; "Name:" leaves one out
 //
 // and the lines with < are what comes back: over HTTP the status with the headers that matter, then each message.
@@ -71,6 +74,8 @@ func (s *store) replay(t *testing.T, name, script string) string {
 		}
 		out.WriteString(line + "\n")
 		switch sign, rest, _ := strings.Cut(line, " "); sign {
+		case "=":
+			mcptest.Until(func() bool { return s.server.Stats().Calls == 0 })
 		case "+":
 			name, value, _ := strings.Cut(rest, ":")
 			headers[name] = strings.TrimSpace(value)

@@ -44,7 +44,9 @@ func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App)
 	// The client is this machine's user, who also owns the results of the command line.
 	caller := &steps.Caller{Rights: a.stdioRights()}
 	close(s.accepting)
-	if err := server.ServeStdio(ctx, l.in, l.out, caller); err != nil {
+	err := server.ServeStdio(ctx, l.in, l.out, caller)
+	server.Drain() // its runs in the background
+	if err != nil {
 		return Failure{err}
 	}
 	return nil

@@ -161,7 +161,8 @@ func plainMeta(meta gjson.Result, version string, inSession bool) (said sdk.Meta
 		case key.Str == sdk.MetaKeyClientInfo:
 			ok = value.IsObject() && value.Get("name").Type == gjson.String
 		case key.Str == sdk.MetaKeyClientCapabilities:
-			isClient = value.IsObject() && !value.Get("elicitation").Exists() // without elicitation: its user cannot be asked
+			isClient = value.IsObject() && !value.Get("elicitation").Exists() && // its user cannot be asked
+				!value.Get(`extensions.io\.modelcontextprotocol/tasks`).Exists() // and it takes no task for an answer
 		default:
 			ok = false
 		}

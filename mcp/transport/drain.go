@@ -72,6 +72,10 @@ func (t *tracker) isClosing() bool {
 	return t.closing
 }
 
+// Drain refuses new calls and waits for those in progress as at a shutdown: for at most Grace, after which they are cancelled. It is for
+// a server whose only client has left, since its runs in the background may go on.
+func (s *Server) Drain() { s.calls.drain(s.opts().Grace) }
+
 // drain refuses new calls and waits for those in progress, for at most grace. Then it cancels the rest and waits a moment for
 // their answers.
 func (t *tracker) drain(grace time.Duration) {
@@ -81,6 +85,8 @@ func (t *tracker) drain(grace time.Duration) {
 	t.mu.Unlock()
 	select {
 	case <-t.idle:
+		return
+	case <-t.ctx.Done(): // it was drained before
 		return
 	case <-time.After(grace):
 	}

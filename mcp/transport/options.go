@@ -50,6 +50,7 @@ type Limits struct {
 	Calls    int // running tool calls; -1: unlimited
 	Sessions int // over HTTP
 	Requests int // HTTP requests in progress; -1: unlimited
+	Detached int // runs that go on after their requests (Request.Detach): a quarter of Calls; -1: unlimited
 }
 
 // Limits returns the limits of one caller. Without tokens callers cannot be told apart, so the limits apply to all of them
@@ -61,6 +62,9 @@ func (o *Options) Limits(tokens bool) Limits {
 	}
 	if l.Calls >= 0 { // a stream for each session, and some for lists and queries
 		l.Requests = l.Calls + l.Sessions + 100
+	}
+	if l.Detached = l.Calls; l.Detached > 0 {
+		l.Detached = max(1, l.Detached/4)
 	}
 	return l
 }

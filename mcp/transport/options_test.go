@@ -23,7 +23,8 @@ func TestReplicaName(t *testing.T) {
 	}
 }
 
-// TestLimits: one caller has a quarter of the sessions if there are tokens, and all of them otherwise.
+// TestLimits: one caller has a quarter of the sessions if there are tokens, and all of them otherwise. A quarter of the calls may go on in
+// the background.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -31,10 +32,10 @@ func TestLimits(t *testing.T) {
 		tokens bool
 		want   transport.Limits
 	}{
-		{transport.Options{}, true, transport.Limits{Calls: 64, Sessions: 250, Requests: 414}},
-		{transport.Options{}, false, transport.Limits{Calls: 1024, Sessions: 1000, Requests: 2124}},
-		{transport.Options{MaxSessions: 2, CallerCalls: 5}, true, transport.Limits{Calls: 5, Sessions: 1, Requests: 106}},
-		{transport.Options{CallerCalls: -1}, true, transport.Limits{Calls: -1, Sessions: 250, Requests: -1}},
+		{transport.Options{}, true, transport.Limits{Calls: 64, Sessions: 250, Requests: 414, Detached: 16}},
+		{transport.Options{}, false, transport.Limits{Calls: 1024, Sessions: 1000, Requests: 2124, Detached: 256}},
+		{transport.Options{MaxSessions: 2, CallerCalls: 5}, true, transport.Limits{Calls: 5, Sessions: 1, Requests: 106, Detached: 1}},
+		{transport.Options{CallerCalls: -1}, true, transport.Limits{Calls: -1, Sessions: 250, Requests: -1, Detached: -1}},
 	} {
 		if err := test.o.ApplyDefaults(); err != nil {
 			t.Fatal(err)

@@ -81,7 +81,9 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	if ss, ok := req.GetSession().(*sdk.ServerSession); ok && sessions {
 		caller := r.Caller
 		if caller == nil {
-			caller = &steps.Caller{}
+			if caller, _ = ctx.Value(stdioCallerKey{}).(*steps.Caller); caller == nil {
+				caller = &steps.Caller{}
+			}
 		}
 		r.Session = s.session(ss, caller, r.from)
 	}
@@ -121,6 +123,35 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 	r.Session.addCalls(1)
 	ctx, leave := endWith(ctx, r.Session.ctx)
 	return ctx, func() { leave(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
+}
+
+// Detach returns the context of work that goes on after the answer to its request: it ends with the server, and when the caller loses
+// its rights. A shutdown waits for the work as for a call, until end is called. It refuses the work if the caller has as much of it as
+// it may.
+func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	s := r.server
+	most := s.opts().Limits(r.Token).Detached
+	allowed, ok := s.detached.acquire(r.Caller.ID, most)
+	if !ok {
+		return nil, nil, fault.New(fault.Busy, "%d of your runs go on in the background, which is as many as may: wait until one has "+
+			"ended, and send this one again", most)
+	}
+	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
+	if !ok {
+		allowed()
+		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
+	}
+	ctx, stop := endWith(context.WithoutCancel(ctx), s.calls.ctx)
+	if r.from == nil {
+		return ctx, func() { stop(); ended(); allowed() }, nil
+	}
+	ctx, release, lost := s.endWithRights(ctx, r.from)
+	end = func() { release(); stop(); ended(); allowed() }
+	if lost != nil {
+		end()
+		return nil, nil, fault.New(fault.Denied, "%s", errRightsChanged.Message)
+	}
+	return ctx, end, nil
 }
 
 // endWith returns a context that also ends when other ends, with the same cause.

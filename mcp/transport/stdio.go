@@ -32,7 +32,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		clientLeft: make(chan struct{}),
 	}
 	target, _ := s.handler.Target(nil)
-	ss, err := s.handler.Server(&known, target, true).Connect(context.WithoutCancel(ctx), transport, nil)
+	ss, err := s.handler.Server(&known, target, true).Connect(
+		context.WithValue(context.WithoutCancel(ctx), stdioCallerKey{}, &known), transport, nil)
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
@@ -57,6 +58,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	}
 	return nil
 }
+
+// stdioCallerKey is the key of the caller in the contexts of a stdio client's messages: the first one may be handled before Connect has
+// returned.
+type stdioCallerKey struct{}
 
 // closeTimeout bounds how long closing a session waits for its client.
 const closeTimeout = 2 * time.Second

@@ -55,6 +55,7 @@ type Server struct {
 
 	calls    *tracker
 	running  callerCounts // running tool calls
+	detached callerCounts // work that goes on after its request (Request.Detach)
 	requests callerCounts // open HTTP requests
 	logs     logLimiter
 

@@ -1,0 +1,175 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Background is where a run goes on after its request was answered.
+type Background struct {
+	Context  context.Context // of the run, in place of the request's
+	Progress func(Progress)  // as Caller.Progress, for as long as the run takes
+	// End is called once, after the run has ended. a is nil if the request was answered with it.
+	End func(a *Answer, kept KeptAnswer)
+}
+
+// KeptAnswer is an answer in the result store.
+type KeptAnswer struct {
+	Token string // the continuation token of Answer.JSON; "": it could not be stored
+}
+
+// BackgroundRun describes a run that may outlast its request.
+type BackgroundRun struct {
+	ID    string
+	Steps int // of the outermost chain
+	Began time.Time
+}
+
+// answersEarly reports whether a request may be answered before its chain has ended, and how long it waits for the chain.
+func (s *requestState) answersEarly(r *request) (after time.Duration, early bool) {
+	switch {
+	case s.background == nil:
+		return 0, false
+	case r.Async:
+		return 0, true
+	case r.AsyncAfterMs != nil:
+		return time.Duration(*r.AsyncAfterMs) * time.Millisecond, true
+	}
+	return 0, false
+}
+
+// checkBackground refuses a run in the background that nobody could follow.
+func (s *requestState) checkBackground(r *request) *fault.Error {
+	at := "/async"
+	if !r.Async {
+		at = "/asyncAfterMs"
+	}
+	const remedy = "leave it out, and the answer comes with the request"
+	switch {
+	case s.o.Journal == nil:
+		return fault.New(fault.NotSupported,
+			"nothing is remembered of runs here (journal: {store: off}), so none can go on in the background: %s", remedy).Under(at)
+	case s.results == nil:
+		return fault.New(fault.NotSupported, "there is no store for the answer of a run in the background: %s", remedy).Under(at)
+	}
+	return nil
+}
+
+// runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which goes on. From its
+// start on, only the run uses s.
+func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.Duration) *Answer {
+	if err := s.record.Claim(); err != nil {
+		s.record = nil
+		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
+	}
+	id := s.record.ID()
+	b, f := s.background(ctx, BackgroundRun{ID: id, Steps: len(p.steps), Began: s.record.Began()})
+	if f != nil {
+		answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
+		answer.settleRun(journal.Failed)
+		return answer.answer(ctx)
+	}
+	s.detached = true
+	if front := s.progress; front == nil {
+		s.progress = b.Progress
+	} else {
+		s.progress = func(p Progress) {
+			b.Progress(p)
+			front(p)
+		}
+	}
+	running, cancel := context.WithCancelCause(b.Context)
+	stay := func() bool { return true }
+	answered, left := make(chan *Answer), make(chan struct{})
+	if after > 0 { // until it is answered, the request can cancel the run
+		stay = context.AfterFunc(ctx, func() {
+			why := context.Cause(ctx)
+			if errors.Is(why, context.DeadlineExceeded) {
+				why = fault.New(fault.Timeout, "the caller's deadline passed")
+			}
+			cancel(why)
+		})
+	} else {
+		s.askApproval = nil
+		close(left)
+	}
+	go func() {
+		defer cancel(nil)
+		a := s.complete(running, p)
+		select {
+		case <-left:
+			b.End(a, s.keepAnswer(running, a))
+		case answered <- a:
+			b.End(nil, KeptAnswer{})
+		}
+	}()
+	if after == 0 {
+		return startedAnswer(id)
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case a := <-answered:
+		return a
+	case <-timer.C:
+	}
+	if !stay() { // the caller has cancelled
+		return <-answered
+	}
+	close(left)
+	return startedAnswer(id)
+}
+
+// complete executes a plan to its answer, and ends the request.
+func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
+	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
+	defer s.releaseAll()
+	return s.report(ctx, s.execute(ctx, p))
+}
+
+// keepAnswer stores an answer for its caller.
+func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (kept KeptAnswer) {
+	kept.Token, _, _ = s.results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
+	return kept
+}
+
+// startedAnswer answers a request whose run goes on.
+func startedAnswer(run string) *Answer {
+	w := &jsonWriter{b: []byte("{")}
+	w.bool("ok", true)
+	w.text("run", run)
+	w.text("status", string(journal.Running))
+	w.text("note", `info {"run":"`+run+`"} tells how far it is, and once it has ended, how to get its answer`)
+	return &Answer{OK: true, JSON: append(w.b, '}'), Run: run}
+}
+
+// Kept returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
+// again. Any other token is token_expired.
+func (e *Engine) Kept(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
+	s := e.newRequestState(c)
+	if s.results == nil || token == "" {
+		return nil, 0, notResumableFault("the answer of this run is not kept any more")
+	}
+	return s.results.Value(ctx, s.caller, token)
+}
+
+// PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. A run that is unknown, belongs to
+// another caller or began in another scope is token_expired.
+func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Past, error) {
+	s := e.newRequestState(c)
+	f := noSuchRunFault()
+	if s.o.Journal != nil {
+		if _, f = s.takeRun(ctx, id, true); s.previewedRun != nil {
+			return s.previewedRun, nil // even if it cannot be resumed
+		}
+	}
+	if f.Code == fault.TokenExpired {
+		f = notResumableFault("there is no such run of yours, or it is not kept any more")
+	}
+	return nil, f
+}

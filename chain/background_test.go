@@ -1,0 +1,142 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// backgroundEngine returns an engine whose function job.run takes a minute, and a caller whose runs may go on. ended gets the answers of
+// those that did.
+func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended chan *chain.Answer, tokens chan string) {
+	t.Helper()
+	registry, err := steps.NewRegistry([]steps.Function{{
+		Spec: steps.Spec{Name: "job.run", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read},
+		Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(time.Minute):
+				return []byte(`"done"`), nil
+			}
+		},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		runs.Close()
+		results.Close()
+	})
+	if e, err = chain.New(&chain.Options{Functions: registry, Journal: runs, Results: results, StepTimeout: time.Hour, MaxDuration: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	ended, tokens = make(chan *chain.Answer, 1), make(chan string, 1)
+	return e, &chain.Caller{ID: "ann", Background: func(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
+		if run.ID == "" || run.Steps != 1 {
+			t.Errorf("%+v", run)
+		}
+		return &chain.Background{Context: context.WithoutCancel(ctx), Progress: func(chain.Progress) {}, End: func(a *chain.Answer, kept chain.KeptAnswer) {
+			ended <- a
+			tokens <- kept.Token
+		}}, nil
+	}}, ended, tokens
+}
+
+// TestAnsweredBeforeItsEnd: an async chain is answered at once, and one with asyncAfterMs after that time. Either goes on although its
+// request has ended, and its answer is kept for its caller only.
+func TestAnsweredBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	published := compileSchema(t, chain.AnswerSchema(), "")
+	for field, after := range map[string]time.Duration{`"async":true`: 0, `"asyncAfterMs":20000`: 20 * time.Second, `"asyncAfterMs":0`: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			e, c, ended, tokens := backgroundEngine(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			a := e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"lite":true,`+field+`}`), c)
+			cancel()
+			if took := time.Since(began); took != after || a.Run == "" || !a.OK || gjson.GetBytes(a.JSON, "run").Str != a.Run {
+				t.Errorf("%s: after %v: %s", field, took, a.JSON)
+			}
+			var document any
+			if err := json.Unmarshal(a.JSON, &document); err != nil || published.Validate(document) != nil {
+				t.Errorf("%s: %v %v", a.JSON, err, published.Validate(document))
+			}
+			end, token := <-ended, <-tokens
+			if took := time.Since(began); took != time.Minute || end == nil || string(end.JSON) != `"done"` {
+				t.Errorf("%s: after %v: %v", field, took, end)
+			}
+			if kept, _, err := e.Kept(t.Context(), token, c); err != nil || string(kept) != `"done"` {
+				t.Errorf("kept: %s %v", kept, err)
+			}
+			if _, _, err := e.Kept(t.Context(), token, &chain.Caller{ID: "bob"}); fault.CodeOf(err) != fault.TokenExpired {
+				t.Errorf("for another caller: %v", err)
+			}
+		})
+	}
+}
+
+// TestAnsweredAtItsEnd: a chain with asyncAfterMs that ends before, or that is cancelled, is answered like any other; and so is an async
+// chain where nothing can go on.
+func TestAnsweredAtItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, c, ended, tokens := backgroundEngine(t)
+		const patient = `{"steps":[{"fn":"job.run"}],"lite":true,"asyncAfterMs":3600000}`
+		a := e.Run(t.Context(), []byte(patient), c)
+		if end := <-ended; string(a.JSON) != `"done"` || a.Run != "" || end != nil || <-tokens != "" {
+			t.Errorf("%s, %v", a.JSON, end)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if a = e.Run(ctx, []byte(patient), c); a.Error == nil || a.Error.Code != fault.Timeout || <-ended != nil {
+			t.Errorf("cancelled: %s", a.JSON)
+		}
+		<-tokens
+		if a = e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"lite":true,"async":true}`), nil); string(a.JSON) != `"done"` {
+			t.Errorf("without a background: %s", a.JSON)
+		}
+	})
+}
+
+// TestRefusedBackground: a run that may not go on has done nothing, and can be resumed.
+func TestRefusedBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, c, _, _ := backgroundEngine(t)
+		c.Background = func(context.Context, chain.BackgroundRun) (*chain.Background, *fault.Error) {
+			return nil, fault.New(fault.Busy, "enough")
+		}
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"async":true}`), c)
+		resume := gjson.GetBytes(a.JSON, "resume").Str
+		if a.Error == nil || a.Error.Code != fault.Busy || resume == "" {
+			t.Fatalf("%s", a.JSON)
+		}
+		if a = e.Run(t.Context(), []byte(`{"resume":"`+resume+`","async":false,"lite":true}`), c); string(a.JSON) != `"done"` {
+			t.Errorf("%s", a.JSON)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// backgroundRuns are the runs of this process that went on after their requests were answered, by id. Those that have ended are kept as
+// long as their answers can be. The zero value has none.
+type backgroundRuns struct {
+	mu   sync.Mutex
+	byID map[string]*backgroundRun
+}
+
+// backgroundRun is one of them. Its fields are guarded by backgroundRuns.mu.
+type backgroundRun struct {
+	chain.BackgroundRun
+	caller    string
+	cancel    context.CancelCauseFunc
+	done      int // steps that have ended
+	updated   time.Time
+	cancelled bool // by its caller
+
+	ended  time.Time // zero: it goes on
+	status journal.Status
+	code   fault.Code // "": ok
+	token  string     // of its answer; "": it could not be stored
+}
+
+func (b *backgroundRuns) add(r *backgroundRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byID == nil {
+		b.byID = map[string]*backgroundRun{}
+	}
+	for id, other := range b.byID {
+		if !other.ended.IsZero() && time.Since(other.ended) > budget.DefaultMaxTTL {
+			delete(b.byID, id)
+		}
+	}
+	b.byID[r.ID] = r
+}
+
+// of returns the present state of a caller's run; false: this process does not have it.
+func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.byID[id]
+	if r == nil || r.caller != caller {
+		return backgroundRun{}, false
+	}
+	return *r, true
+}
+
+// stop cancels a caller's run, and reports whether this process has it. A run that has ended stays as it is.
+func (b *backgroundRuns) stop(id, caller string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.byID[id]
+	if r == nil || r.caller != caller {
+		return false
+	}
+	r.cancelled = r.cancelled || r.ended.IsZero()
+	r.cancel(fault.New(fault.Cancelled, "the task was cancelled"))
+	return true
+}
+
+// inBackground prepares a run of the call's chain that may go on after the call. It is chain.Caller.Background.
+func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
+	ctx, end, refused := c.transportRequest.Detach(ctx)
+	if refused != nil {
+		return nil, refused
+	}
+	s := c.toolset.server
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.pin(c.now)
+	r, runs := &backgroundRun{BackgroundRun: run, caller: c.caller.ID, cancel: cancel, updated: run.Began}, &s.runs
+	runs.add(r)
+	return &chain.Background{
+		Context: ctx,
+		Progress: func(p chain.Progress) {
+			runs.mu.Lock()
+			defer runs.mu.Unlock()
+			r.done, r.updated = p.Done, time.Now()
+		},
+		End: func(a *chain.Answer, kept chain.KeptAnswer) {
+			runs.end(r, a, kept)
+			cancel(nil)
+			s.unpin(c.now)
+			end()
+		},
+	}, nil
+}
+
+// end records the end of a run, and drops a run whose request was answered with it (a nil).
+func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, kept chain.KeptAnswer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a == nil {
+		if b.byID[r.ID] == r {
+			delete(b.byID, r.ID)
+		}
+		return
+	}
+	r.ended = time.Now()
+	r.updated, r.token, r.status = r.ended, kept.Token, journal.OK
+	if a.Error == nil {
+		return
+	}
+	if r.status, r.code = journal.Failed, a.Error.Code; r.code == fault.ApprovalRequired {
+		r.status = journal.Waiting
+	}
+}
+
+// runProgress is the answer of info with run.
+type runProgress struct {
+	Run       string          `json:"run"`
+	Status    journal.Status  `json:"status"`
+	Code      fault.Code      `json:"code,omitempty"`
+	Steps     int             `json:"steps"`
+	Done      *int            `json:"done,omitempty"` // steps that have ended
+	Calls     int             `json:"calls,omitempty"`
+	Began     string          `json:"began"`
+	Millis    int             `json:"ms"`
+	Fetch     json.RawMessage `json:"fetch,omitempty"` // arguments that chain answers with the run's answer
+	ExpiresIn int             `json:"expires_in,omitempty"`
+	Note      string          `json:"note,omitempty"`
+}
+
+// oneRun tells a caller how far one of its runs is.
+func (c *call) oneRun(id string) *sdk.CallToolResult {
+	r, here := c.toolset.server.runs.of(id, c.caller.ID)
+	if here && !r.ended.IsZero() {
+		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
+		here = err != nil || !past.Row.Last.After(r.ended) // else it was resumed since, and not in the background
+	}
+	if !here {
+		return c.journaledRun(id)
+	}
+	shown := &runProgress{Run: id, Status: journal.Running, Steps: r.Steps, Done: &r.done, Began: stamp(r.Began),
+		Millis: int(time.Since(r.Began).Milliseconds())}
+	if !r.ended.IsZero() {
+		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())
+		if _, life, err := c.now.Engine.Kept(c.ctx, r.token, c.caller); err == nil {
+			shown.Fetch = marshal(map[string]any{"continuation_token": r.token, "mode": "full", "lite": true})
+			shown.ExpiresIn, shown.Note = int(life.Seconds()), "send fetch as the arguments of chain: its answer is that of the run"
+		} else {
+			shown.Note = noteOf(r.status, id)
+		}
+	}
+	result, _ := c.deliver(marshal(shown), 0)
+	return result
+}
+
+// journaledRun tells of a run that this process has not in the background: it was answered, or was another process's.
+func (c *call) journaledRun(id string) *sdk.CallToolResult {
+	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
+	if err != nil {
+		f, coded := fault.As(err)
+		if !coded {
+			f = fault.New(fault.Unavailable, "the run cannot be told of now, as the journal cannot be read")
+		}
+		return c.refuse(f.Under("/run"))
+	}
+	row := &past.Row
+	shown := &runProgress{Run: id, Status: row.Status, Code: row.Code, Steps: row.Steps, Calls: row.Calls, Began: stamp(row.Began),
+		Millis: int(row.Took.Milliseconds()), Note: noteOf(row.Status, id)}
+	result, _ := c.deliver(marshal(shown), 0)
+	return result
+}
+
+// noteOf says what can be done about a run whose answer is not here.
+func noteOf(status journal.Status, id string) string {
+	switch status {
+	case journal.Running:
+		return "another request, or another process, carries it out"
+	case journal.OK, journal.Undone:
+		return "its answer is not here any more: a chain with a key that is sent again is answered as before"
+	}
+	return `chain {"resume":"` + id + `"} goes on with it: what it has done is not done again`
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

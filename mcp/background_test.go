@@ -1,0 +1,311 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// remembering gives a server a journal and a store of results.
+func remembering(t *testing.T, runs *journal.Journal) func(*mcp.Options) {
+	t.Helper()
+	return func(o *mcp.Options) {
+		counter, results := storeOf(t)
+		t.Cleanup(func() { results.Close() })
+		var err error
+		o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs, MaxTotalTokens: o.MaxTotalTokens})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newRuns(t *testing.T) *journal.Journal {
+	t.Helper()
+	runs, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { runs.Close() })
+	return runs
+}
+
+// staffClient calls onecall's tools over HTTP without a session, with a token.
+func staffClient(t *testing.T, url, token string) func(tool, args string) gjson.Result {
+	return func(tool, args string) gjson.Result {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + mcptest.StatelessMeta + "}}"
+		_, text := mcptest.Send(t, "POST", url, body, mcptest.Header{
+			"Authorization": "Bearer " + token, "Mcp-Protocol-Version": statelessVersion, "Mcp-Method": "tools/call", "Mcp-Name": tool,
+		})
+		return gjson.Parse(gjson.Get(lastMessage(text), "result.content.0.text").Str)
+	}
+}
+
+const slowInBackground = `{"steps":[{"fn":"shop.slow"}],"async":true}`
+
+// TestBackgroundRunOutlivesItsSession: the run of a client that leaves goes on, and its caller gets the answer in another session.
+func TestBackgroundRunOutlivesItsSession(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remembering(t, newRuns(t)))
+	first := s.stdio(t, writer, nil)
+	text, _ := mcptest.Ask(t, first, "chain", slowInBackground)
+	id := gjson.Get(text, "run").Str
+	<-s.shop.started
+	first.Close()
+	s.shop.enough <- struct{}{}
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	again := s.stdio(t, writer, nil)
+	told, _ := mcptest.Ask(t, again, "info", `{"run":"`+id+`"}`)
+	if answer, _ := mcptest.Ask(t, again, "chain", gjson.Get(told, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
+		t.Errorf("%s: %s", told, answer)
+	}
+	other, failed := mcptest.Ask(t, s.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`)
+	if !failed || gjson.Get(other, "error.code").Str != "token_expired" {
+		t.Errorf("another caller: %s", other)
+	}
+}
+
+// TestBackgroundRunWhileServerEnds: a server that ends waits for a run in the background, then cancels it. Whoever resumes it goes on.
+func TestBackgroundRunWhileServerEnds(t *testing.T) {
+	t.Parallel()
+	for name, enough := range map[string]bool{"ends in time": true, "is cancelled": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				runs := newRuns(t)
+				s := serve(t, remembering(t, runs))
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan time.Time, 1)
+				url := mcptest.ServeMemory(t, func(_ context.Context, l net.Listener) error {
+					err := s.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
+					ended <- time.Now()
+					return err
+				}) + transport.Path
+				id := staffClient(t, url, "ann")("chain", slowInBackground).Get("run").Str
+				<-s.shop.started
+				stopped := time.Now()
+				stop()
+				mcptest.Until(func() bool { return s.Stats().Closing })
+				if enough {
+					s.shop.enough <- struct{}{}
+				}
+				if took := (<-ended).Sub(stopped); !enough && took < 200*time.Millisecond {
+					t.Errorf("it waited %v", took)
+				}
+				s.Close()
+				time.Sleep(time.Second) // of the bubble: the end of a run that only read is written a moment later
+				after := serve(t, remembering(t, runs))
+				ann := staffClient(t, mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
+					return after.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
+				})+transport.Path, "ann")
+				told := ann("info", `{"run":"`+id+`"}`)
+				if enough {
+					if told.Get("status").Str != "ok" || !strings.Contains(told.Get("note").Str, "not here any more") {
+						t.Errorf("%s", told)
+					}
+					return
+				}
+				if told.Get("status").Str != "failed" || told.Get("code").Str != "cancelled" || !strings.Contains(told.Get("note").Str, `{"resume":"`+id+`"}`) {
+					t.Errorf("%s", told)
+				}
+				after.shop.enough <- struct{}{}
+				if answer := ann("chain", `{"resume":"`+id+`","async":false}`); answer.Get("result").Str != "late" {
+					t.Errorf("%s", answer)
+				}
+			})
+		})
+	}
+}
+
+// TestBackgroundRunOfDeadServer: a run whose server died is interrupted, and a task that has failed.
+func TestBackgroundRunOfDeadServer(t *testing.T) {
+	t.Parallel()
+	store := &journal.Memory{}
+	runs, err := journal.New(&deadJournal{store}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { runs.Close() })
+	s := serve(t, remembering(t, runs))
+	text, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "chain", slowInBackground)
+	id := gjson.Get(text, "run").Str
+	after := serve(t, remembering(t, runs))
+	told, _ := mcptest.Ask(t, after.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
+	if gjson.Get(told, "status").Str != "interrupted" || !strings.Contains(gjson.Get(told, "note").Str, "resume") {
+		t.Errorf("%s: %s", text, told)
+	}
+	c := newTaskClient(t, after, writer)
+	got := c("tasks/get", `"taskId":"`+id+`"`)
+	if got.Get("result.status").Str != "failed" || got.Get("result.error.code").Int() != -32603 || !strings.Contains(got.Get("result.statusMessage").Str, "resume") {
+		t.Errorf("%s", got)
+	}
+	s.shop.enough <- struct{}{}
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+}
+
+// deadJournal says of each run under way that its process has ended.
+type deadJournal struct{ *journal.Memory }
+
+func (d *deadJournal) Load(ctx context.Context, id string) (*journal.Record, error) {
+	record, err := d.Memory.Load(ctx, id)
+	if err == nil && record.Row.Status == journal.Running {
+		record.Row.Status = journal.Interrupted
+	}
+	return record, err
+}
+
+// newTaskClient sends requests of a client of 2026-07-28 that takes tasks.
+func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, params string) gjson.Result {
+	t.Helper()
+	url := s.http(t, as)
+	return func(method, params string) gjson.Result {
+		t.Helper()
+		meta := strings.Replace(mcptest.StatelessMeta, `clientCapabilities":{}`, `clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
+		headers := mcptest.Header{"Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method, "Mcp-Name": gjson.Get("{"+params+"}", "name").Str}
+		_, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+meta+"}}", headers)
+		return gjson.Parse(lastMessage(text))
+	}
+}
+
+// TestBackgroundLimit: a caller has a quarter of its calls in the background, and no more.
+func TestBackgroundLimit(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *mcp.Options) {
+		remembering(t, newRuns(t))(o)
+		o.CallerCalls = 8
+	})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	ann := staffClient(t, url, "ann")
+	for range 2 {
+		if answer := ann("chain", slowInBackground); answer.Get("status").Str != "running" {
+			t.Fatalf("%s", answer)
+		}
+		<-s.shop.started
+	}
+	refused := ann("chain", slowInBackground)
+	if refused.Get("error.code").Str != "busy" || !strings.Contains(refused.Get("error.message").Str, "2 of your runs") {
+		t.Errorf("%s", refused)
+	}
+	if answer := staffClient(t, url, "eve")("chain", slowInBackground); answer.Get("status").Str != "running" {
+		t.Errorf("another caller: %s", answer)
+	}
+	<-s.shop.started
+}
+
+// TestCancelledBeforeItGoesOn: until it is answered, a request with asyncAfterMs can be cancelled like any other.
+func TestCancelledBeforeItGoesOn(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remembering(t, newRuns(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	c := mcptest.StdioOf(t, nil, statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		return s.ServeStdio(ctx, in, out, writer)
+	})
+	go func() {
+		_, _ = c.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}],"asyncAfterMs":3600000}`)})
+	}()
+	<-s.shop.started
+	cancel()
+	if err := <-s.shop.ended; err == nil {
+		t.Error("it was not cancelled")
+	}
+}
+
+// TestBackgroundRunWhileServerReloads: a run in the background ends with the configuration that it began with.
+func TestBackgroundRunWhileServerReloads(t *testing.T) {
+	t.Parallel()
+	runs := newRuns(t)
+	s := serve(t, remembering(t, runs))
+	c := s.stdio(t, writer, nil)
+	text, _ := mcptest.Ask(t, c, "chain", slowInBackground)
+	<-s.shop.started
+	o, _ := s.another(t, remembering(t, runs))
+	drained, err := s.Reload(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-drained:
+		t.Error("the run has ended")
+	default:
+	}
+	s.shop.enough <- struct{}{}
+	<-drained
+	told, _ := mcptest.Ask(t, c, "info", fmt.Sprintf(`{"run":%q}`, gjson.Get(text, "run").Str))
+	if gjson.Get(told, "status").Str != "ok" {
+		t.Errorf("%s", told)
+	}
+}
+
+// lastMessage returns the last message of a response, which may be a stream.
+func lastMessage(text string) string { return text[strings.LastIndex(text, `{"jsonrpc"`):] }
+
+// TestBackgroundRunOfCallerWithoutRights: a run in the background ends when its caller loses its rights.
+func TestBackgroundRunOfCallerWithoutRights(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remembering(t, newRuns(t)))
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
+	if answer := staffClient(t, url, "ann")("chain", slowInBackground); answer.Get("status").Str != "running" {
+		t.Fatalf("%s", answer)
+	}
+	<-s.shop.started
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Caller("token:ann", steps.TierRead)}})
+	s.RecheckCallers()
+	if err := <-s.shop.ended; err == nil {
+		t.Error("it goes on")
+	}
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+}
+
+// TestBackgroundRunThatWaits: a call that needs approval waits, and goes on when its caller says so.
+func TestBackgroundRunThatWaits(t *testing.T) {
+	t.Parallel()
+	runs := newRuns(t)
+	s := serve(t, func(o *mcp.Options) {
+		counter, results := storeOf(t)
+		t.Cleanup(func() { results.Close() })
+		var err error
+		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs, Approve: steps.ApproveWrite}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c := s.stdio(t, writer, nil)
+	follow := func(args string) gjson.Result {
+		t.Helper()
+		text, _ := mcptest.Ask(t, c, "chain", args)
+		mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+		told, _ := mcptest.Ask(t, c, "info", `{"run":"`+gjson.Get(text, "run").Str+`"}`)
+		answer, _ := mcptest.Ask(t, c, "chain", gjson.Get(told, "fetch").Raw)
+		return gjson.Parse(`{"info":` + told + `,"answer":` + answer + `}`)
+	}
+	waits := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`)
+	if waits.Get("info.status").Str != "waiting" || waits.Get("answer.error.code").Str != "approval_required" || s.shop.calls.Load() != 0 {
+		t.Fatalf("%s", waits)
+	}
+	again := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
+	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str, again.Get("answer.approve").Str))
+	told, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
+	if gjson.Get(told, "status").Str != "ok" || gjson.Get(told, "fetch").Exists() {
+		t.Errorf("resumed by a call: %s", told)
+	}
+	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
+	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 2 {
+		t.Errorf("%s", done)
+	}
+}

@@ -116,8 +116,11 @@ func journalFault(err error, what string) *fault.Error {
 		why = coded.Message
 	}
 	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, why)
-	if errors.Is(err, journal.ErrTaken) {
+	switch {
+	case errors.Is(err, journal.ErrTaken):
 		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", what)
+	case errors.Is(err, context.Canceled):
+		f = fault.New(fault.Cancelled, "%s: it was cancelled", what)
 	}
 	f.Err, f.Outcome = err, fault.NotSent
 	return f

@@ -14,10 +14,11 @@ const (
 	progressQuery = "progress"
 	decidedSignal = "decided"
 
-	maxChunks    = 16                   // of a batch, at work at once
+	maxChunks    = 32                   // of a batch, at work at once
 	maxHistory   = 400                  // chunks and waits of one history; a batch goes on in another then
 	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
 	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
+	lookAgain    = 10 * time.Minute     // in which a decision is found that the engine was not told of
 	heartbeat    = 5 * time.Second      // after that time without a sign of life another worker goes on
 	maxChunkTime = 365 * 24 * time.Hour // Temporal wants a bound; that of a chain is its own
 )
@@ -146,10 +147,12 @@ func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tr
 		},
 	})
 	var done chunkDone
-	if err := workflow.ExecuteActivity(ctx, chunkActivity, &chunkInput{Batch: s.Batch, Turn: turn, First: first}).Get(ctx, &done); err != nil {
+	batch := durable.Batch{ID: s.ID, Round: s.Round} // a list of all chunks with each chunk would fill the history
+	if err := workflow.ExecuteActivity(ctx, chunkActivity, &chunkInput{Batch: batch, Turn: turn, First: first}).Get(ctx, &done); err != nil {
 		return err
 	}
 	if turn.Try = done.Try; turn != durable.FirstTurn(turn.Chunk) {
+		s.Progress.Turns = slices.DeleteFunc(s.Progress.Turns, func(t durable.Turn) bool { return t.Place == turn.Place })
 		s.Progress.Turns = append(s.Progress.Turns, turn)
 	}
 	s.Progress.Ended += done.OK + done.Failed
@@ -166,11 +169,11 @@ func (s *state) later(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
 	s.Progress.Waits++
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if w.Until.IsZero() {
-			_ = workflow.Await(ctx, func() bool { return s.decided[w.Position] })
-		} else {
-			_, _ = workflow.AwaitWithTimeout(ctx, w.Until.Sub(workflow.Now(ctx)), func() bool { return s.decided[w.Position] })
+		pause := lookAgain
+		if !w.Until.IsZero() {
+			pause = w.Until.Sub(workflow.Now(ctx))
 		}
+		_, _ = workflow.AwaitWithTimeout(ctx, pause, func() bool { return s.decided[w.Position] })
 		if ctx.Err() == nil && s.used >= maxHistory { // the next history gives it its turn
 			return
 		}

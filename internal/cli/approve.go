@@ -26,55 +26,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				id, err := findRun(cmd.Context(), a, args[0])
-				if err != nil {
-					return err
-				}
-				calls, err := chain.Waiting(cmd.Context(), a.Journal, id)
-				if digest == "" && !show && err == nil { // other calls may start to wait before the answer
-					digest = chain.DigestOf(calls)
-					if yes, err := c.askDecision(cmd.Context(), calls, deny); err != nil {
-						return err
-					} else if !yes {
-						return exitError(exitFailed)
-					}
-				}
-				switch {
-				case err != nil || show:
-				case deny:
-					calls, err = chain.Deny(cmd.Context(), a.Journal, id, digest)
-				default:
-					calls, err = chain.Approve(cmd.Context(), a.Journal, id, digest)
-				}
-				switch {
-				case journal.IsBusy(err):
-					return opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}
-				case err != nil:
-					return err
-				}
-				answer := []json.RawMessage{}
-				for _, call := range calls {
-					answer = append(answer, json.RawMessage(call.Raw))
-				}
-				result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
-				if !show {
-					result["approved"] = !deny
-				}
-				if !show {
-					goesOn, err := c.decided(cmd.Context(), a, id)
-					switch {
-					case err != nil:
-						return err
-					case goesOn:
-						c.note("its workers go on with it")
-					case !deny:
-						c.note("onecall resume%s %s makes them", c.configFlag(), id)
-					}
-				}
-				if !show && c.canAsk() && c.outTerminal {
-					return nil // the question showed them
-				}
-				return c.writeValue(result)
+				return c.approve(cmd.Context(), a, args[0], digest, deny, show)
 			})
 		},
 	}
@@ -84,6 +36,57 @@ func newApproveCommand(c *cli) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("deny", "show")
 	c.engineFlag(cmd)
 	return cmd
+}
+
+// approve approves or refuses the calls that a run waits to make, or only shows them.
+func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny, show bool) error {
+	id, err := findRun(ctx, a, run)
+	if err != nil {
+		return err
+	}
+	calls, err := chain.Waiting(ctx, a.Journal, id)
+	if digest == "" && !show && err == nil { // other calls may start to wait before the answer
+		digest = chain.DigestOf(calls)
+		if yes, err := c.askDecision(ctx, calls, deny); err != nil {
+			return err
+		} else if !yes {
+			return exitError(exitFailed)
+		}
+	}
+	switch {
+	case err != nil || show:
+	case deny:
+		calls, err = chain.Deny(ctx, a.Journal, id, digest)
+	default:
+		calls, err = chain.Approve(ctx, a.Journal, id, digest)
+	}
+	switch {
+	case journal.IsBusy(err):
+		return opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}
+	case err != nil:
+		return err
+	}
+	answer := []json.RawMessage{}
+	for _, call := range calls {
+		answer = append(answer, json.RawMessage(call.Raw))
+	}
+	result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
+	if !show {
+		result["approved"] = !deny
+		goesOn, err := c.decided(ctx, a, id)
+		switch {
+		case err != nil:
+			c.note("workers see the decision within ten minutes: %s", fault.Message(err))
+		case goesOn:
+			c.note("its workers go on with it")
+		case !deny:
+			c.note("onecall resume%s %s makes them", c.configFlag(), id)
+		}
+	}
+	if !show && c.canAsk() && c.outTerminal {
+		return nil // the question showed them
+	}
+	return c.writeValue(result)
 }
 
 // askDecision asks whether to approve or refuse waiting calls. If nobody can be asked, the command itself is the decision.

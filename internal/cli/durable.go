@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	maxChunk      = 50          // chains of a chunk
+	maxChunk      = 20          // chains of a chunk
 	maxChunkBytes = 1 << 20     // of its chains, unless it is a single one
 	cancelTime    = time.Minute // that a cancelled batch has to end
 )

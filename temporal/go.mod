@@ -6,9 +6,11 @@ replace github.com/onecall-mcp/onecall => ../
 
 require (
 	github.com/onecall-mcp/onecall v0.0.0-00010101000000-000000000000
+	github.com/tidwall/gjson v1.20.0
 	go.temporal.io/api v1.63.5
 	go.temporal.io/sdk v1.50.0
 	go.temporal.io/sdk/contrib/envconfig v1.0.2
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -81,7 +83,6 @@ require (
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // indirect
-	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/jsonc v0.3.3 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect

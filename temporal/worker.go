@@ -143,11 +143,11 @@ func beat(ctx context.Context, over <-chan struct{}) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
-		activity.RecordHeartbeat(ctx)
 		select {
 		case <-over:
 			return
 		case <-tick.C:
+			activity.RecordHeartbeat(ctx)
 		}
 	}
 }

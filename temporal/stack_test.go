@@ -1,0 +1,276 @@
+//go:build unix
+
+package temporal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// temporalServer is Temporal's development server, with its database in a file.
+type temporalServer struct {
+	program, folder, address string
+	running                  *exec.Cmd
+	log                      bytes.Buffer
+}
+
+// startTemporal starts a server that ends with the test. Without its program the test is skipped.
+func startTemporal(t testing.TB) *temporalServer {
+	t.Helper()
+	program := filepath.Join(os.Getenv("ONECALL_TEST_BIN"), "temporal")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("temporal"); err != nil {
+			t.Skip("the program temporal is not installed: go install github.com/temporalio/cli/cmd/temporal@v1.5.1")
+		}
+	}
+	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + redistest.FreePort(t)}
+	s.start(t)
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("the Temporal server: %s", s.log.Bytes())
+		}
+	})
+	return s
+}
+
+// start starts the server and waits until it has its namespace.
+func (s *temporalServer) start(t testing.TB) {
+	t.Helper()
+	_, port, _ := strings.Cut(s.address, ":")
+	for end := time.Now().Add(clitest.TooLong); ; {
+		s.running = exec.Command(s.program, "server", "start-dev", "--headless", "--port", port, "--log-level", "error",
+			"--db-filename", filepath.Join(s.folder, "temporal.db"), "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000")
+		s.running.Env = append(os.Environ(), "HOME="+s.folder)
+		s.running.Stdout, s.running.Stderr = &s.log, &s.log
+		if err := s.running.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for time.Now().Before(end) {
+			if s.cli("operator", "namespace", "describe", "default").Run() == nil {
+				return
+			}
+			if s.running.ProcessState != nil {
+				break // the database was still locked
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if s.kill(); time.Now().After(end) {
+			t.Fatal("the Temporal server does not start")
+		}
+	}
+}
+
+// cli returns a command of its own command line.
+func (s *temporalServer) cli(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.program, append(args, "--address", s.address)...)
+	cmd.Env = append(os.Environ(), "HOME="+s.folder)
+	return cmd
+}
+
+// kill ends the server as kill -9 does.
+func (s *temporalServer) kill() {
+	_ = s.running.Process.Kill()
+	_ = s.running.Wait()
+}
+
+// upstream is a service that chains call: it remembers what was written, and how often.
+type upstream struct {
+	*httptest.Server
+	mu      sync.Mutex
+	written map[string]int
+}
+
+func newUpstream(t testing.TB) *upstream {
+	u := &upstream{written: map[string]int{}}
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, text)
+	}
+	mux.HandleFunc("POST /write/{id}", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(50 * time.Millisecond)
+		u.mu.Lock()
+		u.written[r.PathValue("id")]++
+		u.mu.Unlock()
+		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
+	})
+	mux.HandleFunc("GET /read/{id}", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(30 * time.Millisecond)
+		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
+	})
+	u.Server = httptest.NewServer(mux)
+	t.Cleanup(u.Close)
+	return u
+}
+
+// writes returns how often something was written.
+func (u *upstream) writes(id string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.written[id]
+}
+
+// stack is all that durable runs need: a Temporal server, PostgreSQL, Redis, a service, and a folder with the configuration.
+type stack struct {
+	*temporalServer
+	*upstream
+	postgres *postgrestest.Server
+	redis    *redistest.Server
+	home     string
+	workers  []*worker
+}
+
+// newStack starts a stack. more is added to the configuration.
+func newStack(t testing.TB, more string) *stack {
+	t.Helper()
+	s := &stack{temporalServer: startTemporal(t), upstream: newUpstream(t), postgres: postgrestest.Start(t), home: t.TempDir()}
+	s.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	host := strings.TrimPrefix(s.URL, "http://")
+	clitest.Write(t, s.home, "onecall.yaml", fmt.Sprintf(`engine: temporal://%s
+journal: {store: %q, key: "${JOURNAL_KEY}"}
+results: {store: %q}
+http:
+  allow: [%q]
+  endpoints:
+    write:
+      method: POST
+      url: "http://%s/write/{id}"
+      input: {type: object, required: [id], properties: {id: {type: string}}}
+    read:
+      url: "http://%s/read/{id}"
+      input: {type: object, required: [id], properties: {id: {type: string}}}
+%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, more))
+	t.Cleanup(func() {
+		for _, w := range s.workers {
+			w.kill()
+			if t.Failed() {
+				t.Logf("a worker: %s", w.log.Bytes())
+			}
+		}
+	})
+	return s
+}
+
+// command returns a command line in the stack's folder.
+func (s *stack) command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := clitest.Self(t, s.home, args...)
+	cmd.Env = append(cmd.Env, "JOURNAL_KEY=a key that all who take part have got")
+	return cmd
+}
+
+// run runs a command and returns what it prints.
+func (s *stack) run(t testing.TB, args ...string) (stdout, stderr, status string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := s.command(t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	return out.String(), errs.String(), clitest.ExitCode(err)
+}
+
+// worker is a worker process.
+type worker struct {
+	cmd   *exec.Cmd
+	log   bytes.Buffer
+	ended chan struct{}
+	err   error // when it has ended
+}
+
+// startWorker starts a worker and waits until it is ready.
+func (s *stack) startWorker(t testing.TB, args ...string) *worker {
+	t.Helper()
+	w := &worker{cmd: s.command(t, append([]string{"worker"}, args...)...), ended: make(chan struct{})}
+	ready := make(chan struct{})
+	w.cmd.Stderr = &untilReady{to: &w.log, ready: ready}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.workers = append(s.workers, w)
+	go func() {
+		w.err = w.cmd.Wait()
+		close(w.ended)
+	}()
+	select {
+	case <-ready:
+	case <-w.ended:
+		t.Fatalf("the worker ended: %v: %s", w.err, w.log.Bytes())
+	case <-time.After(clitest.TooLong):
+		t.Fatal("the worker is not ready")
+	}
+	return w
+}
+
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.ended
+}
+
+// untilReady closes ready when a line says it.
+type untilReady struct {
+	to    *bytes.Buffer
+	ready chan struct{}
+	found bool
+}
+
+func (u *untilReady) Write(p []byte) (int, error) {
+	if !u.found && bytes.Contains(p, []byte("ready")) {
+		u.found = true
+		close(u.ready)
+	}
+	return u.to.Write(p)
+}
+
+// batch writes a file of n chains, each of which reads and then writes, and returns what they write.
+func (s *stack) batch(t testing.TB, name string, n int) (ids []string) {
+	t.Helper()
+	var lines strings.Builder
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%d", name, i))
+		fmt.Fprintf(&lines, `{"steps":[{"fn":"http.read","args":{"id":%q}},{"fn":"http.write","args":{"id":"$0.id"}}]}`+"\n", ids[i])
+	}
+	clitest.Write(t, s.home, name+".jsonl", lines.String())
+	return ids
+}
+
+// checkAnswers checks that each chain of a batch was answered in its place, and that each answer is true: what is ok was written once,
+// what was not sent is not written, and nothing is written twice. It returns how many are ok.
+func (s *stack) checkAnswers(t testing.TB, ids []string, answers string) (ok int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(answers, "\n"), "\n")
+	if len(lines) != len(ids) {
+		t.Fatalf("%d answers for %d chains: %.300s", len(lines), len(ids), answers)
+	}
+	for i, line := range lines {
+		answer := gjson.Parse(line)
+		times := s.writes(ids[i])
+		switch outcome := answer.Get("error.outcome").Str; {
+		case answer.Get("ok").Bool():
+			if ok++; answer.Get("result.id").Str != ids[i] || times != 1 {
+				t.Errorf("%s was written %d times: %s", ids[i], times, line)
+			}
+		case times > 1, times == 1 && outcome != "sent_unknown":
+			t.Errorf("%s was written %d times: %s", ids[i], times, line)
+		case !json.Valid([]byte(line)):
+			t.Errorf("no answer: %s", line)
+		}
+	}
+	return ok
+}

@@ -1,0 +1,277 @@
+package temporal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+// fate is what becomes of a chain.
+type fate struct {
+	fails  bool
+	waits  int // turns that end with waiting
+	deaths int // of workers that run it
+}
+
+const poison = 1 << 20 // deaths of a chain that kills each worker
+
+// players are workers on which chains meet their fates. They keep results as the result store does.
+type players struct {
+	mu      sync.Mutex
+	fates   [][]fate // by chunk and item
+	results map[string][]string
+	ends    map[durable.Place]int
+}
+
+func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, fates := 0, p.fates[in.Chunk]
+	if in.Item != durable.Whole {
+		first, fates = in.Item, fates[in.Item:in.Item+1]
+	}
+	for i := range fates {
+		if f := &fates[i]; f.deaths > 0 {
+			f.deaths--
+			return nil, errors.New("the worker died")
+		}
+	}
+	done := &chunkDone{Try: int(activity.GetInfo(ctx).Attempt)}
+	in.Try = done.Try
+	results := make([]string, len(fates))
+	for i := range fates {
+		f, place := &fates[i], durable.Place{Chunk: in.Chunk, Item: first + i}
+		switch {
+		case f.waits > 0:
+			f.waits--
+			w := wait{Place: place, Position: 1000*place.Chunk + place.Item}
+			if f.waits%2 == 0 {
+				w.Until = time.Now().Add(time.Hour)
+			}
+			done.Waits = append(done.Waits, w)
+			results[i] = "waits"
+		case f.fails:
+			done.Failed++
+			results[i] = "failed"
+		default:
+			done.OK++
+			results[i] = "ok"
+		}
+		if results[i] != "waits" {
+			p.ends[place]++
+		}
+	}
+	p.results[in.ResultKey(in.Turn)] = results
+	return done, nil
+}
+
+// play runs a batch over as many histories as it takes.
+func (p *players) play(t *rapid.T, in input, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
+	for range 200 {
+		var suite testsuite.WorkflowTestSuite
+		suite.SetLogger(quiet{})
+		env := suite.NewTestWorkflowEnvironment()
+		env.SetTestTimeout(time.Minute)
+		env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+		env.RegisterActivityWithOptions(p.run, activity.RegisterOptions{Name: chunkActivity})
+		prepare(env)
+		env.ExecuteWorkflow(batchWorkflow, &in)
+		if !env.IsWorkflowCompleted() {
+			t.Fatal("the workflow did not end")
+		}
+		var progress durable.Progress
+		err := env.GetWorkflowError()
+		if goesOn := new(workflow.ContinueAsNewError); errors.As(err, &goesOn) {
+			in = input{}
+			if err := converter.GetDefaultDataConverter().FromPayloads(goesOn.Input, &in); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err == nil {
+			err = env.GetWorkflowResult(&progress)
+		}
+		return progress, err
+	}
+	t.Fatal("the batch goes on for ever")
+	return durable.Progress{}, nil
+}
+
+// TestBatch: whatever becomes of chains, each ends once, and the turns name the results that hold.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := &players{results: map[string][]string{}, ends: map[durable.Place]int{}}
+		in := input{Batch: durable.Batch{ID: "batch-x"}}
+		chunks := rapid.IntRange(1, 20).Draw(t, "chunks")
+		if rapid.IntRange(0, 19).Draw(t, "long") == 0 {
+			chunks = rapid.IntRange(maxHistory-2, 2*maxHistory).Draw(t, "chunks")
+		}
+		want, parked, failed, total := map[durable.Place]string{}, map[durable.Place]bool{}, 0, 0
+		for chunk := range chunks {
+			n := 1
+			if chunks < maxHistory/2 {
+				n = rapid.IntRange(1, 6).Draw(t, "chains")
+			}
+			fates := make([]fate, n)
+			for i := range fates {
+				place := durable.Place{Chunk: chunk, Item: i}
+				want[place] = "ok"
+				switch rapid.IntRange(0, 12).Draw(t, "fate") {
+				case 0:
+					fates[i].fails, want[place] = true, "failed"
+				case 1, 2:
+					fates[i].waits = rapid.IntRange(1, 4).Draw(t, "waits")
+				case 3:
+					fates[i].deaths = rapid.IntRange(1, 2).Draw(t, "deaths")
+				case 4:
+					fates[i].deaths = poison
+					parked[place] = true
+					delete(want, place)
+				}
+			}
+			for _, result := range fates {
+				if result.fails || result.deaths == poison {
+					failed++
+				}
+			}
+			total += n
+			p.fates = append(p.fates, fates)
+			in.Chunks = append(in.Chunks, n)
+		}
+		decided := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 4).Draw(t, "decided")
+		got, err := p.play(t, in, func(env *testsuite.TestWorkflowEnvironment) {
+			for i, position := range decided {
+				env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, position) }, time.Duration(i+1)*time.Minute)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Total != total || got.Ended != total || got.Failed != failed || got.Waits != 0 {
+			t.Errorf("%d of %d ended, %d failed, %d wait; want %d, %d failed", got.Ended, got.Total, got.Failed, got.Waits, total, failed)
+		}
+		foundParked := map[durable.Place]bool{}
+		for _, place := range got.Parked {
+			foundParked[place] = true
+		}
+		if !maps.Equal(foundParked, parked) || len(got.Parked) != len(parked) {
+			t.Errorf("parked %v, want %v", got.Parked, parked)
+		}
+		for place, n := range p.ends {
+			if n != 1 {
+				t.Errorf("%v ended %d times", place, n)
+			}
+		}
+		if found := p.latest(&in.Batch, got.Turns); !maps.Equal(found, want) {
+			t.Errorf("results %v, want %v", found, want)
+		}
+	})
+}
+
+// latest reads results as durable.Progress says.
+func (p *players) latest(b *durable.Batch, turns []durable.Turn) map[durable.Place]string {
+	found := map[durable.Place]string{}
+	read := func(turn durable.Turn) {
+		for i, result := range p.results[b.ResultKey(turn)] {
+			found[durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0) + i}] = result
+		}
+	}
+	for chunk := range b.Chunks {
+		read(durable.FirstTurn(chunk))
+	}
+	for _, turn := range turns {
+		read(turn)
+	}
+	return found
+}
+
+// TestDecisionHurries: a decision gives a chain its next turn at once, and without one it has it in ten minutes.
+func TestDecisionHurries(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: lookAgain} {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			t.Parallel()
+			var suite testsuite.WorkflowTestSuite
+			suite.SetLogger(quiet{})
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+			var turns []time.Time
+			env.RegisterActivityWithOptions(func(context.Context, *chunkInput) (*chunkDone, error) {
+				if turns = append(turns, env.Now()); len(turns) > 1 {
+					return &chunkDone{OK: 1, Try: 1}, nil
+				}
+				return &chunkDone{Waits: []wait{{Position: 7}}, Try: 1}, nil
+			}, activity.RegisterOptions{Name: chunkActivity})
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, 7) }, after)
+			env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1}}})
+			if err := env.GetWorkflowError(); err != nil || len(turns) != 2 {
+				t.Fatalf("%v after %d turns", err, len(turns))
+			}
+			if waited := turns[1].Sub(turns[0]).Round(time.Second); waited != want {
+				t.Errorf("it waited %v, want %v", waited, want)
+			}
+		})
+	}
+}
+
+// TestCancelledBatch: what was at work ends with its answers, what waits stays waiting, and nothing else starts.
+func TestCancelledBatch(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+	var mu sync.Mutex
+	started := 0
+	env.RegisterActivityWithOptions(func(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+		mu.Lock()
+		started++
+		mu.Unlock()
+		if in.Chunk == 0 {
+			return &chunkDone{OK: 1, Waits: []wait{{Place: durable.Place{Item: 1}, Position: 1}}, Try: 1}, nil
+		}
+		activity.RecordHeartbeat(ctx)
+		<-ctx.Done()
+		return &chunkDone{Failed: 2, Try: 1}, nil
+	}, activity.RegisterOptions{Name: chunkActivity})
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
+	chunks := make([]int, 2*maxChunks)
+	for i := range chunks {
+		chunks[i] = 2
+	}
+	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: chunks}})
+	cancelled := new(temporal.CanceledError)
+	if err := env.GetWorkflowError(); !errors.As(err, &cancelled) {
+		t.Fatal(err)
+	}
+	var got durable.Progress
+	if err := cancelled.Details(&got); err != nil {
+		t.Fatal(err)
+	}
+	// The test's environment does not wait for the chunks at work, as a server does.
+	if started != maxChunks+1 || got.Total != 4*maxChunks || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
+		t.Errorf("%d chunks started: %+v", started, got)
+	}
+}
+
+// quiet logs nothing.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}

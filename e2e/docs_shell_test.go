@@ -30,7 +30,7 @@ var (
 	inBackground = regexp.MustCompile(`(?m)^\$ .*[^&]& echo \$! > \S+\.pid`)
 
 	// documentPort matches a port in a document, but not the digits of a token or a hash.
-	documentPort = regexp.MustCompile(`\b(?:8080|8081|9090|9091|6379)\b`)
+	documentPort = regexp.MustCompile(`\b(?:8080|8081|9090|9091|6379|7233)\b`)
 )
 
 // newDocumentRun creates a document's folder. At the end of the test it kills what the commands left running.
@@ -92,6 +92,9 @@ func (d *documentRun) skipUnless(t *testing.T, words string) {
 		case "npm":
 			linkPackages(t, d.folder)
 		default:
+			if _, err := os.Stat(filepath.Join(os.Getenv("ONECALL_TEST_BIN"), word)); err == nil {
+				continue
+			}
 			if _, err := exec.LookPath(word); err != nil {
 				t.Skipf("%s is not installed, and the rest of the document needs it", word)
 			}
@@ -114,7 +117,7 @@ func (d *documentRun) run(t *testing.T, command string) string {
 	home := filepath.Join(d.folder, ".home")
 	shell.Env = append(append(os.Environ(), d.environment...), clitest.AsCommand+"=1", "GORACE="+clitest.NoRaceDelay,
 		"HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config",
-		"PATH="+d.programs()+string(os.PathListSeparator)+os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=")
+		"PATH="+strings.Join([]string{d.programs(), os.Getenv("ONECALL_TEST_BIN"), os.Getenv("PATH")}, string(os.PathListSeparator)), "DBUS_SESSION_BUS_ADDRESS=")
 	outputs := [2]*os.File{}
 	for i := range outputs {
 		file, err := os.CreateTemp(t.TempDir(), "output")

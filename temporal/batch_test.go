@@ -124,6 +124,7 @@ func TestClientDies(t *testing.T) {
 	_ = client.Process.Kill()
 	_ = client.Wait()
 	id := batchID.FindString(stderr.String())
+	s.record(t, "batch", id)
 	for range 2 { // the second time nothing is left to do
 		answers, said, status := s.run(t, "resume", id)
 		if ok := s.checkAnswers(t, ids, answers); ok != len(ids) || status != "0" {
@@ -156,6 +157,7 @@ func TestInterruptedBatch(t *testing.T) {
 	if ok == 0 || ok == len(ids) || !strings.Contains(stdout.String(), `"cancelled"`) {
 		t.Errorf("%d of %d were done: %s", ok, len(ids), stderr.String())
 	}
+	s.record(t, "cancelled", batchID.FindString(stderr.String()))
 	answers, said, status := s.run(t, "resume", batchID.FindString(stderr.String()))
 	if all := s.checkAnswers(t, ids, answers); status != "0" || all != len(ids) {
 		t.Errorf("resumed: %d ok, exit %s: %s", all, status, said)
@@ -205,6 +207,42 @@ func TestApprovalOverRestarts(t *testing.T) {
 	answers, said, status := s.run(t, "resume", batchID.FindString(stderr.String()))
 	if ok := s.checkAnswers(t, ids, answers); ok != 1 || status != "0" {
 		t.Errorf("exit %s: %s%s", status, answers, said)
+	}
+	s.record(t, "approved", batchID.FindString(stderr.String()))
+}
+
+// TestPoison: a chain that each of its workers dies of is parked, and told of; the others end well.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	var mu sync.Mutex
+	died := 0
+	ready := s.startWorker(t)
+	s.poison(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ready.kill()
+		died++
+		ready = s.startWorker(t)
+	})
+	reads := func(id string) string { return `{"steps":[{"fn":"http.read","args":{"id":"` + id + `"}}]}` + "\n" }
+	clitest.Write(t, s.home, "p.jsonl", reads("a")+reads("b")+reads("poison"))
+	answers, said, status := s.run(t, "run", "--durable", "p.jsonl")
+	lines := strings.SplitAfter(strings.TrimSuffix(answers, "\n"), "\n")
+	if len(lines) != 3 || status != "1" {
+		t.Fatalf("exit %s: %s%s", status, answers, said)
+	}
+	if !gjson.Get(lines[0], "ok").Bool() || !gjson.Get(lines[1], "ok").Bool() {
+		t.Errorf("the others: %s", answers)
+	}
+	if code := gjson.Get(lines[2], "error.code").Str; code != "internal" || !strings.Contains(lines[2], "its workers ended each time") || died < 10 {
+		t.Errorf("after %d deaths: %s", died, lines[2])
+	}
+	s.record(t, "parked", batchID.FindString(said))
+	s.poison(nil)
+	answers, said, status = s.run(t, "resume", batchID.FindString(said))
+	if strings.Count(answers, `"ok":true`) != 3 || status != "0" {
+		t.Errorf("resumed: exit %s: %s%s", status, answers, said)
 	}
 }
 

@@ -95,6 +95,8 @@ type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	written map[string]int
+
+	poisoned func() // nil: nothing is
 }
 
 func newUpstream(t testing.TB) *upstream {
@@ -113,11 +115,24 @@ func newUpstream(t testing.TB) *upstream {
 	})
 	mux.HandleFunc("GET /read/{id}", func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(30 * time.Millisecond)
+		u.mu.Lock()
+		poisoned := u.poisoned
+		u.mu.Unlock()
+		if r.PathValue("id") == "poison" && poisoned != nil {
+			poisoned()
+		}
 		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
 	})
 	u.Server = httptest.NewServer(mux)
 	t.Cleanup(u.Close)
 	return u
+}
+
+// poison has calls of /read/poison do something instead.
+func (u *upstream) poison(do func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.poisoned = do
 }
 
 // writes returns how often something was written.

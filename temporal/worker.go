@@ -66,8 +66,14 @@ func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 }
 
 func register(r worker.Registry, c *chunks) {
-	r.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+	registerWorkflow(r)
 	r.RegisterActivityWithOptions(c.run, activity.RegisterOptions{Name: chunkActivity})
+}
+
+func registerWorkflow(r interface {
+	RegisterWorkflowWithOptions(w any, o workflow.RegisterOptions)
+}) {
+	r.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 }
 
 // chunks runs chunks of chains.

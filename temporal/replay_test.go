@@ -1,0 +1,58 @@
+//go:build unix
+
+package temporal_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	sdk "go.temporal.io/sdk/worker"
+
+	"github.com/onecall-mcp/onecall/temporal"
+)
+
+// histories are of batches under earlier versions of the workflow, and one of each kind of this version. Tests write those of this
+// version when ONECALL_TEST_HISTORIES names a folder. Histories of a version that was released stay, for its batches may be under way
+// when workers of a new version start: what changes the order of a workflow's commands goes behind workflow.GetVersion.
+const histories = "testdata/histories"
+
+// TestReplay: the workflow makes the same commands from each history as when that was written.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d histories: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			replayer := sdk.NewWorkflowReplayer()
+			temporal.Register(replayer)
+			if err := replayer.ReplayWorkflowHistoryFromJSONFile(temporal.Quiet{}, file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// who made an event names a machine.
+var identity = regexp.MustCompile(`("identity": ")[^"]*`)
+
+// record writes the history of a batch to the folder that ONECALL_TEST_HISTORIES names, if it does.
+func (s *stack) record(t testing.TB, name, batch string) {
+	t.Helper()
+	folder := os.Getenv("ONECALL_TEST_HISTORIES")
+	if folder == "" {
+		return
+	}
+	text, err := s.cli("workflow", "show", "--workflow-id", "onecall-"+batch, "--output", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = identity.ReplaceAll(text, []byte("${1}worker"))
+	if err := os.WriteFile(filepath.Join(folder, name+".json"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

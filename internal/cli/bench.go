@@ -279,7 +279,11 @@ func (s *side) timed(list []time.Duration) {
 	s.Millis, s.Least, s.Most = millis(list[len(list)/2]), millis(list[0]), millis(list[len(list)-1])
 }
 
-// unsteady reports whether the chain's times vary too much to be compared.
+// unsteady reports whether the chain's times vary too much to be compared. Less than a millisecond is the noise of any machine.
 func (b *benchmark) unsteady() bool {
-	return len(b.chainTimes) > 1 && slices.Max(b.chainTimes) > 2*slices.Min(b.chainTimes)
+	if len(b.chainTimes) < 2 {
+		return false
+	}
+	least, most := slices.Min(b.chainTimes), slices.Max(b.chainTimes)
+	return most > 2*least && most-least > time.Millisecond
 }

@@ -25,8 +25,8 @@ func TestTurns(t *testing.T) {
 		id, steps string
 		returned  []int
 	}{
-		{"talk, turn 0", `[{"fn":"a","args":{}},{"fn":"b","args":{"x":"$0.n"}}]`, []int{0, 1}}, // b is the last, and needed as well
-		{"talk, turn 2", `[{"fn":"c","args":{"x":[10000000000000000001,{"y":[2]}],"z":"a <b>"}},{"fn":"d","args":{"x":"$0.m[0]"}}]`, nil},
+		{"talk, from step 0", `[{"fn":"a","args":{}},{"fn":"b","args":{"x":"$0.n"}}]`, []int{0, 1}}, // b is the last, and needed as well
+		{"talk, from step 2", `[{"fn":"c","args":{"x":[10000000000000000001,{"y":[2]}],"z":"a <b>"}},{"fn":"d","args":{"x":"$0.m[0]"}}]`, nil},
 	} {
 		if got := turns[i]; got.ID != want.id || string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
 			t.Errorf("%s: %s, returns %v", got.ID, got.Steps, got.Return)
@@ -38,5 +38,42 @@ func TestTurns(t *testing.T) {
 	one := &datasets.Chain{ID: "one", Steps: json.RawMessage(`[{"fn":"a"},{"fn":"b"}]`), Turn: []int{3, 3}}
 	if turns, err := one.Turns(); err != nil || len(turns) != 1 || turns[0] != one {
 		t.Errorf("%v, %v", turns, err)
+	}
+}
+
+// TestParts splits before a step that was chosen: an entry of a list of several, a member named by the value itself. An entry of a list of
+// one is no choice, nor is one that was read before.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	c := &datasets.Chain{}
+	if err := json.Unmarshal([]byte(`{"id":"shop",
+		"steps":[{"fn":"user","args":{}},{"fn":"order","args":{"id":"$0.orders[0]"}},{"fn":"item","args":{"id":"$1.items[1]"}},
+			{"fn":"item","args":{"id":"$1.items[0]"}},{"fn":"buy","args":{"ids":["$2.kinds.b7.id"],"user":"$0.id"}}],
+		"literal_args":[{},{"id":"o"},{"id":"y"},{"id":"x"},{"ids":["b7"],"user":"u"}],
+		"results":[{"id":"u","orders":["o"]},{"items":["x","y"]},{"kinds":{"a":{"id":"a"},"b7":{"id":"b7"}}},1,2]}`), c); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := c.Parts()
+	if err != nil || len(parts) != 3 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	for i, want := range []struct {
+		steps    string
+		returned []int
+	}{
+		{`[{"fn":"user","args":{}},{"fn":"order","args":{"id":"$0.orders[0]"}}]`, []int{0, 1}},
+		{`[{"fn":"item","args":{"id":"y"}},{"fn":"item","args":{"id":"x"}}]`, []int{0, 1}},
+		{`[{"fn":"buy","args":{"ids":["b7"],"user":"u"}}]`, nil},
+	} {
+		if got := parts[i]; string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
+			t.Errorf("%s, returns %v", got.Steps, got.Return)
+		}
+	}
+	c.Return = []int{0, 3, 4} // a later turn needs these
+	if parts, err = c.Parts(); err != nil || !slices.Equal(parts[1].Return, []int{0, 1}) || parts[2].Return != nil {
+		t.Errorf("%v", err)
+	}
+	if alone, err := parts[0].Parts(); err != nil || len(alone) != 1 || alone[0] != parts[0] {
+		t.Errorf("%v, %v", alone, err)
 	}
 }

@@ -25,13 +25,16 @@ type comparison struct {
 	Waves int            `json:"waves"`           // minimum round trips of a model that makes independent calls in parallel
 	At    []modelTime    `json:"at,omitempty"`    // empty for a replay, which calls nothing
 	Tools map[string]int `json:"tools,omitempty"` // tokens of the tool list, by surface
-	Runs  int            `json:"rounds"`
+	// Rounds is how often each way was timed.
+	Rounds int `json:"rounds"`
 }
 
 // side is the cost of one way to do the work.
 type side struct {
 	tally.Side
 	Millis float64 `json:"ms,omitempty"` // median time of the calls over all rounds; 0: nothing was called
+	Least  float64 `json:"leastMs,omitempty"`
+	Most   float64 `json:"mostMs,omitempty"`
 }
 
 // modelTime is the time that each way takes for a given duration of a model round trip, in milliseconds.
@@ -192,26 +195,40 @@ func (b *benchmark) compare(ctx context.Context) (result *comparison, failed *ch
 	return result, nil, err
 }
 
-// measure times the chain and its single calls in turn. It stops at the first failed answer of the chain and returns it.
+// measure times the chain and its single calls, the chain first in every other round. A round before is only to warm up: it connects, and
+// finds the calls. It stops at the first failed answer of the chain and returns it.
 func (b *benchmark) measure(ctx context.Context) (failed *chain.Answer) {
-	rounds := b.rounds
-	if b.replayed {
-		rounds = 1
+	calls, took, failed := b.timeChain(ctx)
+	if failed != nil || b.replayed { // a recording is replayed once
+		b.calls, b.chainTimes = calls, []time.Duration{took}
+		return failed
 	}
-	var calls []tally.Call
-	for range rounds {
-		began := time.Now()
-		b.answer, calls = b.run(ctx, b.override)
-		b.chainTimes = append(b.chainTimes, time.Since(began))
-		if !b.answer.OK {
-			return b.answer
+	b.timeCalls(ctx, calls)
+	for round := range b.rounds {
+		if round%2 == 1 {
+			b.callTimes = append(b.callTimes, b.timeCalls(ctx, calls))
 		}
-		if !b.replayed {
+		if calls, took, failed = b.timeChain(ctx); failed != nil {
+			return failed
+		}
+		b.chainTimes = append(b.chainTimes, took)
+		if round%2 == 0 {
 			b.callTimes = append(b.callTimes, b.timeCalls(ctx, calls))
 		}
 	}
 	b.calls = calls
 	return nil
+}
+
+// timeChain runs the chain, and returns its calls and the time that it took, or its failed answer.
+func (b *benchmark) timeChain(ctx context.Context) (calls []tally.Call, took time.Duration, failed *chain.Answer) {
+	began := time.Now()
+	b.answer, calls = b.run(ctx, b.override)
+	took = time.Since(began)
+	if !b.answer.OK {
+		failed = b.answer
+	}
+	return calls, took, failed
 }
 
 // timeCalls makes calls one after another and returns the time that they took.
@@ -228,13 +245,14 @@ func (b *benchmark) timeCalls(ctx context.Context, calls []tally.Call) time.Dura
 
 // count counts the tokens and round trips of the last run.
 func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
-	r := &comparison{Runs: len(b.chainTimes), Waves: tally.Waves(plan, b.calls)}
+	r := &comparison{Rounds: len(b.chainTimes), Waves: tally.Waves(plan, b.calls)}
 	r.Chain.Side = tally.Chain(b.app.Counter, tally.WithInput(b.entry.Request, b.override.Input, b.override.Set), b.answer.JSON)
 	r.Calls.Side = tally.Calls(b.app.Counter, b.calls)
 	if b.replayed {
 		return r, nil
 	}
-	r.Chain.Millis, r.Calls.Millis = median(b.chainTimes), median(b.callTimes)
+	r.Chain.timed(b.chainTimes)
+	r.Calls.timed(b.callTimes)
 	for _, model := range modelTimes {
 		r.At = append(r.At, modelTime{
 			Model: model,
@@ -254,12 +272,18 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 	return r, nil
 }
 
-func median(list []time.Duration) (millis float64) {
+// timed notes the median of times, and their range.
+func (s *side) timed(list []time.Duration) {
 	slices.Sort(list)
-	return float64(list[len(list)/2].Microseconds()) / 1000
+	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	s.Millis, s.Least, s.Most = millis(list[len(list)/2]), millis(list[0]), millis(list[len(list)-1])
 }
 
-// unsteady reports whether the chain's times vary too much to be compared.
+// unsteady reports whether the chain's times vary too much to be compared. Less than a millisecond is the noise of any machine.
 func (b *benchmark) unsteady() bool {
-	return len(b.chainTimes) > 1 && slices.Max(b.chainTimes) > 2*slices.Min(b.chainTimes)
+	if len(b.chainTimes) < 2 {
+		return false
+	}
+	least, most := slices.Min(b.chainTimes), slices.Max(b.chainTimes)
+	return most > 2*least && most-least > time.Millisecond
 }

@@ -32,7 +32,7 @@ func (s *streams) writeComparison(r *comparison) error {
 			r.Tools["chain"], r.Tools["dispatch"], r.Tools["flat"])
 	}
 	if r.At != nil {
-		fmt.Fprintf(&b, "Times without the model are the median of %d; those with one are computed from it.\n", r.Runs)
+		fmt.Fprintf(&b, "Times without the model are the median of %d; those with one are computed from it.\n", r.Rounds)
 	}
 	return s.writeText(b.Bytes())
 }

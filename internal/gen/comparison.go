@@ -16,7 +16,10 @@ const comparisonPage = "docs/comparison.md"
 // tableMark matches the place of a table in a page, with its section of bench/results and its title.
 var tableMark = regexp.MustCompile(`(?s)<!-- table of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
 
-// comparison returns the page of the comparison, with tables from the measured results.
+// notesMark matches the place of notes in a page, with their section and their first words.
+var notesMark = regexp.MustCompile(`(?s)<!-- notes of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
+
+// comparison returns the page of the comparison, with tables and notes from the measured results.
 func comparison(root string) ([]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, comparisonPage))
 	if err != nil {
@@ -33,7 +36,36 @@ func comparison(root string) ([]byte, error) {
 		head, _, _ := strings.Cut(string(mark), "\n")
 		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, t.markdown())
 	})
+	page = notesMark.ReplaceAllFunc(page, func(mark []byte) []byte {
+		names := notesMark.FindSubmatch(mark)
+		notes, err := readNotes(root, string(names[1]), string(names[2]))
+		if err != nil {
+			failed = fmt.Errorf("%s: %w", comparisonPage, err)
+			return mark
+		}
+		head, _, _ := strings.Cut(string(mark), "\n")
+		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, notes)
+	})
 	return page, failed
+}
+
+// readNotes returns the notes of a section that begin with some words, as a list. There may be none.
+func readNotes(root, section, begin string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "bench/results", section+".json"))
+	if err != nil {
+		return "", err
+	}
+	var results struct{ Notes []string }
+	if err := json.Unmarshal(text, &results); err != nil {
+		return "", fmt.Errorf("the section %s: %w", section, err)
+	}
+	var b strings.Builder
+	for _, note := range results.Notes {
+		if rest, ok := strings.CutPrefix(note, begin); ok {
+			b.WriteString("- **" + begin + "**" + rest + "\n")
+		}
+	}
+	return b.String(), nil
 }
 
 // resultTable is a table of measured results.

@@ -10,7 +10,7 @@ import (
 func TestResultTable(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	file := `{"tables":[{"title":"other"},{"title":"Time","columns":["","first","second"],"rows":[
+	file := `{"notes":["other","onecall is slow: so"],"tables":[{"title":"other"},{"title":"Time","columns":["","first","second"],"rows":[
 		{"name":"one","cells":[{"value":5155,"unit":"tokens"},{"text":"–"}]},
 		{"name":"two","cells":[{"value":1.25,"unit":"×"},{"value":0.5,"unit":"ms"}]}]}]}`
 	if err := os.MkdirAll(filepath.Join(root, "bench/results"), 0o755); err != nil {
@@ -29,5 +29,8 @@ func TestResultTable(t *testing.T) {
 	}
 	if _, err := readTable(root, "some", "Space"); err == nil || !strings.Contains(err.Error(), `no table "Space"`) {
 		t.Errorf("a table that is not there: %v", err)
+	}
+	if notes, err := readNotes(root, "some", "onecall is"); err != nil || notes != "- **onecall is** slow: so\n" {
+		t.Errorf("notes: %q, %v", notes, err)
 	}
 }

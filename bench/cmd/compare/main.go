@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/peers"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/pipelines"
@@ -40,6 +41,7 @@ type section struct {
 }
 
 func main() {
+	dropEnvironment()
 	// What was started runs in process groups of its own, and must end with this program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := compare(ctx, os.Args[1:])
@@ -202,8 +204,10 @@ func (c *comparison) ready(results string) error {
 func (c *comparison) measure(ctx context.Context, list []section, folder string) error {
 	for _, s := range list {
 		c.Log("== %s", s.name)
+		began, commit := time.Now().UTC().Truncate(time.Second), report.Commit(c.Root)
 		measured, err := s.run(ctx, &c.Options)
 		if err == nil {
+			measured.Began, measured.Commit = began, commit
 			if c.Short {
 				measured.Command += report.ShortFlag
 			}

@@ -105,7 +105,7 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestWorse has files of results on both sides: one figure is worse, one is not measured now, and then none is compared.
+// TestWorse has files of results on both sides: one figure is worse, one is measured in the long form only, and then none is compared.
 func TestWorse(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -121,15 +121,28 @@ func TestWorse(t *testing.T) {
 	figure := func(name string, value float64) report.Figure {
 		return report.Figure{Name: name, Value: value, How: report.Measured, Tolerance: 0.1}
 	}
-	before := write(figure("one", 1), figure("two", 1))
+	before := write(figure("one", 1), figure("memory/vmcp", 1))
+	if _, err := c.worse(before, write(figure("one", 1))); err == nil || !strings.HasSuffix(err.Error(), "not measured: peers/memory/vmcp") {
+		t.Errorf("a figure that has vanished: %v", err)
+	}
+	said.Reset()
+	c.Short = true
 	worse, err := c.worse(before, write(figure("one", 2)))
 	if err != nil || len(worse) != 1 || !strings.HasPrefix(worse["peers/one"], "peers/one") {
 		t.Errorf("%q, %v", worse, err)
 	}
-	if want := "1 of 2 figures compared with those of bench/results\nnot measured: peers/two\n"; said.String() != want {
+	if want := "1 of 2 figures compared with those of bench/results\nnot measured in this form: peers/memory/vmcp\n"; said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}
 	if _, err := c.worse(before, write()); err == nil || err.Error() != "no figure was compared" {
 		t.Errorf("nothing to compare: %v", err)
+	}
+}
+
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	environ := []string{"PATH=/bin", "AWS_SECRET_ACCESS_KEY=x", "https_proxy=p", "GOOGLE_API_KEY=y", "GOPROXY=off", "ONECALL_TOKEN=z", "ONECALL_TEST_NPM=n", "=C:=C:"}
+	if got := dropped(environ); strings.Join(got, " ") != "AWS_SECRET_ACCESS_KEY GOOGLE_API_KEY ONECALL_TOKEN" {
+		t.Errorf("dropped %v", got)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/internal/tally"
 )
 
 // The protocols that are measured: the first one without sessions, and the last one with them.
@@ -180,6 +182,18 @@ func (a *arm) written(w *work) string {
 		return a.write(w.programs[a.language])
 	}
 	return w.programs[a.language]
+}
+
+// callText is the calls that a model writes for w, each with its name.
+func (a *arm) callText(w *work) []byte {
+	switch a.language {
+	case oneByOne:
+		return []byte(a.written(w))
+	case chainJSON:
+		return tally.CallText(a.tool, []byte(a.written(w)))
+	}
+	args, _ := rawjson.Marshal(map[string]string{a.argument: a.written(w)}) // a text can be written
+	return tally.CallText(a.tool, args)
 }
 
 // close ends the sessions and then the arm's processes. What its processes did wrong is the arm's fault.

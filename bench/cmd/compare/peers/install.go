@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// Versions of what is installed here; package.json has those of the Node.js packages.
+// Versions of what is installed here; package-lock.json has those of the Node.js packages.
 const vmcpPackage, vmcpVersion = "github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"
 
 // setup is where programs are installed and what they write.
@@ -83,30 +83,30 @@ func (s *setup) installNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var manifest []byte
+	var wanted []byte
 	for _, p := range programs {
 		text, err := os.ReadFile(p)
 		if err != nil {
 			return err
 		}
-		if filepath.Base(p) == "package.json" {
-			manifest = text
+		if filepath.Base(p) == "package-lock.json" {
+			wanted = text
 		}
 		if err := os.WriteFile(filepath.Join(s.nodeFolder(), filepath.Base(p)), text, 0o644); err != nil {
 			return err
 		}
 	}
 	installed := filepath.Join(s.nodeFolder(), "installed.json")
-	if before, err := os.ReadFile(installed); err == nil && bytes.Equal(before, manifest) {
+	if before, err := os.ReadFile(installed); err == nil && bytes.Equal(before, wanted) {
 		return nil
 	}
 	s.Log("installing the Node.js peers")
-	cmd := exec.Command("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 	cmd.Dir = s.nodeFolder()
 	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 5 * time.Minute}); err != nil {
 		return err
 	}
-	return os.WriteFile(installed, manifest, 0o644)
+	return os.WriteFile(installed, wanted, 0o644)
 }
 
 // nodeBinary is the Node.js that npm has installed, else the system's.
@@ -134,13 +134,13 @@ func (s *setup) nodeItself() string {
 	return strings.TrimSpace(string(out))
 }
 
-// nodeVersion is the version of an npm package, as package.json asks for it; "" if it does not.
+// nodeVersion is the version of an npm package that is installed; "none" if it is not.
 func (s *setup) nodeVersion(pkg string) string {
-	text, err := os.ReadFile(filepath.Join(s.Root, "bench/cmd/compare/peers/node/package.json"))
+	text, err := os.ReadFile(filepath.Join(s.nodeFolder(), "node_modules", pkg, "package.json"))
 	if err != nil {
-		return ""
+		return "none"
 	}
-	var manifest struct{ Dependencies map[string]string }
+	var manifest struct{ Version string }
 	_ = json.Unmarshal(text, &manifest) // npm has read it
-	return manifest.Dependencies[pkg]
+	return manifest.Version
 }

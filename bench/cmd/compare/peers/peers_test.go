@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -44,8 +45,17 @@ func TestPrograms(t *testing.T) {
 	for _, w := range works {
 		for _, p := range peers {
 			a := &arm{peer: p}
-			if a.can(&w) && p.language != oneByOne && strings.Contains(a.written(&w), "%") {
-				t.Errorf("%s, %s: %s", w.key, p.key, a.written(&w))
+			if !a.can(&w) {
+				continue
+			}
+			text := string(a.callText(&w))
+			if p.language != oneByOne && strings.Contains(text, "%") {
+				t.Errorf("%s, %s: %s", w.key, p.key, text)
+			}
+			for line := range strings.Lines(text) {
+				if !json.Valid([]byte(line)) || !strings.HasPrefix(line, `{"name":`) {
+					t.Errorf("%s, %s is no call: %s", w.key, p.key, line)
+				}
 			}
 		}
 	}
@@ -135,7 +145,7 @@ func TestFiguresWithoutAPeer(t *testing.T) {
 	for _, f := range e.figures(false) {
 		names = append(names, f.Name)
 	}
-	if !slices.Equal(names, []string{"dependent10/bare", "noop10/fastest-peer"}) {
+	if !slices.Equal(names, []string{"dependent10/bare", "noop10/fastest-peer", "empty/cloudflare", "dependent10/cloudflare"}) {
 		t.Errorf("%v", names)
 	}
 	if notes := e.notFirst(); len(notes) == 0 || !strings.Contains(notes[0], "bare SDK client takes 0.80 of its time") {
@@ -152,12 +162,12 @@ func TestTaskTables(t *testing.T) {
 	m := &measured{Arms: map[string]*armTasks{"bare": {}, "onecall": {}}}
 	m.Arms["onecall"].Task.List = 561
 	m.Arms["onecall"].Failure.Files = 5
-	m.Arms["onecall"].Failure.SaysWhere = true
+	m.Arms["onecall"].Failure.SaysWhere, m.Arms["onecall"].Failure.SaysWhatWasWritten = true, "by place: 0-4"
 	m.Arms["onecall"].Dependent.Fastest, m.Arms["bare"].Dependent.Fastest = 3, 2
 	m.Arms["bare"].Task.Fault = "no\nserver"
 	section := tasksSection(m, 7, func(string) string { return "1" })
 	task, failure, times := section.Tables[0], section.Tables[1], section.Tables[2]
-	if c := task.Rows[0].Cells; c[0].Text != "failed: no server" || c[3].Text != "–" {
+	if c := task.Rows[0].Cells; c[0].Text != "failed: no server" || c[4].Text != "–" {
 		t.Errorf("an arm that failed: %+v", c)
 	}
 	if c := task.Rows[1].Cells[0]; c.Value != 561 || c.Unit != "tokens" {
@@ -166,14 +176,14 @@ func TestTaskTables(t *testing.T) {
 	if c := task.Rows[2].Cells[0]; c.Text != "failed: not measured" {
 		t.Errorf("an arm that is missing: %+v", c)
 	}
-	if c := failure.Rows[1].Cells; c[0].Text != "yes" || c[3].Text != "0 of 5" {
+	if c := failure.Rows[1].Cells; c[0].Text != "yes" || c[2].Text != "by place: 0-4" || c[3].Text != "0 of 5" {
 		t.Errorf("a failure: %+v", c)
 	}
 	values := map[string]float64{}
 	for _, f := range section.Figures {
 		values[f.Name] = f.Value
 	}
-	if values["failure/told"] != 2 || values["failure/written-again"] != 0 || values["tokens/onecall"] != 561 || values["stdio/bare"] != 1.5 {
+	if values["failure/told"] != 3 || values["failure/written-again"] != 0 || values["tokens/onecall"] != 561 || values["stdio/bare"] != 1.5 {
 		t.Errorf("figures: %v", values)
 	}
 	if c := times.Rows[1].Cells[1]; c.Value != 1.5 || times.Columns[1] != "fastest of 7 rounds" {

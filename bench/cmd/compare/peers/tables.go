@@ -11,7 +11,7 @@ import (
 func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
 	section := &report.Section{
 		Name: "peers", Title: "Beside what users would pick instead", Question: question,
-		Command: "go -C bench/cmd/compare run . -only peers", Date: report.Today(), Versions: s.versions(),
+		Command: "go -C bench/cmd/compare run . -only peers", Versions: s.versions(),
 		Corpus: []string{corpus}, Notes: slices.Clone(notes),
 	}
 	for _, e := range eras {
@@ -127,7 +127,7 @@ func plotOf(eras []era, key string) report.Plot {
 func (e *era) processes() report.Table {
 	t := report.Table{
 		Title:   "Processes, upstream " + e.upstreamKind(),
-		Columns: []string{"", "client's protocol", "resident memory at the end", "at most", "processes", "remark"},
+		Columns: []string{"", "client's protocol", "resident memory at the end", "of it pages of files", "at most", "processes", "remark"},
 	}
 	for _, a := range e.arms {
 		mb := func(bytes int64) report.Cell {
@@ -138,11 +138,11 @@ func (e *era) processes() report.Table {
 			remark = a.fault
 		}
 		row := report.Row{Name: a.name, Cells: []report.Cell{
-			{Text: orDash(a.protocol)}, {Text: "–"}, {Text: "–"}, {Text: "–"}, {Text: remark},
+			{Text: orDash(a.protocol)}, {Text: "–"}, {Text: "–"}, {Text: "–"}, {Text: "–"}, {Text: remark},
 		}}
 		if a.used.Processes > 0 {
-			row.Cells[1], row.Cells[2] = mb(a.used.Resident), mb(a.used.Peak)
-			row.Cells[3] = report.Cell{Value: float64(a.used.Processes), How: report.Measured}
+			row.Cells[1], row.Cells[2], row.Cells[3] = mb(a.used.Resident), mb(a.used.FromFiles), mb(a.used.Peak)
+			row.Cells[4] = report.Cell{Value: float64(a.used.Processes), How: report.Measured}
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -158,19 +158,19 @@ func orDash(text string) string {
 
 // tokenTable has what a model reads before it begins, and what it writes for each work.
 func tokenTable(arms []*arm, counter budget.Counter) report.Table {
-	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of what the model writes", Columns: []string{"", "language", "tool list"}}
+	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of the calls that the model writes", Columns: []string{"", "language", "tool list"}}
 	for _, w := range works {
 		if w.clients == 0 {
 			t.Columns = append(t.Columns, w.title)
 		}
 	}
-	tokens := func(text string) report.Cell {
-		return report.Cell{Value: float64(counter.Count([]byte(text), -1)), Unit: "tokens", How: report.Measured}
+	tokens := func(text []byte) report.Cell {
+		return report.Cell{Value: float64(counter.Count(text, -1)), Unit: "tokens", How: report.Measured}
 	}
 	for _, a := range arms {
 		row := report.Row{Name: a.name, Cells: []report.Cell{{Text: string(a.language)}, {Text: "–"}}}
 		if len(a.list) > 0 {
-			row.Cells[1] = tokens(a.list)
+			row.Cells[1] = tokens([]byte(a.list))
 		}
 		for i := range works {
 			switch w := &works[i]; {
@@ -178,7 +178,7 @@ func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 			case !a.can(w):
 				row.Cells = append(row.Cells, report.Cell{Text: "–"})
 			default:
-				row.Cells = append(row.Cells, tokens(a.written(w)))
+				row.Cells = append(row.Cells, tokens(a.callText(w)))
 			}
 		}
 		t.Rows = append(t.Rows, row)

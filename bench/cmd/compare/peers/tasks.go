@@ -25,13 +25,14 @@ type measured struct {
 // armTasks is what came of the tasks of an arm. A fault says why there is nothing.
 type armTasks struct {
 	Task struct {
-		Fault                         string
-		List, RoundTrips, Wrote, Read int
+		Fault                                     string
+		List, RoundTrips, SideBySide, Wrote, Read int
 	}
 	Failure struct {
-		Fault                             string
-		OK, SaysWhere, SaysWhatWasWritten bool
-		Files, WrittenAgain               int
+		Fault               string
+		OK, SaysWhere       bool
+		SaysWhatWasWritten  string // "yes", by their names; "no"; or how else
+		Files, WrittenAgain int
 	}
 	Mistake struct {
 		Fault string
@@ -58,9 +59,11 @@ half-way, and what of a mistake? Over stdio, with two real MCP servers. The file
 // tasksNotes are what differs between the arms.
 var tasksNotes = []string{
 	"Cloudflare's worker cannot start processes: its calls take one more hop over HTTP than those of the other arms.",
+	"What a model writes is counted as calls: a name, and arguments, which hold the chain or the program's text.",
 	"onecall's model reads and writes more for this one task than a code mode's: it searches first, as its list does not " +
-		"have the functions, and a chain is longer than a program. The code modes list the types of all tools instead, which " +
-		"only pays with few tools.",
+		"have the functions. The code modes list the types of all tools instead, which only pays with few tools.",
+	"“By place” is that the answer names the elements of a list that were written, not the files: a model that has not read the list " +
+		"cannot tell which these are.",
 	"A call through onecall passes one more process than a bare call, and onecall keeps a record of the run.",
 }
 
@@ -84,12 +87,10 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	}
 	file := filepath.Join(s.temp, "tasks.json")
 	cmd := s.node("measure.mjs", s.bin("onecall"), strconv.Itoa(rounds), file)
-	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 15 * time.Minute}); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(file)
+	_, ended := proc.Run(ctx, cmd, &proc.Options{Limit: 15 * time.Minute})
+	text, err := os.ReadFile(file) // written last: what is wrong then is how it ended
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ended, err)
 	}
 	var m measured
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -102,6 +103,9 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	}
 	section := tasksSection(&m, rounds, s.nodeVersion)
 	section.Machine = machine
+	if ended != nil {
+		section.Notes = append(section.Notes, "At the end of the measurement: "+oneLine(ended))
+	}
 	return section, nil
 }
 
@@ -119,12 +123,12 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 	}
 	section := &report.Section{
 		Name: "tasks", Title: "Tasks: calls one by one, a chain, code modes", Question: tasksQuestion,
-		Command: "go -C bench/cmd/compare run . -only tasks", Date: report.Today(), Versions: versions,
+		Command: "go -C bench/cmd/compare run . -only tasks", Versions: versions,
 		Corpus: []string{"`server-filesystem` and `server-memory` (23 tools); the programs are in bench/cmd/compare/peers/node/tasks.mjs"},
 		Notes:  slices.Clone(tasksNotes),
 	}
 	section.Tables = []report.Table{
-		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "written", "read"}, (*armTasks).taskCells),
+		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "side by side, at least", "written", "read"}, (*armTasks).taskCells),
 		taskTable(m, version, "A failure half-way, and a mistake", []string{
 			"reported as a failure", "names the failed file", "says what was written",
 			"files written again", "files written before the misspelled tool is noticed",
@@ -140,7 +144,7 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 func (m *measured) figures() []report.Figure {
 	own := m.Arms["onecall"]
 	told := 0
-	for _, said := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten} {
+	for _, said := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten != "no"} {
 		if said {
 			told++
 		}
@@ -148,14 +152,14 @@ func (m *measured) figures() []report.Figure {
 	figures := []report.Figure{
 		{Name: "tokens/onecall", Title: "ten hosts: tokens of onecall's list, of the search, and of what is written and read",
 			Value: float64(own.Task.List + own.Task.Wrote + own.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
-		{Name: "failure/told", Title: "a failure half-way: onecall's columns of “reported”, “names the failed file” and “says what was written” with yes",
+		{Name: "failure/told", Title: "a failure half-way: onecall reports it, names the failed file, and says what was written, by name or by place: so many of these",
 			Value: float64(told), How: report.Measured, AtLeast: 3, Tolerance: tokenTolerance},
 		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", own.Failure.WrittenAgain, tokenTolerance),
 		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", own.Mistake.Files, tokenTolerance),
 	}
 	if bare := m.Arms["bare"]; bare != nil && bare.Dependent.Fastest > 0 {
 		figures = append(figures, report.Figure{Name: "stdio/bare", Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
-			Value: round(own.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Measured, Tolerance: timeTolerance})
+			Value: round(own.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed, Tolerance: timeTolerance})
 	}
 	return figures
 }
@@ -188,7 +192,7 @@ func (a *armTasks) taskCells() []report.Cell {
 		return failed(t.Fault)
 	}
 	tokens := func(n int) report.Cell { return report.Cell{Value: float64(n), Unit: "tokens", How: report.Measured} }
-	return []report.Cell{tokens(t.List), {Value: float64(t.RoundTrips), How: report.Measured}, tokens(t.Wrote), tokens(t.Read)}
+	return []report.Cell{tokens(t.List), report.Count(t.RoundTrips, ""), report.Count(t.SideBySide, ""), tokens(t.Wrote), tokens(t.Read)}
 }
 
 func (a *armTasks) failureCells() []report.Cell {
@@ -207,7 +211,7 @@ func (a *armTasks) failureCells() []report.Cell {
 		noticed = failed(a.Mistake.Fault)[0]
 	}
 	again := report.Cell{Text: fmt.Sprintf("%d of %d", f.WrittenAgain, f.Files)}
-	return []report.Cell{says(!f.OK), says(f.SaysWhere), says(f.SaysWhatWasWritten), again, noticed}
+	return []report.Cell{says(!f.OK), says(f.SaysWhere), {Text: f.SaysWhatWasWritten}, again, noticed}
 }
 
 func (a *armTasks) timeCells(bare *armTasks) []report.Cell {
@@ -218,7 +222,7 @@ func (a *armTasks) timeCells(bare *armTasks) []report.Cell {
 	ms := func(v float64) report.Cell { return report.Cell{Value: round(v), Unit: "ms", How: report.Measured} }
 	against := report.Cell{Text: "–"}
 	if bare != nil && bare.Dependent.Fastest > 0 {
-		against = report.Cell{Value: round(d.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Measured}
+		against = report.Cell{Value: round(d.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed}
 	}
 	return []report.Cell{ms(d.Fastest), against, ms(d.Median)}
 }

@@ -262,6 +262,7 @@ func codeTable(all []*codePipeline) report.Table {
 		}
 		row("these three calls", p.calls, 3, report.Cell{})
 		against := report.Of(p.shares, "×")
+		against.How = report.Computed
 		against.Value = report.Share(tokens(p.chain), tokens(p.calls)).Value
 		row("chain, lite", p.chain, 1, against)
 		row("chain, lite, returning the skeleton's text", p.text, 1, report.Share(tokens(p.text), tokens(p.calls)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,9 +31,9 @@ func install(ctx context.Context, o *report.Options, s *report.Section, folderNa
 	needed := map[string]string{}
 	for _, name := range packages {
 		needed[name] = tested.Dependencies[name]
-		s.Versions[name] = needed[name]
 	}
 	if there := os.Getenv("ONECALL_TEST_NPM"); there != "" {
+		maps.Copy(s.Versions, needed)
 		return there, nil
 	}
 	if text, err = json.MarshalIndent(map[string]any{"private": true, "dependencies": needed}, "", "\t"); err != nil {
@@ -50,5 +51,6 @@ func install(ctx context.Context, o *report.Options, s *report.Section, folderNa
 	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: installTime}); err != nil {
 		return "", fmt.Errorf("npm install: %w", err)
 	}
+	maps.Copy(s.Versions, needed)
 	return folder, nil
 }

@@ -25,7 +25,7 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	}
 	s := &report.Section{
 		Name: "pipelines", Title: "Round trips and tokens on real pipelines", Question: question, Command: report.Command + " -only pipelines",
-		Date: report.Today(), Machine: report.ThisMachine(), Versions: map[string]string{},
+		Machine: report.ThisMachine(), Versions: map[string]string{},
 	}
 	for _, p := range []struct {
 		name    string

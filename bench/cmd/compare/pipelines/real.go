@@ -77,10 +77,12 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 }
 
 var realNotes = []string{
-	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions: these " +
-		"are the fewest round trips that are possible. The references were put in afterwards, where an argument equals a value of an earlier " +
-		"result: some of tau-bench's name an entry that a model would first have to choose.",
-	"BFCL's tasks are dialogs. A chain is sent for each turn of the user; it returns what later turns need, and these have it literally.",
+	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. The " +
+		"references were put in afterwards, where an argument equals a value of an earlier result.",
+	"A chain ends where a model must read before it can write the next step. BFCL's tasks are dialogs: a chain is sent for each turn of the " +
+		"user. And where a step names an entry of a list of several, or a member by a key that is the value itself, it was chosen: a chain is " +
+		"sent up to there, and another from there on. Most of tau-bench's tasks choose so. A chain returns the whole results that later ones " +
+		"need, and these have the values literally. Calls side by side wait only for the results that they use, whatever chooses among them.",
 	"Each replayed chain is checked: it makes the recorded calls, and answers the recorded last value. The data sets come without their " +
 		"tool lists, so these tokens are without those.",
 	"A program is TypeScript for a code mode, made mechanically from the chain: a line a step. It returns the last result, as a lite chain " +
@@ -128,8 +130,15 @@ func measureSet(ctx context.Context, counter budget.Counter, chains []*datasets.
 			return nil, err
 		}
 		for _, turn := range turns {
-			if err := d.measure(ctx, counter, turn, rounds); err != nil {
-				return nil, fmt.Errorf("%s: %w", turn.ID, err)
+			d.sideBySide += sideBySide(turn.Steps)
+			parts, err := turn.Parts()
+			if err != nil {
+				return nil, err
+			}
+			for _, part := range parts {
+				if err := d.measure(ctx, counter, part, rounds); err != nil {
+					return nil, fmt.Errorf("%s: %w", part.ID, err)
+				}
 			}
 		}
 	}
@@ -222,7 +231,6 @@ func (t *sentChain) count(ctx context.Context, counter budget.Counter, d *dataSe
 	}
 	d.calls.Add(tally.Calls(counter, t.calls))
 	d.chain.Add(tally.Chain(counter, lite, answer.JSON))
-	d.sideBySide += sideBySide(t.Steps)
 	d.fullAnswer += counter.Count(full.JSON, -1)
 	d.program += counter.Count([]byte(text), -1)
 	d.programCall += counter.Count(tally.CallText("code", code), -1)

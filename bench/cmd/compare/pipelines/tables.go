@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
 func roundTripTable(sets []*dataSet) report.Table {
@@ -51,7 +52,7 @@ func (d *dataSet) at(w way, model float64) float64 {
 func timeTable(sets []*dataSet) report.Table {
 	t := report.Table{Title: "Mean time of a task, by the model's round trip", Columns: []string{"data set", "way"}}
 	for _, model := range modelMillis {
-		t.Columns = append(t.Columns, fmt.Sprintf("%g ms", model))
+		t.Columns = append(t.Columns, figure.Text(model)+" ms")
 	}
 	for _, d := range sets {
 		for _, w := range d.ways() {

@@ -164,18 +164,18 @@ func (p *Process) endOnCancel(ended <-chan struct{}) {
 	}
 }
 
-// endRest ends what is left of the group after its leader, and returns how many processes had not ended by themselves.
-func (p *Process) endRest() (left int) {
+// endRest ends what is left of the group after its leader, and returns the processes that had not ended by themselves.
+func (p *Process) endRest() (left []stat) {
 	defer kill(p.PID())
 	for late := time.Now().Add(p.o.Grace); ; time.Sleep(awaitPoll) {
-		if left = len(members(p.PID())); left == 0 || !time.Now().Before(late) {
+		if left = members(p.PID()); len(left) == 0 || !time.Now().Before(late) {
 			return left
 		}
 	}
 }
 
-// verdict is what is wrong with how the process has ended: waited is the leader's error, left how many outlived it.
-func (p *Process) verdict(waited error, left int) error {
+// verdict is what is wrong with how the process has ended: waited is the leader's error, left the processes that outlived it.
+func (p *Process) verdict(waited error, left []stat) error {
 	var faults []error
 	switch cause := context.Cause(p.ctx); {
 	case cause == nil && waited != nil && !errors.Is(waited, exec.ErrWaitDelay): // it ended by itself
@@ -186,8 +186,8 @@ func (p *Process) verdict(waited error, left int) error {
 	if p.forced.Load() {
 		faults = append(faults, fmt.Errorf("ignored SIGTERM for %v and was killed", p.o.Grace))
 	}
-	if left > 0 {
-		faults = append(faults, fmt.Errorf("left %d of its processes running, which were killed", left))
+	if len(left) > 0 {
+		faults = append(faults, fmt.Errorf("left %d of its processes running, which were killed: %s", len(left), names(left)))
 	}
 	return errors.Join(faults...)
 }

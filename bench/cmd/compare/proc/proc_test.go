@@ -192,7 +192,7 @@ func TestLeavesAChild(t *testing.T) {
 		t.Skip(err)
 	}
 	_, err := Run(t.Context(), peer("leaves"), short)
-	if err == nil || !strings.Contains(err.Error(), "left 1 of its processes running, which were killed") {
+	if err == nil || !strings.Contains(err.Error(), "left 1 of its processes running, which were killed: ") {
 		t.Fatal(err)
 	}
 	var child int

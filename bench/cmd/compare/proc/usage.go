@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 type Usage struct {
 	CPU       time.Duration // user and system, in steps of 10 ms, with children that have ended and were waited for
 	Resident  int64         // bytes of memory now; what processes share counts for each of them
+	FromFiles int64         // of Resident, the pages of files, such as the program itself
 	Peak      int64         // the sum of the most that each process has had, in bytes
 	Files     int           // open file descriptors
 	Processes int
@@ -48,6 +50,7 @@ func sum(group []stat) (Usage, error) {
 	for _, s := range group {
 		u.CPU += s.own + s.children
 		u.Resident += kilobytes(s.status, "VmRSS:") << 10
+		u.FromFiles += kilobytes(s.status, "RssFile:") << 10
 		u.Peak += kilobytes(s.status, "VmHWM:") << 10
 		if files, err := os.ReadDir(filepath.Join("/proc", s.pid, "fd")); err == nil {
 			u.Files += len(files)
@@ -81,6 +84,18 @@ func members(group int) []stat {
 		}
 	}
 	return all
+}
+
+// names are the names of processes, each once.
+func names(list []stat) string {
+	var all []string
+	for _, s := range list {
+		_, after, _ := strings.Cut(s.status, "Name:")
+		name, _, _ := strings.Cut(after, "\n")
+		all = append(all, strings.TrimSpace(name))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // tick is the unit of times in /proc, which is the same on all that Go runs on.

@@ -1,5 +1,5 @@
-// Profiles takes profiles of onecall's process while a client has it run ten dependent calls to an MCP server, and ten calls of a function
-// that does nothing, over HTTP in both protocol eras. It writes what pprof tells of each, and a summary, to bench/results/profiles.
+// Profiles takes profiles of onecall's process while a client has it run an empty chain, ten dependent calls to an
+// MCP server, and ten calls of a function that does nothing, over HTTP in both protocol eras. It writes what pprof tells of each, and a summary, to bench/results/profiles.
 package main
 
 import (
@@ -47,6 +47,7 @@ func workloads() []workload {
 	}
 	noops := strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",")
 	return []workload{
+		{"empty", "an empty chain", `{"lite":true,"steps":[{"expr":"1"}]}`, "1"},
 		{"dependent10", "10 dependent calls", dependent + "]}", `{"n":10}`},
 		{"noop10", "10 no-ops", `{"lite":true,"steps":[` + noops + `]}`, `{"id":"a-1","value":7}`},
 	}
@@ -79,13 +80,13 @@ func run(ctx context.Context, args []string) error {
 		for _, era := range eras {
 			name := l.name + "-" + era.name
 			fmt.Fprintln(os.Stderr, name)
-			files := map[string]string{"cpu": filepath.Join(temp, name+"-cpu.prof"), "alloc": filepath.Join(temp, name+"-alloc.prof")}
-			chains, err := take(ctx, w, l, era.version, *long, files)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			for _, kind := range kinds {
-				s, err := write(ctx, to, name, kind, files[kind.name])
+			for _, kind := range kinds { // each in a run of its own: one would be in the other
+				file := filepath.Join(temp, name+"-"+kind.name+".prof")
+				chains, err := take(ctx, w, l, era.version, *long, "-"+kind.name+"profile", file)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				s, err := write(ctx, to, name, kind, file)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // take has one client run chains for a time while onecall is profiled, and returns how many.
-func take(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, files map[string]string) (
+func take(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, profile ...string) (
 	chains int, err error,
 ) {
 	limit := long + 2*time.Minute
@@ -107,8 +108,7 @@ func take(ctx context.Context, w *work.Worker, l workload, version string, long 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, up.Close()) }()
-	own, err := w.Serve(ctx, limit, "serve", "-upstream", up.URL(version), "-version", version,
-		"-cpuprofile", files["cpu"], "-allocprofile", files["alloc"])
+	own, err := w.Serve(ctx, limit, append([]string{"serve", "-upstream", up.URL(version), "-version", version}, profile...)...)
 	if err != nil {
 		return 0, err
 	}

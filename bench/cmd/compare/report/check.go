@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
@@ -43,17 +44,38 @@ func Check(before, now []*Section) (c Checked) {
 	return c
 }
 
-// passed reports whether value is worse than the figure beyond its tolerance, which bound is the end of.
+// lost is by how much of its bound a goal that was reached may be missed.
+const lost = 0.2
+
+// passed reports whether value is worse than the figure beyond its tolerance, which bound is the end of. If the figure has reached what the
+// project asks, value may miss that by little only.
 func (f *Figure) passed(value float64) (bound float64, passed bool) {
+	reached, asked := f.reached()
 	if f.AtLeast != 0 {
 		bound = f.Value * (1 - f.Tolerance)
+		if asked && reached {
+			bound = max(bound, f.AtLeast*(1-lost))
+		}
 		return bound, value < bound
 	}
 	bound = f.Value * (1 + f.Tolerance)
+	if asked && reached {
+		bound = min(bound, f.AtMost*(1+lost))
+	}
 	return bound, value > bound
 }
 
 // reached reports whether the figure is what the project asks of itself; asked is false where it asks nothing.
 func (f *Figure) reached() (reached, asked bool) {
 	return (f.AtMost == 0 || f.Value <= f.AtMost) && (f.AtLeast == 0 || f.Value >= f.AtLeast), f.AtMost != 0 || f.AtLeast != 0
+}
+
+// near reports whether what the project asks lies within the 95 % confidence interval of the median. The standard error of a median is
+// 1.2533 σ/√n, and the two percentiles of a normal distribution are 2.563 σ apart.
+func (f *Figure) near() bool {
+	if f.Rounds < 2 || f.High <= f.Low {
+		return false
+	}
+	within := 1.96 * 1.2533 * (f.High - f.Low) / 2.563 / math.Sqrt(float64(f.Rounds))
+	return f.AtMost != 0 && math.Abs(f.Value-f.AtMost) < within || f.AtLeast != 0 && math.Abs(f.Value-f.AtLeast) < within
 }

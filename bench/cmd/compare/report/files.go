@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 )
@@ -54,6 +55,8 @@ func (s *Section) validate() error {
 			return fmt.Errorf("two figures have the name %s", f.Name)
 		case f.How != Measured && f.How != Computed:
 			return fmt.Errorf("figure %s is neither measured nor computed", f.Name)
+		case math.IsNaN(f.Value) || math.IsInf(f.Value, 0):
+			return fmt.Errorf("figure %s is %v", f.Name, f.Value)
 		}
 		seen[f.Name] = true
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -33,6 +34,23 @@ func loadAverage() float64 {
 		return -1
 	}
 	return load
+}
+
+// Commit is the commit of the repository at root, with "-dirty" if a file has changed that is no result; "" if git does not tell.
+func Commit(root string) string {
+	commit, err := exec.Command("git", "-C", root, "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	changed, err := exec.Command("git", "-C", root, "status", "--porcelain", "--", ".",
+		":!bench/results", ":!*.md", ":!*.svg").Output()
+	if err != nil {
+		return ""
+	}
+	if len(changed) > 0 {
+		return strings.TrimSpace(string(commit)) + "-dirty"
+	}
+	return strings.TrimSpace(string(commit))
 }
 
 // SDK is the module whose client calls all arms, and whose server is a baseline.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
@@ -66,7 +67,7 @@ func (d *document) head(sections []*Section) {
 // when is the date and the machine of a section.
 func (s *Section) when() string {
 	m := &s.Machine
-	return fmt.Sprintf("%s with %d cores of %s (%s, %s)", s.Date, m.Cores, m.CPU, m.OS, m.Go)
+	return fmt.Sprintf("%s with %d cores of %s (%s, %s)", s.Began.Format(time.DateOnly), m.Cores, m.CPU, m.OS, m.Go)
 }
 
 // targets lists the figures that the project asks something of.
@@ -79,7 +80,10 @@ func (d *document) targets(sections []*Section) {
 				continue
 			}
 			answer := "yes"
-			if !reached {
+			switch {
+			case f.near():
+				answer = "within the noise"
+			case !reached:
 				answer = strings.TrimSuffix("**no**: "+f.Why, ": ")
 			}
 			rows = append(rows, []string{f.Title, f.text(), f.asked(), answer, "`" + s.Name + "/" + f.Name + "`"})
@@ -88,8 +92,9 @@ func (d *document) targets(sections []*Section) {
 	if len(rows) == 0 {
 		return
 	}
-	d.line("## What must come out\n")
-	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it.\n")
+	d.line("## Goals\n")
+	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it. \"Within the noise\" means that what is")
+	d.line("asked lies within the 95 %% confidence interval of the median, taken from the two percentiles as if the rounds were normally distributed.\n")
 	d.table([]string{"", "value", "asked", "reached", "figure"}, rows)
 }
 
@@ -125,6 +130,11 @@ func (d *document) section(s *Section) {
 	d.line("## %s\n\n%s\n", s.Title, s.Question)
 	d.line("- Measured again by `%s`", s.Command)
 	d.line("- On %s", s.when())
+	if !s.Began.IsZero() && s.Commit != "" {
+		d.line("- Began at %s UTC, with onecall of commit %s", s.Began.UTC().Format("15:04"), s.Commit)
+	} else {
+		d.line("- With onecall of a commit that was not noted")
+	}
 	if len(s.Versions) > 0 {
 		var list []string
 		for _, name := range slices.Sorted(maps.Keys(s.Versions)) {

@@ -14,14 +14,15 @@ const (
 	Computed = "computed" // worked out from what was measured, by the rule that the section names
 )
 
-// Section is what one part of the comparison has measured. It is told in one piece or not at all: a part that fails is an error
-// of the run, a peer that fails is a row that says so.
+// Section is what one part of the comparison has measured. A section is complete or absent: a part that fails is an error of the run, a
+// peer that fails is a row that says so.
 type Section struct {
 	Name     string            `json:"name"`     // of its file, without .json
 	Title    string            `json:"title"`    // of its part of RESULTS.md
 	Question string            `json:"question"` // what it answers, and how: a few sentences of Markdown
 	Command  string            `json:"command"`  // which measures it again
-	Date     string            `json:"date"`     // 2006-01-02
+	Began    time.Time         `json:"began"`    // zero: unknown
+	Commit   string            `json:"commit"`   // of the repository, with "-dirty" if files of it had changed; "": unknown
 	Machine  Machine           `json:"machine"`
 	Versions map[string]string `json:"versions"` // of what took part
 	Corpus   []string          `json:"corpus"`   // what it ran on, and where that comes from
@@ -91,6 +92,7 @@ type Figure struct {
 	Unit      string  `json:"unit,omitempty"`
 	Low       float64 `json:"low,omitempty"`  // of a ratio by rounds: their tenth percentile; 0: not told
 	High      float64 `json:"high,omitempty"` // and the ninetieth
+	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`
 	AtMost    float64 `json:"atMost,omitempty"`    // what the project asks of itself; 0: nothing
 	AtLeast   float64 `json:"atLeast,omitempty"`   // likewise
@@ -109,9 +111,6 @@ type Options struct {
 
 // Run measures a section.
 type Run func(ctx context.Context, o *Options) (*Section, error)
-
-// Today is the date of a measurement that is made now.
-func Today() string { return time.Now().UTC().Format(time.DateOnly) }
 
 // ThisMachine describes the machine and how busy it is.
 func ThisMachine() Machine {

@@ -3,11 +3,13 @@ package report_test
 import (
 	"bytes"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
@@ -18,7 +20,8 @@ var update = flag.Bool("update", false, "write the golden file again")
 func small() *report.Section {
 	measured, computed := report.Measured, report.Computed
 	return &report.Section{
-		Name: "small", Title: "Small things", Question: "Are small things small?", Command: report.Command + " -only small", Date: "2026-01-02",
+		Name: "small", Title: "Small things", Question: "Are small things small?", Command: report.Command + " -only small", Commit: "abc-dirty",
+		Began:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine:  report.Machine{CPU: "Some CPU", Cores: 2, OS: "linux/amd64", Go: "go1.26.0", Load: 3.5},
 		Versions: map[string]string{"zeta": "2.0.0", "alpha": "1.0.0"}, Corpus: []string{"ten things, made here"},
 		Tables: []report.Table{{Title: "Things", Columns: []string{"arm", "time", "tokens"}, Rows: []report.Row{
@@ -31,6 +34,7 @@ func small() *report.Section {
 			Bars: []string{"first arm", "other arm"}, Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {1, 2}}}, {Name: "two"}}}},
 		Figures: []report.Figure{
 			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, AtMost: 0.8, Tolerance: 0.35},
+			{Name: "near", Title: "close to what is asked", Value: 0.5, Low: 0.4, High: 0.6, Rounds: 25, How: computed, AtMost: 0.47},
 			{Name: "rate", Title: "things a second", Value: 90, How: measured, AtLeast: 100, Tolerance: 0.1, Why: "The test asks for more."},
 			{Name: "tokens", Title: "tokens of all", Value: 4453, How: measured, Tolerance: 0.02},
 			{Name: "free", Title: "not compared", Value: 1, How: measured},
@@ -115,6 +119,7 @@ func TestWriteRefuses(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*report.Section){
 		"two figures": func(s *report.Section) { s.Figures = append(s.Figures, s.Figures[0]) },
+		"NaN":         func(s *report.Section) { s.Figures[0].Value = math.NaN() },
 		"neither":     func(s *report.Section) { s.Figures[0].How = "" },
 		"has 1 cells": func(s *report.Section) { s.Tables[0].Rows[0].Cells = s.Tables[0].Rows[0].Cells[:1] },
 	} {
@@ -128,6 +133,7 @@ func TestWriteRefuses(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
+	compared := []int{0, 2, 3}
 	for _, test := range []struct {
 		values [3]float64 // of time/bare, rate and tokens
 		worse  string
@@ -141,9 +147,9 @@ func TestCheck(t *testing.T) {
 	} {
 		now := small()
 		for i, v := range test.values {
-			now.Figures[i].Value = v
+			now.Figures[compared[i]].Value = v
 		}
-		now.Figures[3].Value = 1000
+		now.Figures[4].Value = 1000
 		c := report.Check([]*report.Section{small()}, []*report.Section{now})
 		if c.Compared != 3 || (test.worse == "") != (len(c.Worse) == 0) || !strings.HasPrefix(c.Worse[test.worse], test.worse) {
 			t.Errorf("%v: %+v, want %q", test.values, c, test.worse)
@@ -154,6 +160,19 @@ func TestCheck(t *testing.T) {
 	c := report.Check([]*report.Section{small()}, []*report.Section{now})
 	if c.Compared != 1 || len(c.Worse) > 0 || !slices.Equal(c.Missing, []string{"small/rate", "small/tokens"}) {
 		t.Errorf("figures that were not measured: %+v", c)
+	}
+}
+
+// TestLostGoal misses a goal that was reached by a quarter, which is within the tolerance of the figure itself.
+func TestLostGoal(t *testing.T) {
+	t.Parallel()
+	was := &report.Section{Name: "made", Figures: []report.Figure{
+		{Name: "time", Value: 1, AtMost: 1, Tolerance: 0.5}, {Name: "rate", Value: 1, AtLeast: 1, Tolerance: 0.5}, {Name: "never", Value: 1, AtMost: 0.5, Tolerance: 0.5},
+	}}
+	now := &report.Section{Name: "made", Figures: []report.Figure{{Name: "time", Value: 1.25}, {Name: "rate", Value: 0.75}, {Name: "never", Value: 1.25}}}
+	c := report.Check([]*report.Section{was}, []*report.Section{now})
+	if len(c.Worse) != 2 || c.Worse["made/time"] == "" || c.Worse["made/rate"] == "" {
+		t.Errorf("%+v", c)
 	}
 }
 

@@ -33,6 +33,7 @@ type column struct {
 	each   bool    // divided by the size
 	plot   string  // "": none
 	y      string  // of the plot's axis
+	cut    bool    // by a budget: it has no power of growth
 }
 
 // linear is a figure: what one unit of a column's cost is at size to, of what it is at size from. 1 is linear growth. The fastest rounds are
@@ -148,7 +149,7 @@ func (g *growth) powers(from, to int, all seen) report.Row {
 	row := report.Row{Name: fmt.Sprintf("power of growth from %s to %s", number(from), number(to))}
 	for _, c := range g.columns {
 		a, b := c.cell(from, all[from]).Value, c.cell(to, all[to]).Value
-		if a <= 0 || b <= 0 {
+		if a <= 0 || b <= 0 || c.cut {
 			row.Cells = append(row.Cells, report.Cell{Text: "–"})
 			continue
 		}

@@ -4,6 +4,7 @@ package scale
 
 import (
 	"context"
+	"os"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
@@ -20,13 +21,16 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	s := &report.Section{
 		Name: "scale", Title: "How cost grows",
 		Question: `How does what onecall costs grow with what it is given? Each size is measured in a process of its own (functions, steps,
-elements, bytes: the embedded engine), rounds of onecall and of its baseline by turns, the medians of which are told. Clients are processes
+elements, bytes: the embedded engine), rounds of onecall and of its baseline by turns, reported as medians. Clients are processes
 apart from the server's, on loopback; each has a connection of its own and makes its next call as soon as it has its answer. The *power of
 growth* is p where cost grows as size to the power of p, between the last two sizes: 0 does not grow, 1 is linear.`,
-		Command: "go -C bench/cmd/compare run . -only scale", Date: report.Today(), Machine: report.ThisMachine(),
+		Command: "go -C bench/cmd/compare run . -only scale", Machine: report.ThisMachine(),
 		Versions: map[string]string{report.SDK: report.SDKVersion()},
 		Corpus: []string{"made functions, with names, descriptions and schemas as services have them",
 			"functions that do nothing, so that what is measured is onecall"},
+	}
+	if soak := os.Getenv(soakVariable); soak != "" {
+		s.Command = soakVariable + "=" + soak + " " + s.Command
 	}
 	w, err := work.Build(ctx, o.Root, o.Tools)
 	if err != nil {
@@ -77,7 +81,7 @@ var growths = []growth{{
 		{title: "bare function calls", sample: "bare-ms", unit: "ms", plot: "steps-time"},
 		{title: "a step", sample: "chain-ms", unit: "µs", factor: 1000, each: true},
 		{title: "answer, lite", sample: "lite-tokens", unit: "tokens", plot: "steps-tokens", y: "tokens"},
-		{title: "with steps and usage", sample: "told-tokens", unit: "tokens", plot: "steps-tokens"},
+		{title: "with steps and usage", sample: "told-tokens", unit: "tokens", plot: "steps-tokens", cut: true},
 	},
 	linear: []linear{{"steps-time", "time of a step with a reference to the one before", "chain-ms", 100, 1000}},
 }, {

@@ -65,7 +65,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
-	title := fmt.Sprintf("Use over %v of %d visits by %d clients at a time, each every %v", long, visits.done.Load(), soakClients, soakPace)
+	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", long, number(int(visits.done.Load())), soakClients, soakPace)
 	s.Tables = append(s.Tables, soakTable(title, lines))
 	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes", Y: "of the mean", Lines: shares(lines)})
 	s.Figures = append(s.Figures, report.Figure{

@@ -110,6 +110,7 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	b.table(title, []string{"", "round trips", "written", "read", "written and read", "list", "all"},
 		line("bare", bare.spent), line("onecall", through.spent))
 	b.corpus(fmt.Sprintf("(g): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
+	b.note("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many was not counted.")
 	b.note("(g) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
 		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
 		"where it wants the answers, it gets them whole.")
@@ -187,6 +188,22 @@ func plain(value any) (p any) {
 // rest is for what Desktop Commander does after a call, which would slow down the other side.
 const rest = 30 * time.Millisecond
 
+// inTurns measures both, bare first in every other round.
+func inTurns(round int, bare, through func()) (tookBare, tookThrough time.Duration) {
+	timed := func(f func()) time.Duration {
+		time.Sleep(rest)
+		began := time.Now()
+		f()
+		return time.Since(began)
+	}
+	if round%2 == 0 {
+		tookBare = timed(bare)
+		return tookBare, timed(through)
+	}
+	tookThrough = timed(through)
+	return timed(bare), tookThrough
+}
+
 // commanderTimes measures how much time onecall adds.
 func (b *bench) commanderTimes(bare, through *shell) error {
 	rounds, singles := 20, 10
@@ -194,20 +211,14 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 		rounds, singles = 5, 6
 	}
 	var session, alone added
-	for range rounds {
+	for round := range rounds {
 		before := bare.spent.calls
 		for _, t := range queries {
 			if t.searches {
 				continue
 			}
-			time.Sleep(rest)
-			began := time.Now()
-			want := t.bare(bare)
-			took := time.Since(began)
-			time.Sleep(rest)
-			began = time.Now()
-			got := t.chains(through)
-			session.add(took, time.Since(began))
+			var want, got any
+			session.add(inTurns(round, func() { want = t.bare(bare) }, func() { got = t.chains(through) }))
 			if err := cmp.Or(bare.err, through.err); err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
@@ -216,15 +227,12 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 			}
 		}
 		session.round(bare.spent.calls - before)
-		for range singles {
-			time.Sleep(rest)
-			began := time.Now()
-			bare.ask("get_file_info", map[string]any{"path": "README.md"})
-			took := time.Since(began)
-			time.Sleep(rest)
-			began = time.Now()
-			through.chain(`{"steps":[{"fn":"get_file_info","args":{"path":"PROJECT/README.md"}}],"lite":true}`)
-			alone.add(took, time.Since(began))
+		for i := range singles {
+			alone.add(inTurns(round+i, func() {
+				bare.ask("get_file_info", map[string]any{"path": "README.md"})
+			}, func() {
+				through.chain(`{"steps":[{"fn":"get_file_info","args":{"path":"PROJECT/README.md"}}],"lite":true}`)
+			}))
 			alone.round(1)
 			if err := cmp.Or(bare.err, through.err); err != nil {
 				return err
@@ -234,12 +242,10 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 	b.table("(g) Desktop Commander: time a query, without the model", []string{"", "bare", "onecall", "added a call", "added, as a share"},
 		session.row("the session, without its searches"), alone.row("single calls, each a chain of one step"))
 	b.section.Figures = append(b.section.Figures,
-		report.Figure{Name: "desktop-commander/added-ms", Value: session.median(), Unit: "ms", How: report.Measured, AtMost: 0.2,
-			Title: "Desktop Commander session: time that onecall adds to a call (negative: it runs reads side by side)",
-			Why:   "A chain is checked, planned and recorded, and each of its calls passes one more process."},
-		report.Figure{Name: "desktop-commander/added-single-ms", Value: alone.median(), Unit: "ms", How: report.Measured, AtMost: 0.2,
-			Title: "a single call of Desktop Commander as a chain of one step: time that onecall adds",
-			Why:   "A chain is checked, planned and recorded, and its call passes one more process; nothing runs side by side."})
+		session.figure("desktop-commander/added-ms", "Desktop Commander session without its searches: time that onecall adds to a call "+
+			"(negative: it runs reads side by side)", "A chain is checked, planned and recorded, and each of its calls passes one more process."),
+		alone.figure("desktop-commander/added-single-ms", "a single call of Desktop Commander as a chain of one step: time that onecall adds",
+			"A chain is checked, planned and recorded, and its call passes one more process; nothing runs side by side."))
 	b.note("(g) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
 		"what each chain costs; a single call has no such gain.")
 	b.note("(g) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +

@@ -29,7 +29,7 @@ const question = "What do the savings that are published for gateways, tool sear
 func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) {
 	b := &bench{Options: o, section: &report.Section{
 		Name: "tables", Title: "The published tables on real data", Question: question, Command: "go -C bench/cmd/compare run . -only tables",
-		Date: report.Today(), Machine: report.ThisMachine(),
+		Machine:  report.ThisMachine(),
 		Versions: map[string]string{}, Corpus: []string{}, Figures: []report.Figure{}, Notes: []string{},
 	}}
 	if b.folder, err = os.MkdirTemp("", "onecall-tables"); err != nil {

@@ -25,7 +25,7 @@ func largeResult(size int) []byte {
 }
 
 // resultOfBytes measures a result of a size: a chain that passes it on to the next step, a probe of it, and a page. The baseline is
-// one reading of it, without which nobody knows that it is JSON.
+// one reading of it, without which it is not known to be JSON.
 func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func largeFunction(document []byte) steps.Function {
 	}
 }
 
-// takeFunction tells how many bytes the value has that it is given.
+// takeFunction returns the length of its argument in bytes.
 func takeFunction() steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{

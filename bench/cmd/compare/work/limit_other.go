@@ -2,5 +2,5 @@
 
 package work
 
-// FileLimit is how many files a process may have open. 0: nobody knows.
+// FileLimit is how many files a process may have open. 0 if unknown.
 func FileLimit() int { return 0 }

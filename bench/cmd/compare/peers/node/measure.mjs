@@ -21,6 +21,9 @@ const open = {
 }
 const names = Object.keys(open)
 const chainOr = (task, name) => task[name === 'onecall' ? 'chain' : name]
+// call is a call as a model writes it. The code modes' program is the argument of a tool.
+const call = (name, args) => JSON.stringify({name, arguments: args})
+const sent = (name, program) => name === 'onecall' ? call('chain', program) : call('code', {code: program})
 const plain = name => name === 'onecall' ? configure.chain(false) : configure[name](false)
 console.log = () => {} // UTCP writes a log there
 
@@ -63,19 +66,21 @@ async function task(name, arm, dir) {
     const calls = [configure.first, ...configure.calls(hostsOf(dir))]
     const {ok, answer, read} = await arm.runCalls(calls)
     assert.ok(ok, answer)
-    const wrote = calls.map(([name, args]) => JSON.stringify({name, arguments: args}))
-    result = {list: tokens(arm.list), roundTrips: calls.length, wrote: tokens(wrote.join('\n')), read: tokens(read.join('\n'))}
+    const wrote = calls.map(([name, args]) => call(name, args))
+    // The writes do not need one another: side by side they are one round trip.
+    result = {list: tokens(arm.list), roundTrips: calls.length, sideBySide: 2, wrote: tokens(wrote.join('\n')), read: tokens(read.join('\n'))}
   } else {
     const {ok, answer} = await arm.run(plain(name))
     assert.ok(ok, answer)
     assert.equal(+JSON.parse(answer).written, 10)
-    result = {list: tokens(arm.list), roundTrips: 1, wrote: tokens(plain(name)), read: tokens(answer)}
+    result = {list: tokens(arm.list), roundTrips: 1, sideBySide: 1, wrote: tokens(sent(name, plain(name))), read: tokens(answer)}
   }
   assert.deepEqual(written(dir), want)
   if (arm.search) { // the functions are not in the list: the model asks for them first
     const query = 'read a text file, write a file'
     result.roundTrips++
-    result.wrote += tokens({query})
+    result.sideBySide++
+    result.wrote += tokens(call('search', {query}))
     result.read += tokens(await arm.search(query))
   }
   return result
@@ -102,13 +107,18 @@ async function failure(name, arm, dir) {
   return {
     ok: first.ok,
     saysWhere: first.answer.includes('dc/web-5'),
-    saysWhatWasWritten: tells(first.read?.join('\n') ?? first.answer, made),
+    saysWhatWasWritten: toldOf(first.read?.join('\n') ?? first.answer, made),
     files: made.length, writtenAgain: made.filter(f => after[f] !== before[f]).length,
   }
 }
 
-// tells reports whether a model learns from a text which hosts' files are there: by their names, or by their places in the list of hosts.
-const tells = (text, made) => made.every(f => text.includes(f.replace('.conf', ''))) || text.includes(`"elements":"0-${made.length - 1}"`)
+// toldOf is how a text says which hosts' files are there: "yes", by their names; else by their places in the list of hosts, or their number.
+const toldOf = (text, made) => {
+  if (made.every(f => text.includes(f.replace('.conf', '')))) return 'yes'
+  const found = text.match(new RegExp(`\\b(0-${made.length - 1})\\b|written\\W+(${made.length})\\b`))
+  if (!found) return 'no'
+  return found[1] ? `by place: ${found[1]}` : `by number: ${found[2]}`
+}
 
 const stamps = dir => Object.fromEntries(Object.keys(written(dir)).map(f => [f, statSync(join(dir, 'conf', f)).mtimeMs]))
 

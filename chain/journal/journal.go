@@ -260,16 +260,16 @@ func (j *Journal) commitBatch(list []*queuedWrite) {
 }
 
 func (j *Journal) finishWrite(w *queuedWrite, err error) {
+	j.mu.Lock()
+	switch {
+	case w.retryable && err != nil && !errors.Is(err, ErrTaken):
+		j.retries = append(j.retries, w)
+	case w.done == nil && !w.retryable:
+		j.queuedBytes -= w.size
+	}
+	j.mu.Unlock()
 	if w.done != nil {
 		w.done <- err
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !w.retryable {
-		j.queuedBytes -= w.size
-	} else if err != nil && !errors.Is(err, ErrTaken) {
-		j.retries = append(j.retries, w)
 	}
 }
 
@@ -305,6 +305,15 @@ func (j *Journal) retryLater(w *queuedWrite) {
 	defer j.mu.Unlock()
 	if len(j.retries) < maxRetries {
 		j.retries = append(j.retries, retry)
+	}
+}
+
+// releaseLater releases a lease that may have been taken. It leaves room for ends of calls.
+func (j *Journal) releaseLater(id string, lease int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.retries) < maxRetries/2 {
+		j.retries = append(j.retries, &queuedWrite{Write: Write{ID: id, Lease: lease, Late: true, Release: true}})
 	}
 }
 

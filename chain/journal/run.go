@@ -198,6 +198,9 @@ func (r *Run) awaitWrite(w *queuedWrite) error {
 	}
 	if err != nil && w.New { // there is no run, so nothing of it can be written later
 		r.hasRow = false
+		if r.row.Key != "" && !errors.Is(err, ErrTaken) { // but if only the confirmation was lost, its key must not stay taken
+			r.j.releaseLater(w.ID, w.Lease)
+		}
 	}
 	return err
 }

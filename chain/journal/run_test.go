@@ -308,3 +308,71 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// mute is a driver that carries out a write and loses its confirmation, or does neither.
+type mute struct {
+	journal.Memory
+	lost, down bool
+}
+
+func (d *mute) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+	if d.down {
+		return nil, errors.New("the connection was refused")
+	}
+	refused, err := d.Memory.Write(ctx, list)
+	if d.lost {
+		return nil, errors.New("the connection was reset")
+	}
+	return refused, err
+}
+
+// TestKeyIsFreeAfterFailure: a database that fails as a run with a key begins or ends leaves nobody who holds the run.
+func TestKeyIsFreeAfterFailure(t *testing.T) {
+	t.Parallel()
+	keyed := start()
+	keyed.Key = "k"
+	acquired := func(t *testing.T, j *journal.Journal) *journal.Past {
+		t.Helper()
+		time.Sleep(2 * time.Second)
+		id, err := j.Find(t.Context(), "", "", "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		past, err := j.Acquire(t.Context(), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return past
+	}
+	t.Run("begins", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := &mute{lost: true}
+			j := opened(t, d)
+			if err := j.Begin(keyed).Claim(); err == nil {
+				t.Fatal("it was confirmed")
+			}
+			d.lost = false
+			if status := acquired(t, j).Row.Status; status != journal.Running {
+				t.Error(status)
+			}
+		})
+	})
+	t.Run("ends", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := &mute{}
+			j := opened(t, d)
+			run := j.Begin(keyed)
+			if err := run.Claim(); err != nil {
+				t.Fatal(err)
+			}
+			d.down = true
+			run.Answered(1, 1)
+			d.down = false
+			if status := acquired(t, j).Row.Status; status != journal.OK {
+				t.Error(status)
+			}
+		})
+	})
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -285,11 +286,12 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	case out.forPerson && forPerson:
 		show = func() error { return c.showAnswer(out, doc, answer, lite) }
 	}
-	if err := show(); err != nil {
-		return err
+	err := show()
+	if err == nil {
+		err = out.commit()
 	}
-	if err := out.commit(); err != nil {
-		return err
+	if err != nil {
+		return c.answerElsewhere(out, answer, err)
 	}
 	switch {
 	case out.fullSize > 0:
@@ -298,6 +300,24 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 		c.showFailure(doc, answer, gjson.ParseBytes(answer.JSON))
 	}
 	return exitErrorOf(answer)
+}
+
+// answerElsewhere writes an answer to stdout that could not be written to a file: what the chain did is done, and is told only there.
+func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) error {
+	if out.file == nil {
+		return err
+	}
+	stdout, failed := c.newOutput("")
+	if failed == nil {
+		failed = stdout.writeLine(answer.JSON)
+	}
+	if failed == nil {
+		failed = stdout.commit()
+	}
+	if failed == nil {
+		c.note("the chain was run: its answer is on stdout instead")
+	}
+	return err
 }
 
 // flagsIn returns flags, by JSON pointer, and those that set the input in o.
@@ -342,10 +362,13 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, 
 		}
 		return out.commitPartial()
 	}
-	if err != nil {
+	if err == nil {
+		err = out.commit()
+	} else if failed := (app.Failure{}); !errors.As(err, &failed) {
 		return exitErrorOfFiles(err)
 	}
-	if err := out.commit(); err != nil {
+	if err != nil {
+		c.note("%d chains were run: onecall runs%s shows what each did", answers, c.configFlag())
 		return err
 	}
 	return first

@@ -20,6 +20,7 @@ type compiler struct {
 	request        *request // being compiled: the whole request, or a saved chain
 	saved          []string // the saved chains around request, outermost first
 	common         []objectMember
+	lacksFunction  bool // a step's function is not known, nor are its arguments
 	usedCommon     map[string]bool
 	unreadSettings []string // input that the front end sets, without params, and that no reference reads so far
 	onError        string
@@ -67,7 +68,7 @@ func (s *requestState) compile(ctx context.Context, r *request, faults *faultLis
 	for _, m := range c.common {
 		at := r.commonAt(m.name)
 		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.env(at, len(r.Steps)))
-		if !c.usedCommon[m.name] {
+		if !c.usedCommon[m.name] && !c.lacksFunction {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
 		}
 	}
@@ -179,6 +180,7 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
+		c.lacksFunction = true
 		f := c.notFoundFault(s.Fn, err).Under(p.at + "/fn")
 		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil &&
 			slices.Contains(serverTools, steps.FoldName(s.Fn))

@@ -28,6 +28,8 @@ type plannedUndo struct {
 func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 	request, at := s.Undo, p.at+"/undo"
 	switch {
+	case p.fn == nil && s.Fn != "" && p.saved == nil: // it has a fault of its own
+		return
 	case request != nil && p.fn == nil:
 		c.fault(fault.BadRequest, at, "undo goes with fn: give it to the steps that call functions")
 		return

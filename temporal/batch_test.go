@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,9 @@ func TestKills(t *testing.T) {
 			round++
 			switch victim {
 			case "worker":
-				s.workers[rand.IntN(len(s.workers))].kill()
+				i := rand.IntN(len(s.workers))
+				s.workers[i].kill()
+				s.workers = slices.Delete(s.workers, i, i+1)
 				s.startWorker(t)
 			case "temporal":
 				s.temporalServer.kill()
@@ -78,9 +81,6 @@ func TestKills(t *testing.T) {
 				s.redis.Restart()
 			case "client":
 				_ = client.Process.Kill()
-			}
-			for len(s.workers) > 3 { // those that were killed
-				s.workers = s.workers[1:]
 			}
 		}
 		<-clientEnds

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -162,10 +163,15 @@ func (a *App) SuspectChains() (list []*fault.Error) {
 	}
 	registry := a.Catalog.Registry()
 	a.chains.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(a.chains.unlinked)) {
-		list = append(list, withFile(cmp.Or(a.chains.files[name], name), a.chains.unlinked[name]))
-	}
+	unlinked := maps.Clone(a.chains.unlinked)
 	a.chains.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(unlinked)) {
+		why := unlinked[name]
+		if missing := new(steps.Missing); errors.As(why, &missing) && steps.Unavailable(a.Catalog, missing.Name) != nil {
+			continue // its source is what is wrong
+		}
+		list = append(list, withFile(cmp.Or(a.chains.files[name], name), why))
+	}
 	for _, fn := range a.chains.functions {
 		short := strings.TrimPrefix(fn.Name, steps.ChainSource+".")
 		if entry, err := registry.Resolve(short); err == nil && entry.Spec().Saved == nil {

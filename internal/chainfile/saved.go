@@ -25,13 +25,17 @@ type Text struct {
 	positionOf func(at string) (line, column int) // nil: JSON has the lines and columns of the file
 }
 
-// Parse reads the text of a file, by the suffix of its name. Faults have their lines and columns.
+// yamlObject matches text that begins with a key of YAML. JSON does not.
+var yamlObject = regexp.MustCompile(`\A(?:[ \t]*(?:#.*|---[ \t]*)?\r?\n)*["']?[$\w-]+["']?[ \t]*:(?:\s|$)`)
+
+// Parse reads the text of a file, by the suffix of its name. Under another name, or none, it is YAML if it begins as YAML does, and
+// JSON otherwise. Faults have their lines and columns.
 func Parse(name string, text []byte) (*Text, []*fault.Error) {
 	text = textfile.WithoutMark(text)
-	switch filepath.Ext(name) {
-	case ".jsonc":
+	switch ext := filepath.Ext(name); {
+	case ext == ".jsonc":
 		return &Text{JSON: jsonc.ToJSON(text)}, nil // the same length, with blanks in place of comments
-	case ".yaml", ".yml":
+	case ext == ".yaml", ext == ".yml", ext != ".json" && yamlObject.Match(text):
 		value, positionOf, faults := config.YAML(text)
 		for _, f := range faults {
 			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as in faults of JSON

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // position is the position of a value in the text, counted from 1.
@@ -84,7 +86,7 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) {
 			at := newPosition(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
-			d.fault(at, fault.BadJSON, "", "not YAML or JSON: %s", syntax.GetMessage())
+			d.fault(at, fault.BadJSON, "", "not YAML or JSON: %s", syntaxMessage(text, at, syntax.GetMessage()))
 		} else {
 			d.fault(position{}, fault.BadJSON, "", "not YAML or JSON: %v", err)
 		}
@@ -103,6 +105,21 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		d.roots = append(d.roots, doc.Body)
 	}
 	return root
+}
+
+// syntaxMessage says in words what people often write that is no YAML; otherwise it is the parser's message.
+func syntaxMessage(text []byte, at position, message string) string {
+	if strings.Contains(message, "'\t'") {
+		return "a tab: YAML is indented with spaces"
+	}
+	line := ""
+	if lines := bytes.SplitN(text, []byte{'\n'}, at.line+1); at.line > 0 && at.line <= len(lines) {
+		line = string(lines[at.line-1])
+	}
+	if offset := textfile.Offset(line, at.column); offset < len(line) && strings.ContainsRune("[{", rune(line[offset])) {
+		message += fmt.Sprintf(": between braces, put a value with %c in quotes", line[offset])
+	}
+	return message
 }
 
 // TooDeep estimates whether YAML is nested too deeply, before it is parsed.

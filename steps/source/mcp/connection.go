@@ -337,7 +337,12 @@ func (s *Source) statusText(status int) string {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return "it answered " + statusName(status) + ": check its url (a server of the older kind needs the HTTP+SSE transport)"
 	}
-	return "it answered " + statusName(status) + ": it is tried again"
+	text := "it answered " + strconv.Itoa(status) + " " + http.StatusText(status)
+	if status < http.StatusInternalServerError && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests ||
+		status == http.StatusNotImplemented {
+		return text + " and not as an MCP server does: check its url"
+	}
+	return text + ": it is tried again"
 }
 
 // refusalText explains a status of a request in an open session.

@@ -45,7 +45,7 @@ func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, 
 // malformed describes what is wrong with a result; "": nothing that matters here.
 func malformed(result gjson.Result) (problem string) {
 	if !result.IsObject() {
-		return "it is no object"
+		return "it is not an object"
 	}
 	if isError := result.Get("isError"); isError.Exists() && isError.Type != gjson.Null && !isError.IsBool() {
 		return "isError is no boolean"

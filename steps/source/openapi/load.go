@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,6 +103,9 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 			d, err = nil, f
 		}
 	}()
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+		return nil, fault.New(fault.BadRequest, "this is no OpenAPI document but a page, HTML or XML: check its address")
+	}
 	if l.root, err = parse(text); err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func (l *loader) spend(n int) {
 func (l *loader) detectVersion() error {
 	root := l.root.root()
 	if !root.isObject() {
-		return fault.New(fault.BadRequest, "this is no OpenAPI document: it is no object")
+		return fault.New(fault.BadRequest, "this is no OpenAPI document: it is not an object")
 	}
 	version := func(name string) string { return strings.Trim(string(root.get(name).raw()), `"`) }
 	swagger, openapi := version("swagger"), version("openapi")
@@ -219,7 +223,7 @@ func duplicateKeyWarnings(t *tree) []warning {
 func (l *loader) pathItem(path string, item value) []*operationNode {
 	resolved, err := l.resolve(item)
 	if err == nil && !resolved.isObject() {
-		err = errors.New("it is no object")
+		err = errors.New("it is not an object")
 	}
 	if err != nil {
 		l.doc.skipped = append(l.doc.skipped, skippedOperation{label: shorten(path), reason: err.Error()})
@@ -241,7 +245,7 @@ func (l *loader) pathItem(path string, item value) []*operationNode {
 		}
 		operation, err := l.resolve(operation)
 		if err == nil && !operation.isObject() {
-			err = errors.New("it is no object")
+			err = errors.New("it is not an object")
 		}
 		if err != nil {
 			l.doc.skipped = append(l.doc.skipped, skippedOperation{label: operationLabel(method, path), reason: err.Error()})

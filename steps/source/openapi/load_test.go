@@ -213,6 +213,9 @@ func TestBadDocuments(t *testing.T) {
 			}
 		})
 	}
+	if _, err := load([]byte("\n<!doctype html><html>"), nil); fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), "a page") {
+		t.Errorf("a page: %v", err)
+	}
 	if _, err := load([]byte(`{"openapi":"3.0.0"}`), &loadOptions{exclude: []string{"a", ""}}); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("an empty pattern gives %v", err)
 	}
@@ -236,7 +239,7 @@ func TestOddDocuments(t *testing.T) {
 		"bad UTF-8":   {"{\"openapi\":\"3.0.0\",\"paths\":{\"/a\xff\":{\"get\":{}}}}", 1, "", ""},
 		"mark":        {"\ufeff" + `{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", ""},
 		"no slash":    {`{"openapi":"3.0.0","paths":{"a":{"get":{}},"x-a":{"get":{}}}}`, 1, "", ""},
-		"no object":   {`{"openapi":"3.0.0","paths":{"/a":[],"/b":{"get":1,"put":{}}}}`, 1, "/a: it is no object GET /b: it is no object", ""},
+		"no object":   {`{"openapi":"3.0.0","paths":{"/a":[],"/b":{"get":1,"put":{}}}}`, 1, "/a: it is not an object GET /b: it is not an object", ""},
 		"path circle": {`{"openapi":"3.0.0","paths":{"/a":{"$ref":"#/paths/~1b"},"/b":{"$ref":"#/paths/~1a"}}}`, 0, "leads in a circle", ""},
 		"all of itself": {`{"openapi":"3.0.0",` +
 			`"paths":{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}}}}}}},` +

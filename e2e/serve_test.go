@@ -154,7 +154,7 @@ func TestServeHTTP(t *testing.T) {
 		}
 	}
 	out, err := clitest.Command(t, t.TempDir(), "serve", "--http", u.Host).CombinedOutput()
-	if clitest.ExitCode(err) != "1" || !strings.Contains(string(out), u.Host+" cannot be listened on") {
+	if clitest.ExitCode(err) != "1" || !strings.Contains(string(out), "another program listens on "+u.Host) {
 		t.Errorf("an address that is taken: %v, %s", err, out)
 	}
 }

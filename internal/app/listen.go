@@ -99,7 +99,7 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	listener, err := config.Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE): // may be temporary, such as a process that is about to end
-		return nil, Failure{fmt.Errorf("%s: %s cannot be listened on: %w", flag, address, cause(err))}
+		return nil, Failure{fmt.Errorf("%s: another program listens on %s: end it, or choose another port (%w)", flag, address, cause(err))}
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, "%s: %s cannot be listened on: %v", flag, address, cause(err))
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,12 +47,15 @@ func addUsage(cmd *cobra.Command) {
 	}
 }
 
+// parseError is what the library of flags says of a number.
+var parseError = regexp.MustCompile(`strconv\.Parse(?:Int|Uint): parsing .*$`)
+
 // flagFault returns the error of a wrong flag. For an unknown flag it suggests similar ones.
 func flagFault(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	name, unknown := strings.CutPrefix(text, "unknown flag: --")
 	if !unknown {
-		return wrongUse(cmd, text)
+		return wrongUse(cmd, parseError.ReplaceAllString(text, "not a whole number, or too large"))
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

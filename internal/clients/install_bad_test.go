@@ -229,7 +229,7 @@ func TestInstallWithoutFile(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil ||
-		!strings.Contains(err.Error(), "was not installed in Windsurf by init --install") {
+		!strings.Contains(err.Error(), "nothing to do: Windsurf has no onecall") {
 		t.Error(err)
 	}
 }

@@ -48,8 +48,8 @@ func (m *machine) findRecord(p *Plan) (err error) {
 			}
 		}
 	}
-	return fault.New(fault.BadRequest, "onecall was not installed in %s by init --install, so that what was there before is not known: "+
-		"take its entry out of %s by hand", p.client.Title, p.file)
+	return fault.New(fault.BadRequest, "nothing to do: %s has no onecall that init --install put there. If %s has an entry made by hand, remove it there",
+		p.client.Title, p.file)
 }
 
 func (p *Plan) backup() string {

@@ -83,7 +83,15 @@ func TestKills(t *testing.T) {
 				_ = client.Process.Kill()
 			}
 		}
-		<-clientEnds
+		select {
+		case <-clientEnds:
+		case <-time.After(clitest.TooLong):
+			for _, w := range s.workers { // what they are at goes to their logs
+				_ = w.cmd.Process.Signal(syscall.SIGQUIT)
+				<-w.ended
+			}
+			t.Fatalf("the batch of round %d does not end; killed: %v", round, count)
+		}
 		path := filepath.Join(s.home, name+".out")
 		answers, err := os.ReadFile(path)
 		for tries := 0; err != nil && tries < 10; tries++ {

@@ -114,7 +114,7 @@ func newUpstream(t testing.TB) *upstream {
 		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
 	})
 	mux.HandleFunc("GET /read/{id}", func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 		u.mu.Lock()
 		poisoned := u.poisoned
 		u.mu.Unlock()

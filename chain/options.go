@@ -118,6 +118,7 @@ type Caller struct {
 	Label     string           // the answer's first member `chain`; a lite answer is then {"chain","result"}. "": none
 	Line      int              // of a file, at which the request begins, for faults of malformed JSON; 0: the first
 	Chain     string           // name of the chain in the journal, if the request has none
+	Parent    string           // id of the run that this one is a part of; "": none
 	Run       string           // id of the request in logs, shown as `run` by a failure; "": none
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
 	Progress  func(Progress)   // called at a step's start, progress and end, one call at a time; nil: not wanted

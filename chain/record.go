@@ -35,7 +35,7 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Chain: cmp.Or(r.Name, s.chainName, p.savedName()),
+	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: cmp.Or(r.Name, s.chainName, p.savedName()),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Lookup: p.undoes(), KeepResults: asks, Canonical: canonical}
 	if s.leasedRun == nil {

@@ -27,6 +27,7 @@ type requestState struct {
 	label     string
 	line      int    // of a file, at which the request begins
 	chainName string // used if the request has no name
+	parent    string // the run that this one is a part of; "": none
 	requestID string // named by a failure; "": none
 	override  Override
 	progress  func(Progress)
@@ -73,7 +74,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, requestID: c.Run,
+	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
 		background: c.Background,
 		started:    time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}

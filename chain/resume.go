@@ -125,6 +125,9 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 		s.previewedRun, s.leasedRun = past, nil
 	}
 	switch {
+	case past.Row.Batch:
+		s.releaseRun()
+		return nil, notResumableFault("this run is a batch, which has no steps: resume its parts")
 	case past.Row.Status == journal.Undone && !s.resumption.undo:
 		s.releaseRun()
 		return nil, notResumableFault("this run was undone: send the chain again, under another key")

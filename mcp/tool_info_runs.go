@@ -66,8 +66,10 @@ func (c *call) runs() *sdk.CallToolResult {
 	return result
 }
 
+// ownRuns lists the caller's runs without their parts.
 func (c *call) ownRuns(j *journal.Journal) ([]runSummary, error) {
-	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Limit: maxRunsShown})
+	none := ""
+	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Limit: maxRunsShown})
 	list := make([]runSummary, len(runs))
 	view := c.view.Registry()
 	for i := range runs {

@@ -24,6 +24,8 @@ type Driver interface {
 	Find(ctx context.Context, caller, key, prefix string) (id string, err error)
 	// List returns rows, newest first.
 	List(ctx context.Context, f *Filter) ([]Row, error)
+	// Parts counts the parts of runs. A run without parts has no entry.
+	Parts(ctx context.Context, runs []string) (map[string]Parts, error)
 	// Days returns the sums of days, in no particular order.
 	Days(ctx context.Context, f *Filter) ([]Day, error)
 	// Expire removes runs that expired before at, and days before days.
@@ -52,17 +54,19 @@ const (
 	Undone  Status = "undone"
 
 	// Interrupted is a run whose process ended while it was running. It can be resumed. It is never written: drivers report it for a
-	// Running run without a live lease.
+	// Running run without a live lease, unless it is a batch.
 	Interrupted Status = "interrupted"
 )
 
 // Row is what is known of a run without its events.
 type Row struct {
 	ID        string     `json:"id"`
-	Caller    string     `json:"caller"`         // who may see it, besides admins
-	Key       string     `json:"key,omitzero"`   // with its scope, see CallersKey
-	Chain     string     `json:"chain,omitzero"` // its name
-	Hash      string     `json:"hash,omitzero"`  // of its plan
+	Caller    string     `json:"caller"`          // who may see it, besides admins
+	Key       string     `json:"key,omitzero"`    // with its scope, see CallersKey
+	Parent    string     `json:"parent,omitzero"` // the run that this one is a part of
+	Batch     bool       `json:"batch,omitzero"`  // it has parts and makes no calls, see Journal.BeginBatch
+	Chain     string     `json:"chain,omitzero"`  // its name
+	Hash      string     `json:"hash,omitzero"`   // of its plan
 	Functions []string   `json:"functions,omitzero"`
 	Status    Status     `json:"status"`
 	Code      fault.Code `json:"code,omitzero"`
@@ -80,6 +84,17 @@ type Row struct {
 	Kept   int           `json:"kept"`            // of results that are in no answer, estimated
 
 	Lease int64 `json:"lease"` // how often the lease was taken, from 1
+}
+
+// Parts counts the parts of a run by their status.
+type Parts map[Status]int
+
+// Total is the number of all parts.
+func (p Parts) Total() (n int) {
+	for _, count := range p {
+		n += count
+	}
+	return n
 }
 
 // Segment has the events of a run from number First on. Results and Retained are encrypted; Results is dropped first.
@@ -116,7 +131,9 @@ type Record struct {
 // Filter selects rows or days. The zero value selects all.
 type Filter struct {
 	Caller   *string // nil: any
+	Parent   *string // "": runs that are no part of another; nil: any
 	Status   Status
+	NotOK    bool   // no runs with status OK
 	Function string // that a run called
 	Chain    string
 	Since    time.Time

@@ -159,7 +159,7 @@ func (r *memoryRun) copy() *Record {
 
 func (r *memoryRun) row() Row {
 	row := r.Row
-	if row.Status == Running && !r.leased {
+	if row.Status == Running && !r.leased && !row.Batch {
 		row.Status = Interrupted
 	}
 	return row
@@ -209,10 +209,28 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 }
 
 func (f *Filter) matches(r *Row) bool {
-	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Status == "" || f.Status == r.Status) &&
-		(f.Chain == "" || f.Chain == r.Chain) &&
-		(f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
+	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Parent == nil || *f.Parent == r.Parent) &&
+		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) &&
+		(f.Chain == "" || f.Chain == r.Chain) && (f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
 		(f.Until.IsZero() || r.Began.Before(f.Until))
+}
+
+// Parts implements Driver.
+func (m *Memory) Parts(_ context.Context, runs []string) (map[string]Parts, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := map[string]Parts{}
+	for _, r := range m.runs {
+		row := r.row()
+		if row.Parent == "" || !slices.Contains(runs, row.Parent) {
+			continue
+		}
+		if counts[row.Parent] == nil {
+			counts[row.Parent] = Parts{}
+		}
+		counts[row.Parent][row.Status]++
+	}
+	return counts, nil
 }
 
 // Days implements Driver.

@@ -302,6 +302,15 @@ func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
 	return j.driver.List(ctx, f)
 }
 
+// Parts counts the parts of runs, whoever their callers are. A run without parts has no entry.
+func (j *Journal) Parts(ctx context.Context, runs []string) (map[string]Parts, error) {
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	j.flush()
+	return j.driver.Parts(ctx, runs)
+}
+
 // Days is Driver.Days after a flush.
 func (j *Journal) Days(ctx context.Context, f *Filter) ([]Day, error) {
 	j.flush()

@@ -30,6 +30,7 @@ type Start struct {
 	Caller      string
 	Scope       string        // the environment of the run, if several share a journal
 	Key         string        // the caller's name for the run, in its scope; "": none
+	Parent      string        // id of the run that this one is a part of; "": none
 	Chain       string        // its name
 	Hash        func() string // of the plan; called once, when the row is written
 	Text        []byte        // the chain, JSON
@@ -87,8 +88,8 @@ func (j *Journal) Begin(s *Start) *Run {
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), resumedAt: now, nextEvent: 1,
 		functions: map[string]*Day{},
 		events:    make([]Event, 0, min(s.Steps, maxEventCapacity)+1),
-		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Chain: s.Chain, Functions: functions,
-			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
+		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Parent: s.Parent, Chain: s.Chain,
+			Functions: functions, Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.keepsResults = s.KeepResults; s.Lookup || s.KeepResults {
 		r.past, r.matchedAt = newPast(r.row), map[*PastCall]string{}
 		r.past.Scope = s.Scope
@@ -215,7 +216,9 @@ func (r *Run) takeSegment(last bool) *queuedWrite {
 	r.events, r.pendingBytes = nil, 0
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
-	r.row.Took = r.earlierTime + now.Sub(r.resumedAt)
+	if r.row.Took = r.earlierTime + now.Sub(r.resumedAt); r.row.Batch {
+		r.row.Took = now.Sub(r.row.Began)
+	}
 	row := r.row
 	w := &queuedWrite{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.hasRow, Row: &row}}
 	r.hasRow = true

@@ -163,6 +163,11 @@ func (u *brokenDriver) List(context.Context, *journal.Filter) ([]journal.Row, er
 	return nil, u.err
 }
 
+// Parts implements journal.Driver.
+func (u *brokenDriver) Parts(context.Context, []string) (map[string]journal.Parts, error) {
+	return nil, u.err
+}
+
 // Days implements journal.Driver.
 func (u *brokenDriver) Days(context.Context, *journal.Filter) ([]journal.Day, error) {
 	return nil, u.err

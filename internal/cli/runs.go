@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
@@ -80,17 +81,20 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 
 func newRunsCommand(c *cli) *cobra.Command {
 	f := &filterFlags{}
-	limit, follow := 0, false
+	parent, limit, follow := "", 0, false
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
-		Args:  cobra.MaximumNArgs(1),
+		Long: "Show past and running chains, with RUN the calls of one. A run that has parts, such as a batch, is one line with their number; with\n" +
+			"RUN, those of its parts that are not ok are shown too. Parts are listed by --parent, --status, --function and --chain.",
+		Args: cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.status, "status", "", "only runs with this status: running, interrupted, ok, failed, waiting or undone")
 	flags.StringVar(&f.function, "function", "", "only runs that call this function")
 	flags.StringVar(&f.chain, "chain", "", "only runs of the chain with this name")
 	flags.StringVar(&f.caller, "caller", "", "only runs of this caller")
+	flags.StringVar(&parent, "parent", "", "only the parts of this run")
 	flags.DurationVar(&f.since, "since", 0, "only runs that began within this time, such as 2h")
 	flags.IntVar(&limit, "limit", 50, "maximum number of runs")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
@@ -104,10 +108,20 @@ func newRunsCommand(c *cli) *cobra.Command {
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 			if len(args) == 1 {
-				return c.showRun(cmd.Context(), a, args[0], f.asJSON, follow)
+				return c.showRun(cmd.Context(), a, args[0], limit, f.asJSON, follow)
 			}
 			filter := f.filter(cmd)
 			filter.Limit = limit
+			if parent != "" {
+				id, err := findRun(cmd.Context(), a, parent)
+				if err != nil {
+					return err
+				}
+				parent = id
+			}
+			if parent != "" || f.status == "" && f.function == "" && f.chain == "" {
+				filter.Parent = &parent
+			}
 			if follow {
 				return c.followRuns(cmd.Context(), a, filter, f.asJSON)
 			}
@@ -139,8 +153,33 @@ func runRow(r *history.Run) string {
 	if name == "" {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
+	switch parts := partsText(r.Parts); {
+	case name == "":
+		name = parts
+	case parts != "":
+		name += " (" + parts + ")"
+	}
 	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code),
 		r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
+}
+
+// partsText returns how many parts a run has, and how many of each status; "": none.
+func partsText(p journal.Parts) string {
+	if len(p) == 0 {
+		return ""
+	}
+	var counts []string
+	for _, status := range []journal.Status{
+		journal.OK, journal.Failed, journal.Interrupted, journal.Waiting, journal.Undone, journal.Running,
+	} {
+		if n := p[status]; n > 0 {
+			counts = append(counts, figure.Text(float64(n))+" "+string(status))
+		}
+	}
+	if p.Total() == 1 {
+		return "1 part: " + counts[0]
+	}
+	return figure.Text(float64(p.Total())) + " parts: " + strings.Join(counts, ", ")
 }
 
 // table writes rows under a header.

@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", clitest.NoRaceDelay)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token, "runid": runID},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token, "runid": runID, "batch": batch},
 	})
 }
 

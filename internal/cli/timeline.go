@@ -30,9 +30,12 @@ func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history
 	return t, err
 }
 
-// showRun writes the timeline of a run.
-func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON, follow bool) error {
+// showRun writes the timeline of a run, with at most limit of its parts.
+func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int, asJSON, follow bool) error {
 	t, err := c.timeline(ctx, a, begins)
+	if err == nil && !follow {
+		err = t.AddParts(ctx, a.Journal, limit)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -43,6 +46,14 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON, fo
 	}
 	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
 		return err
+	}
+	if len(t.NotOK) > 0 {
+		if err := c.table("\n"+runHeader, len(t.NotOK), func(i int) string { return runRow(&t.NotOK[i]) }); err != nil {
+			return err
+		}
+	}
+	if t.Parts != nil && len(t.List) == 0 {
+		return nil
 	}
 	err = c.table(callHeader, len(t.List), func(i int) string { return callRow(&t.List[i]) })
 	if err != nil || !a.ShowsValues() {

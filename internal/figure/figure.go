@@ -1,4 +1,4 @@
-// Package figure spells measured numbers, the same way in every document.
+// Package figure spells numbers, the same way in every document and table.
 package figure
 
 import (

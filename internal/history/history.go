@@ -18,6 +18,8 @@ type Run struct {
 	Chain     string         `json:"chain,omitempty"`
 	Key       string         `json:"key,omitempty"`
 	Caller    string         `json:"caller,omitempty"`
+	Parent    string         `json:"parent,omitempty"` // the run that this one is a part of
+	Parts     journal.Parts  `json:"parts,omitempty"`  // by status; nil: it has none
 	Began     time.Time      `json:"began"`
 	Millis    float64        `json:"ms"` // including resumes
 	Steps     int            `json:"steps"`
@@ -30,8 +32,8 @@ type Run struct {
 }
 
 func runOf(r *journal.Row) Run {
-	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Began: r.Began,
-		Millis: millis(r.Took), Steps: r.Steps,
+	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Parent: r.Parent,
+		Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
 		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Tokens: r.Tokens, Kept: r.Kept, Functions: r.Functions}
 }
 
@@ -43,9 +45,16 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	if err != nil {
 		return nil, err
 	}
-	runs := make([]Run, len(rows))
+	runs, ids := make([]Run, len(rows)), make([]string, len(rows))
 	for i := range rows {
-		runs[i] = runOf(&rows[i])
+		runs[i], ids[i] = runOf(&rows[i]), rows[i].ID
+	}
+	parts, err := j.Parts(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		runs[i].Parts = parts[runs[i].ID]
 	}
 	return runs, nil
 }

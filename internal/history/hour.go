@@ -30,6 +30,9 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	var runs, functions []journal.Day
 	for i := range rows {
 		r := &rows[i]
+		if r.Batch {
+			continue // its parts count
+		}
 		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Kept: int64(r.Kept),
 			Times: journal.Times{}}
 		d.Times.Count(r.Took)

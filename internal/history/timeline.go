@@ -12,7 +12,8 @@ import (
 // Timeline is a run with its calls and other events, in order: writes by their start, reads by their end.
 type Timeline struct {
 	Run
-	List []Call `json:"timeline"`
+	List  []Call `json:"timeline"`
+	NotOK []Run  `json:"notOK,omitempty"` // of its parts, those with another status than ok, newest first; see AddParts
 
 	calls   []*journal.PastCall // of each entry of List; nil: it is not a call
 	numbers []int               // of the events of List
@@ -54,6 +55,16 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 		return nil, err
 	}
 	return timelineOf(past), nil
+}
+
+// AddParts adds the counts of the run's parts, and those that are not ok, at most limit.
+func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) error {
+	parts, err := j.Parts(ctx, []string{t.ID})
+	if t.Parts = parts[t.ID]; err != nil || t.Parts == nil {
+		return err
+	}
+	t.NotOK, err = Runs(ctx, j, &journal.Filter{Parent: &t.ID, NotOK: true, Limit: limit})
+	return err
 }
 
 func timelineOf(past *journal.Past) *Timeline {

@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 			find}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums",
 			sums}, {"SideBySide", sideBySide},
-		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
+		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check}, {"Parts", parts},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {

@@ -17,18 +17,18 @@ import (
 const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
-	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.holder FROM `
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.parent, r.batch, r.holder FROM `
 
 func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) {
 	var functions string
-	var began, last, expires, took int64
+	var began, last, expires, took, batch int64
 	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
-		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept, &holder)
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept, &r.Parent, &batch, &holder)
 	if err != nil {
 		return r, "", err
 	}
 	r.Began, r.Last, r.Expires = time.UnixMicro(began), time.UnixMicro(last), time.UnixMicro(expires)
-	r.Took = time.Duration(took) * time.Microsecond
+	r.Took, r.Batch = time.Duration(took)*time.Microsecond, batch != 0
 	if functions == "[]" {
 		return r, holder, nil
 	}
@@ -42,7 +42,7 @@ func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) 
 func (db *database) markInterrupted(ctx context.Context, rows []journal.Row, holders []string) error {
 	known := map[string]bool{}
 	for i := range rows {
-		if rows[i].Status != journal.Running {
+		if rows[i].Status != journal.Running || rows[i].Batch {
 			continue
 		}
 		alive, asked := known[holders[i]]
@@ -209,7 +209,7 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	if status != "" {
 		w.and("r.status = ", validText(string(status)))
 	}
-	rare := f.Status != "" && f.Status != journal.OK
+	rare := f.NotOK || f.Status != "" && f.Status != journal.OK
 	if rare {
 		w.and("r.status <> 'ok'") // matches the partial index
 	}
@@ -225,6 +225,12 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	}
 	if f.Caller != nil {
 		w.and("r.caller = ", validText(*f.Caller))
+	}
+	if f.Parent != nil {
+		w.and("r.parent = ", validText(*f.Parent))
+		if *f.Parent != "" {
+			w.and("r.parent <> ''") // matches the partial index
+		}
 	}
 	if f.Chain != "" {
 		w.and("r.chain <> ''")

@@ -34,6 +34,11 @@ CREATE TABLE onecall_holders (id TEXT PRIMARY KEY, live_until TIMESTAMPTZ NOT NU
 ALTER TABLE onecall_runs ADD COLUMN first_events BYTEA;
 ALTER TABLE onecall_runs ADD COLUMN first_results BYTEA;
 ALTER TABLE onecall_runs ADD COLUMN first_kept BYTEA;
+`, `
+ALTER TABLE onecall_runs ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+ALTER TABLE onecall_runs ADD COLUMN batch BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX onecall_runs_parent ON onecall_runs (parent, began, n);
+CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent <> '' AND status <> 'ok';
 `}
 
 // dialect translates SQL for a database.

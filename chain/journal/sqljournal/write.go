@@ -152,15 +152,20 @@ func changingColumns(r *journal.Row) []any {
 }
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
-	expires, steps, calls, reused, writes, took, tokens, kept, first_events, first_results, first_kept)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) ON CONFLICT DO NOTHING`
+	expires, steps, calls, reused, writes, took, tokens, kept, parent, batch, first_events, first_results, first_kept)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+	ON CONFLICT DO NOTHING`
 
 func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Release {
 		holder = ""
 	}
 	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, changingColumns(w.Row)...)
-	args = append(args, w.Tokens, w.Kept)
+	batch := 0
+	if w.Row.Batch {
+		batch = 1
+	}
+	args = append(args, w.Tokens, w.Kept, validText(w.Row.Parent), batch)
 	if isWholeRun(w) {
 		args = append(args, notNull(w.Segment.Events), keptResults(w), w.Segment.Retained)
 	} else {

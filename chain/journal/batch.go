@@ -1,0 +1,54 @@
+package journal
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// BeginBatch writes a run that makes no calls itself: its parts are runs with it as their parent, in any process. No process holds it, so
+// it is Running until SettleBatch says otherwise. Of s, only Caller, Scope, Key, Parent, Chain, Text and Steps matter. If the caller has a
+// batch with that key, BeginBatch returns its id and writes nothing; if it has another run with it, it fails with ErrTaken.
+func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err error) {
+	start := *s
+	start.Hash = func() string { return "" }
+	r := j.Begin(&start)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.row.Batch = true
+	w := r.takeSegment(false)
+	w.Release = true
+	err = r.awaitWrite(w)
+	if s.Key == "" || !errors.Is(err, ErrTaken) {
+		return r.row.ID, err
+	}
+	if id, err = j.Find(ctx, s.Caller, s.Scope, s.Key); err != nil {
+		return "", err
+	}
+	rec, err := j.driver.Load(ctx, id)
+	if err == nil && !rec.Row.Batch {
+		err = ErrTaken
+	}
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// SettleBatch sets the status of a batch, in whichever process; Running: it goes on, and is kept that much longer. It fails with
+// ErrNotFound if there is no such batch, and with ErrBusy if another process is settling it at the same time.
+func (j *Journal) SettleBatch(ctx context.Context, id string, status Status, code fault.Code) error {
+	past, err := j.Acquire(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if !past.Row.Batch {
+		j.Release(past)
+		return ErrNotFound
+	}
+	if err = j.Resume(past, nil).Settle(status, code); err != nil {
+		j.Release(past)
+	}
+	return err
+}

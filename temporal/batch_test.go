@@ -139,6 +139,10 @@ func TestClientDies(t *testing.T) {
 			t.Errorf("%d ok, exit %s: %s", ok, status, said)
 		}
 	}
+	listed, _, _ := s.run(t, "runs", "--json")
+	if n := gjson.Get(listed, "runs.#").Int(); n != 1 || gjson.Get(listed, "runs.0.status").Str != "ok" || gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
+		t.Errorf("runs: %.500s", listed)
+	}
 	if _, said, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" || !strings.Contains(said, "there is no batch") {
 		t.Errorf("exit %s: %s", status, said)
 	}

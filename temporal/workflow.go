@@ -147,7 +147,7 @@ func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tr
 		},
 	})
 	var done chunkDone
-	batch := durable.Batch{ID: s.ID, Round: s.Round} // a list of all chunks with each chunk would fill the history
+	batch := durable.Batch{ID: s.ID, Parent: s.Parent, Round: s.Round} // a list of all chunks with each chunk would fill the history
 	if err := workflow.ExecuteActivity(ctx, chunkActivity, &chunkInput{Batch: batch, Turn: turn, First: first}).Get(ctx, &done); err != nil {
 		return err
 	}

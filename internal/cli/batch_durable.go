@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
@@ -36,7 +37,11 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	defer engine.Close()
 	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID(time.Now(), "")}
 	d.record.Total = len(chains)
+	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
+		return app.Failure{Err: err}
+	}
 	if err := d.start(ctx, chains); err != nil {
+		d.settle(ctx, err)
 		return err
 	}
 	c.note("batch %s: should this command end, onecall resume %s goes on", d.id, d.id)
@@ -104,7 +109,21 @@ func (d *durableRun) again(ctx context.Context) error {
 		return err
 	}
 	d.note("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
+	if err := d.app.Journal.SettleBatch(ctx, d.record.Run, journal.Running, ""); err != nil {
+		return app.Failure{Err: err}
+	}
 	return d.start(ctx, failed)
+}
+
+// settle records how the batch ended. What its chains did is in their own runs, so a failure of the journal is only told.
+func (d *durableRun) settle(ctx context.Context, failed error) {
+	status, code := journal.OK, fault.Code("")
+	if failed != nil {
+		status, code = journal.Failed, fault.CodeOf(failed)
+	}
+	if err := d.app.Journal.SettleBatch(context.WithoutCancel(ctx), d.record.Run, status, code); err != nil {
+		d.note("the end of the batch could not be recorded: %s", fault.Message(err))
+	}
 }
 
 // answer waits for a batch and writes the answers of its chains in order.
@@ -122,15 +141,16 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 			return err
 		}
 	}
-	first := error(nil)
+	first, cause := error(nil), error(nil)
 	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a batch that was cancelled has answers, too
 		d.showWarnings("", answer)
-		if first == nil {
-			first = exitErrorOf(answer)
+		if first == nil && !answer.OK {
+			first, cause = exitErrorOf(answer), answer.Error
 		}
 		return out.writeLine(answer.JSON)
 	})
 	if err == nil {
+		d.settle(ctx, cause)
 		err = out.commit()
 	}
 	if err != nil {

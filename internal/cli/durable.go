@@ -56,6 +56,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 // batchRecord is what is stored of a batch under its id.
 type batchRecord struct {
 	Total  int          `json:"total"`
+	Run    string       `json:"run,omitempty"` // in the journal; "": it is a single chain
 	Rounds []batchRound `json:"rounds"`
 }
 
@@ -128,7 +129,7 @@ func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 
 // batch names a round to the engine.
 func (d *durableRun) batch(round int) *durable.Batch {
-	b := &durable.Batch{ID: d.id, Round: round}
+	b := &durable.Batch{ID: d.id, Parent: d.record.Run, Round: round}
 	if round < len(d.record.Rounds) {
 		b.Chunks = d.record.Rounds[round].Chunks
 	}
@@ -336,7 +337,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		if ch.Request != nil {
 			request = withKey(ch.Request, key)
 		}
-		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Override: ch.Override, Log: c.logFunc()}
+		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
 		if f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first); f != nil {
 			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
 		}

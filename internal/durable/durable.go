@@ -38,8 +38,9 @@ type Open func(ctx context.Context, url string) (Engine, error)
 // Batch names chains that are in the Store, in chunks. An engine learns no more of them than this, and how they ended.
 type Batch struct {
 	ID     string
-	Round  int   // how often the batch was started before; the chunks of each round have keys of their own
-	Chunks []int // the number of chains in each chunk
+	Parent string // the batch's run in the journal, which those of its chains are parts of; "": it has none
+	Round  int    // how often the batch was started before; the chunks of each round have keys of their own
+	Chunks []int  // the number of chains in each chunk
 }
 
 // InputKey is the key in the Store of a chunk: an array of Chain.

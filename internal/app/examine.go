@@ -159,6 +159,9 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 		more = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
 	}
 	offers := fmt.Sprintf("%d functions", len(info.Functions))
+	if len(info.Functions) == 1 {
+		offers = "1 function"
+	}
 	switch {
 	case info.State == steps.StateDisabled:
 		e.add(CheckSource, info.Name, StatusOK, "disabled", "")

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -141,7 +142,7 @@ func inventory(t *testing.T) string {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	})
-	orders := 0
+	var orders atomic.Int64
 	mux.HandleFunc("POST /api/v2/orders", func(w http.ResponseWriter, r *http.Request) {
 		var order struct {
 			Item  string
@@ -155,8 +156,8 @@ func inventory(t *testing.T) string {
 			answer(w, http.StatusBadRequest, `{"message":"no order"}`)
 			return
 		}
-		orders++
-		answer(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, orders, order.Item, order.Count, order.Note))
+		number := orders.Add(1)
+		answer(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, number, order.Item, order.Count, order.Note))
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

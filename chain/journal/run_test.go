@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,15 +313,15 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 // mute is a driver that carries out a write and loses its confirmation, or does neither.
 type mute struct {
 	journal.Memory
-	lost, down bool
+	lost, down atomic.Bool
 }
 
 func (d *mute) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
-	if d.down {
+	if d.down.Load() {
 		return nil, errors.New("the connection was refused")
 	}
 	refused, err := d.Memory.Write(ctx, list)
-	if d.lost {
+	if d.lost.Load() {
 		return nil, errors.New("the connection was reset")
 	}
 	return refused, err
@@ -347,12 +348,13 @@ func TestKeyIsFreeAfterFailure(t *testing.T) {
 	t.Run("begins", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			d := &mute{lost: true}
+			d := &mute{}
+			d.lost.Store(true)
 			j := opened(t, d)
 			if err := j.Begin(keyed).Claim(); err == nil {
 				t.Fatal("it was confirmed")
 			}
-			d.lost = false
+			d.lost.Store(false)
 			if status := acquired(t, j).Row.Status; status != journal.Running {
 				t.Error(status)
 			}
@@ -367,9 +369,9 @@ func TestKeyIsFreeAfterFailure(t *testing.T) {
 			if err := run.Claim(); err != nil {
 				t.Fatal(err)
 			}
-			d.down = true
+			d.down.Store(true)
 			run.Answered(1, 1)
-			d.down = false
+			d.down.Store(false)
 			if status := acquired(t, j).Row.Status; status != journal.OK {
 				t.Error(status)
 			}

@@ -123,7 +123,7 @@ func TestImport(t *testing.T) {
 		"off: left out: it is disabled", "off2: left out: it is disabled", "bad: left out: url: command and url exclude",
 		"worse: left out: it is not an object", "cmd: left out: command: ${command:",
 		"gh: taken over as disabled: not set is GITHUB_TOKEN", "VS Code asks for github_token", "envFile is left out", "other is left out",
-		".cursor/mcp.json (Cursor): it is not JSON", "settings.json (VS Code): it is a folder",
+		".cursor/mcp.json (Cursor): line 1 is not JSON", "settings.json (VS Code): it is a folder",
 		"A_TOKEN: ************** # a secret in plain text", "# set GITHUB_TOKEN, then remove this line",
 		"args: [\"-y\", \"x\", \"1.10\", \"${TOKEN}\"]"} {
 		if !strings.Contains(report, want) {

@@ -58,8 +58,11 @@ func (f format) json(text []byte) (object []byte, err error) {
 		return nil, err
 	case len(bytes.TrimSpace(object)) == 0 || f == yamlFormat && string(bytes.TrimSpace(object)) == "null":
 		return []byte("{}"), nil
-	case !json.Valid(object):
-		return nil, fmt.Errorf("it is not %s", f)
+	}
+	var bad *json.SyntaxError
+	if errors.As(json.Unmarshal(object, new(json.RawMessage)), &bad) {
+		line := 1 + bytes.Count(object[:max(bad.Offset-1, 0)], []byte{'\n'})
+		return nil, fmt.Errorf("line %d is not %s", line, f)
 	}
 	return object, nil
 }

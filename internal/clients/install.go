@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -114,7 +115,7 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	}
 	d := openDocument(formatOf(file), c.servers.path, text)
 	if _, _, err := d.dataWithout(d.text, onecallName); err != nil {
-		return nil, fault.New(fault.BadRequest, "%s: %v: mend it first; nothing was changed", file, err)
+		return nil, fault.New(fault.BadRequest, "%s: %v: correct it first; nothing was changed", file, err)
 	}
 	return text, nil
 }
@@ -166,7 +167,11 @@ func (p *Plan) readConfiguration() error {
 // checkConfiguration reports what is wrong with a text of the configuration.
 func (p *Plan) checkConfiguration(text []byte) error {
 	if _, faults := config.Parse(p.config, text, p.im.lookup); len(faults) > 0 {
-		return fault.New(fault.BadRequest, "%s does not load: %s: mend it first; nothing was changed", p.config, faults[0].Message)
+		where := p.config
+		if f := faults[0]; f.Line > 0 {
+			where = fmt.Sprintf("%s, line %d, column %d,", where, f.Line, f.Column)
+		}
+		return fault.New(fault.BadRequest, "%s does not load: %s: correct it first; nothing was changed", where, faults[0].Message)
 	}
 	return nil
 }

@@ -44,10 +44,10 @@ func (l *layout) refused(t *testing.T, want string) {
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ id, path, text, want string }{
-		"broken json":   {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: it is not JSON: mend it first"},
-		"broken toml":   {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: mend it first"},
-		"broken yaml":   {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: mend it first"},
-		"another shape": {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: mend it first"},
+		"broken json":   {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: line 1 is not JSON: correct it first"},
+		"broken toml":   {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: correct it first"},
+		"broken yaml":   {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: correct it first"},
+		"another shape": {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: correct it first"},
 		"not UTF-8":     {"cursor", ".cursor/mcp.json", "{\"a\": \"\xff\"}", "it is not UTF-8"},
 		"another onecall": {"cursor", ".cursor/mcp.json", `{"mcpServers": {"onecall": {"command": "else", "cwd": "${workspaceFolder}"}}}`,
 			"has another server by the name onecall"},
@@ -56,7 +56,7 @@ func TestInstallRefuses(t *testing.T) {
 		"no folder":     {"cursor", "else", "", ".cursor is not there: start Cursor once"},
 		"a folder":      {"cursor", ".cursor/mcp.json/x", "", "mcp.json cannot be read: it is a folder"},
 		"two packages":  {"claude-desktop", "AppData/Local/Packages/Claude_a/x", "", "several installations"},
-		"configuration": {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml does not load"},
+		"configuration": {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml, line 1, column 13, does not load"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -206,6 +206,9 @@ func recorded(command string) string {
 
 var chainInCommand = regexp.MustCompile(`^onecall run( .*?)(\w+)\.chain\.yaml`)
 
+// betweenColumns are the blanks between columns, which are as wide as what stands in them: times, say.
+var betweenColumns = regexp.MustCompile(`(\S)  +`)
+
 func runCommand(t *testing.T, d *documentRun, command, want string) {
 	t.Helper()
 	tokenFile := filepath.Join(d.folder, ".token")
@@ -228,6 +231,7 @@ func runCommand(t *testing.T, d *documentRun, command, want string) {
 		}
 	}
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, "\n")), "…", "(?s:.*?)")
+	pattern = betweenColumns.ReplaceAllString(pattern, "$1  +")
 	if !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
 		t.Errorf("$ %s\nprinted\n%s\nthe document shows\n%s", command, got, want)
 	}

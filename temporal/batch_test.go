@@ -3,9 +3,9 @@
 package temporal_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,10 +19,15 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
-var batchID = regexp.MustCompile(`batch-[0-9]+-[a-z0-9]+`)
+var (
+	batchID   = regexp.MustCompile(`batch-[0-9]+-[a-z0-9]+`)
+	durableID = regexp.MustCompile(`(?:batch|key)-[-a-z0-9]+`)
+)
 
 // killings returns how many things are killed: ONECALL_TEST_KILLS, or a few.
 func killings(t testing.TB) int {
@@ -49,14 +54,7 @@ func TestKills(t *testing.T) {
 	for round := 0; round < killings; {
 		name := fmt.Sprintf("b%d", round)
 		ids := s.batch(t, name, 1000)
-		var stdout, stderr bytes.Buffer
-		client := s.command(t, "run", "--durable", name+".jsonl", "--out", name+".out")
-		client.Stdout, client.Stderr = &stdout, &stderr
-		if err := client.Start(); err != nil {
-			t.Fatal(err)
-		}
-		clientEnds := make(chan error, 1)
-		go func() { clientEnds <- client.Wait() }()
+		client := s.begin(t, "run", "--durable", name+".jsonl", "--out", name+".out")
 		for range min(2, killings-round) {
 			time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
 			victim := []string{"worker", "worker", "temporal", "postgres", "redis", "client"}[rand.IntN(6)]
@@ -80,11 +78,11 @@ func TestKills(t *testing.T) {
 				s.redis.Kill()
 				s.redis.Restart()
 			case "client":
-				_ = client.Process.Kill()
+				client.kill()
 			}
 		}
 		select {
-		case <-clientEnds:
+		case <-client.ended:
 		case <-time.After(clitest.TooLong):
 			for _, w := range s.workers { // what they are at goes to their logs
 				_ = w.cmd.Process.Signal(syscall.SIGQUIT)
@@ -95,7 +93,7 @@ func TestKills(t *testing.T) {
 		path := filepath.Join(s.home, name+".out")
 		answers, err := os.ReadFile(path)
 		for tries := 0; err != nil && tries < 10; tries++ {
-			id := batchID.FindString(stderr.String())
+			id := client.batch()
 			if id == "" { // it was killed before it had begun
 				break
 			}
@@ -104,8 +102,8 @@ func TestKills(t *testing.T) {
 			answers, err = os.ReadFile(path)
 		}
 		if err != nil {
-			if batchID.MatchString(stderr.String()) {
-				t.Fatalf("no answers: %v: %s", err, stderr.Bytes())
+			if client.batch() != "" {
+				t.Fatalf("no answers: %v: %s", err, &client.stderr)
 			}
 			continue
 		}
@@ -120,18 +118,12 @@ func TestClientDies(t *testing.T) {
 	s := newStack(t, "")
 	s.startWorker(t)
 	ids := s.batch(t, "b", 100)
-	var stderr lockedBuffer
-	client := s.command(t, "run", "--durable", "b.jsonl")
-	client.Stderr = &stderr
-	if err := client.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(clitest.TooLong); !batchID.MatchString(stderr.String()) && time.Now().Before(end); {
+	client := s.begin(t, "run", "--durable", "b.jsonl")
+	for end := time.Now().Add(clitest.TooLong); client.batch() == "" && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	_ = client.Process.Kill()
-	_ = client.Wait()
-	id := batchID.FindString(stderr.String())
+	client.kill()
+	id := client.batch()
 	s.record(t, "batch", id)
 	for range 2 { // the second time nothing is left to do
 		answers, said, status := s.run(t, "resume", id)
@@ -154,23 +146,18 @@ func TestInterruptedBatch(t *testing.T) {
 	s := newStack(t, "")
 	s.startWorker(t, "--jobs", "4")
 	ids := s.batch(t, "b", 200)
-	var stdout, stderr lockedBuffer
-	client := s.command(t, "run", "--durable", "b.jsonl")
-	client.Stdout, client.Stderr = &stdout, &stderr
-	if err := client.Start(); err != nil {
-		t.Fatal(err)
-	}
+	client := s.begin(t, "run", "--durable", "b.jsonl")
 	for end := time.Now().Add(clitest.TooLong); s.writes(ids[20]) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	_ = client.Process.Signal(os.Interrupt)
-	_ = client.Wait()
-	ok := s.checkAnswers(t, ids, stdout.String())
-	if ok == 0 || ok == len(ids) || !strings.Contains(stdout.String(), `"cancelled"`) {
-		t.Errorf("%d of %d were done: %s", ok, len(ids), stderr.String())
+	_ = client.cmd.Process.Signal(os.Interrupt)
+	<-client.ended
+	ok := s.checkAnswers(t, ids, client.stdout.String())
+	if ok == 0 || ok == len(ids) || !strings.Contains(client.stdout.String(), `"cancelled"`) {
+		t.Errorf("%d of %d were done: %s", ok, len(ids), &client.stderr)
 	}
-	s.record(t, "cancelled", batchID.FindString(stderr.String()))
-	answers, said, status := s.run(t, "resume", batchID.FindString(stderr.String()))
+	s.record(t, "cancelled", client.batch())
+	answers, said, status := s.run(t, "resume", client.batch())
 	if all := s.checkAnswers(t, ids, answers); status != "0" || all != len(ids) {
 		t.Errorf("resumed: %d ok, exit %s: %s", all, status, said)
 	}
@@ -185,12 +172,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	s := newStack(t, "approve: write\napproveBy: person\n")
 	s.startWorker(t, "--jobs", "1")
 	ids := s.batch(t, "a", 1)
-	var stderr lockedBuffer
-	client := s.command(t, "run", "--durable", "a.jsonl")
-	client.Stderr = &stderr
-	if err := client.Start(); err != nil {
-		t.Fatal(err)
-	}
+	client := s.begin(t, "run", "--durable", "a.jsonl")
 	run := ""
 	for end := time.Now().Add(clitest.TooLong); run == "" && time.Now().Before(end); {
 		listed, _, _ := s.run(t, "runs", "--status", "waiting", "--json")
@@ -201,8 +183,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	if out, said, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
 		t.Errorf("beside the chain that waits: exit %s: %s%s", status, out, said)
 	}
-	_ = client.Process.Kill()
-	_ = client.Wait()
+	client.kill()
 	s.workers[0].kill()
 	s.temporalServer.kill()
 	s.postgres.Stop(syscall.SIGQUIT)
@@ -216,11 +197,11 @@ func TestApprovalOverRestarts(t *testing.T) {
 	if out, said, status := s.run(t, "approve", run); status != "0" || !strings.Contains(said, "its workers go on with it") {
 		t.Errorf("approve: exit %s: %s%s", status, out, said)
 	}
-	answers, said, status := s.run(t, "resume", batchID.FindString(stderr.String()))
+	answers, said, status := s.run(t, "resume", client.batch())
 	if ok := s.checkAnswers(t, ids, answers); ok != 1 || status != "0" {
 		t.Errorf("exit %s: %s%s", status, answers, said)
 	}
-	s.record(t, "approved", batchID.FindString(stderr.String()))
+	s.record(t, "approved", client.batch())
 }
 
 // TestPoison: a chain that each of its workers dies of is parked, and told of; the others end well.
@@ -258,20 +239,86 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a bytes.Buffer that a process writes and a test reads.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+// TestSingle: a chain that fails is resumed by the id of its durable run, and so is one with a key by that.
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	for name, key := range map[string]string{"plain": "", "keyed": `,"key":"nightly"`} {
+		clitest.Write(t, s.home, name+".json", `{"steps":[{"fn":"http.write","args":{"id":"`+name+`"}},{"fn":"http.read","args":{"id":"poison"}}]`+key+`}`)
+		s.poison(func() { panic(http.ErrAbortHandler) })
+		out, said, status := s.run(t, "run", "--durable", name+".json")
+		id := durableID.FindString(said)
+		if status == "0" || id == "" {
+			t.Fatalf("%s: exit %s: %s%s", name, status, out, said)
+		}
+		s.poison(nil)
+		for range 2 { // the second time it is done
+			out, said, status = s.run(t, "resume", id)
+			if status != "0" || !gjson.Get(out, "ok").Bool() || strings.Contains(said, "could not") || s.writes(name) != 1 {
+				t.Errorf("%s: exit %s, %d writes: %s%s", name, status, s.writes(name), out, said)
+			}
+		}
+	}
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
+// TestLostResults: of a chain whose answer the store has lost nobody says that it was never begun, and resume has it again.
+func TestLostResults(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	release := make(chan struct{})
+	s.poison(func() { <-release })
+	ids := s.batch(t, "b", 10)
+	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
+	client := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
+	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	key, lost := "", false
+	for end := time.Now().Add(clitest.TooLong); !lost && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		key = (&durable.Batch{ID: client.batch()}).ResultKey(durable.FirstTurn(3)) // of the fourth chain
+		_, err := store.Get(t.Context(), key, nil)
+		lost = err == nil
+	}
+	if err := store.Delete(t.Context(), key); err != nil || !lost {
+		t.Fatalf("%s: there was one: %t, %v", key, lost, err)
+	}
+	close(release)
+	<-client.ended
+	answers := strings.SplitAfter(client.stdout.String(), "\n")
+	if len(answers) != len(ids)+2 || !strings.Contains(answers[3], `"code":"token_expired","message":"it was begun`) {
+		t.Fatalf("%s%s", answers, &client.stderr)
+	}
+	again, said, status := s.run(t, "resume", client.batch())
+	if strings.Count(again, `"ok":true`) != len(ids)+1 || status != "0" || s.writes(ids[3]) != 1 {
+		t.Errorf("exit %s: %s%s", status, again, said)
+	}
 }
 
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// TestOtherJournal: a worker whose journal is another one begins nothing.
+func TestOtherJournal(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	text, err := os.ReadFile(filepath.Join(s.home, "onecall.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := regexp.MustCompile(`store: "postgres[^"]*"`).ReplaceAll(text, fmt.Appendf(nil, "store: %q", s.postgres.Database(t)))
+	clitest.Write(t, s.home, "other.yaml", string(other))
+	s.startWorker(t, "--config", "other.yaml")
+	ids := s.batch(t, "b", 3)
+	client := s.begin(t, "run", "--durable", "b.jsonl")
+	for end := time.Now().Add(clitest.TooLong); !strings.Contains(s.workers[0].log.String(), "journal has no batch") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.startWorker(t)
+	<-client.ended
+	answers := client.stdout.String()
+	lines := strings.Count(answers, `"ok":true`) + strings.Count(answers, "could not take it on")
+	if s.checkAnswers(t, ids, answers); lines != len(ids) {
+		t.Errorf("%s%s", answers, &client.stderr)
+	}
 }

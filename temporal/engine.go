@@ -4,6 +4,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ import (
 const (
 	scheme        = "temporal"
 	defaultPort   = "7233"
-	defaultQueue  = "onecall"
 	dialTimeout   = 10 * time.Second
 	progressEvery = 250 * time.Millisecond
+	beginTime     = 2 * time.Second // that workers started beside a client have to ask for work
 )
 
 // Engine is a durable.Engine on a Temporal server.
@@ -41,16 +42,16 @@ type Engine struct {
 var _ durable.Engine = (*Engine)(nil)
 
 // Open connects to temporal://host:port/namespace?queue=name. The port is 7233 unless it is given, the namespace is default, and the
-// task queue is onecall. TLS, API keys and headers come from the environment and files that all Temporal programs read
+// task queue is the one given beside it. TLS, API keys and headers come from the environment and files that all Temporal programs read
 // (https://docs.temporal.io/develop/environment-configuration). It fails with bad_request if the URL or that configuration is wrong or
 // the namespace does not exist, with denied if the server refuses the credentials, and with unavailable if no server answers within
 // ten seconds.
-func Open(ctx context.Context, address string) (durable.Engine, error) {
-	options, queue, err := optionsOf(address)
+func Open(ctx context.Context, address, queue string) (durable.Engine, error) {
+	options, named, err := optionsOf(address)
 	if err != nil {
 		return nil, err
 	}
-	return dial(ctx, options, queue)
+	return dial(ctx, options, cmp.Or(named, queue))
 }
 
 func dial(ctx context.Context, options client.Options, queue string) (*Engine, error) {
@@ -70,7 +71,7 @@ func dial(ctx context.Context, options client.Options, queue string) (*Engine, e
 	return e, nil
 }
 
-// optionsOf returns the options of a client, and the task queue.
+// optionsOf returns the options of a client, and the task queue that the address names.
 func optionsOf(address string) (options client.Options, queue string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.User != nil {
@@ -78,9 +79,7 @@ func optionsOf(address string) (options client.Options, queue string, err error)
 			fault.Quote(fault.Clip(address, 100)))
 	}
 	query := u.Query()
-	if queue = query.Get("queue"); queue == "" {
-		queue = defaultQueue
-	}
+	queue = query.Get("queue")
 	if query.Del("queue"); len(query) > 0 {
 		return options, "", fault.New(fault.BadRequest, "the engine's address has ?%s: only queue= is known there. TLS and API keys are set "+
 			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY", fault.Clip(query.Encode(), 100))
@@ -178,14 +177,16 @@ func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Prog
 func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Progress)) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		if e.isIdle(ctx) { // a query would wait for a worker
-			progress(durable.Progress{NoWorkers: true})
+			if time.Since(began) > beginTime {
+				progress(durable.Progress{NoWorkers: true})
+			}
 			continue
 		}
 		value, err := e.client.QueryWorkflow(ctx, workflowID(id), "", progressQuery)

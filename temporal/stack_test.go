@@ -176,7 +176,7 @@ http:
 		for _, w := range s.workers {
 			w.kill()
 			if t.Failed() {
-				t.Logf("a worker: %s", w.log.Bytes())
+				t.Logf("a worker: %s", &w.log)
 			}
 		}
 	})
@@ -201,10 +201,41 @@ func (s *stack) run(t testing.TB, args ...string) (stdout, stderr, status string
 	return out.String(), errs.String(), clitest.ExitCode(err)
 }
 
+// client is a command that runs beside the test.
+type client struct {
+	cmd            *exec.Cmd
+	stdout, stderr clitest.Buffer
+	ended          chan struct{}
+}
+
+// begin starts a command.
+func (s *stack) begin(t testing.TB, args ...string) *client {
+	t.Helper()
+	c := &client{cmd: s.command(t, args...), ended: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.kill)
+	go func() {
+		_ = c.cmd.Wait()
+		close(c.ended)
+	}()
+	return c
+}
+
+func (c *client) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.ended
+}
+
+// batch returns the id of the batch that the command has begun; "": it has not yet.
+func (c *client) batch() string { return batchID.FindString(c.stderr.String()) }
+
 // worker is a worker process.
 type worker struct {
 	cmd   *exec.Cmd
-	log   bytes.Buffer
+	log   clitest.Buffer
 	ended chan struct{}
 	err   error // when it has ended
 }
@@ -226,7 +257,7 @@ func (s *stack) startWorker(t testing.TB, args ...string) *worker {
 	select {
 	case <-ready:
 	case <-w.ended:
-		t.Fatalf("the worker ended: %v: %s", w.err, w.log.Bytes())
+		t.Fatalf("the worker ended: %v: %s", w.err, &w.log)
 	case <-time.After(clitest.TooLong):
 		t.Fatal("the worker is not ready")
 	}
@@ -240,7 +271,7 @@ func (w *worker) kill() {
 
 // untilReady closes ready when a line says it.
 type untilReady struct {
-	to    *bytes.Buffer
+	to    *clitest.Buffer
 	ready chan struct{}
 	found bool
 }

@@ -57,6 +57,7 @@ func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 		return e.fault(err)
 	}
 	defer workers.Stop()
+	w.Ready()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -89,6 +90,9 @@ func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	first := in.First
 	if first.IsZero() && info.Attempt > 1 {
 		first = info.ScheduledTime
+	}
+	if err := c.Check(ctx, &in.Batch); err != nil {
+		return nil, err
 	}
 	chains, err := c.chains(ctx, in)
 	if err != nil {
@@ -191,8 +195,8 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 		switch {
 		case r == nil:
 			done.Failed++
-		case r.Waits():
-			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position, Until: r.Wake})
+		case r.Approval:
+			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position})
 		case r.OK:
 			done.OK++
 		default:

@@ -35,7 +35,7 @@ type input struct {
 type wait struct {
 	durable.Place
 	Position int
-	Until    time.Time // zero: until somebody decides
+	Decided  bool      // in an earlier history
 	First    time.Time // when the chain was tried first
 	Turn     int       // the number of its next turn
 }
@@ -97,9 +97,7 @@ func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 			s.decided[position] = true
 		}
 		for i := range s.Waits {
-			if s.decided[s.Waits[i].Position] {
-				s.Waits[i].Until = workflow.Now(ctx)
-			}
+			s.Waits[i].Decided = s.decided[s.Waits[i].Position]
 		}
 		return s.Progress, workflow.NewContinueAsNewError(ctx, batchWorkflow, &s.input)
 	}
@@ -169,11 +167,7 @@ func (s *state) later(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
 	s.Progress.Waits++
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		pause := lookAgain
-		if !w.Until.IsZero() {
-			pause = w.Until.Sub(workflow.Now(ctx))
-		}
-		_, _ = workflow.AwaitWithTimeout(ctx, pause, func() bool { return s.decided[w.Position] })
+		_, _ = workflow.AwaitWithTimeout(ctx, lookAgain, func() bool { return w.Decided || s.decided[w.Position] })
 		if ctx.Err() == nil && s.used >= maxHistory { // the next history gives it its turn
 			return
 		}

@@ -58,9 +58,6 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 		case f.waits > 0:
 			f.waits--
 			w := wait{Place: place, Position: 1000*place.Chunk + place.Item}
-			if f.waits%2 == 0 {
-				w.Until = time.Now().Add(time.Hour)
-			}
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
 		case f.fails:

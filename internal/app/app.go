@@ -217,7 +217,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		Counter:         a.Counter,
 		Results:         a.results,
 		Journal:         runs,
-		Scope:           a.scope(),
+		Scope:           a.Scope(),
 		Approve:         config.Or(c.Approve, ""),
 		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
 		MaxTotalTokens:  a.maxTotalTokens,

@@ -62,10 +62,10 @@ func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
 
 // BeginBatch writes a batch of chains to the journal, under a key, and returns the id of its run.
 func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id string, err error) {
-	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
+	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
 }
 
 // FindRun returns the id of this user's run with a key. It fails with journal.ErrNotFound if there is none.
 func (a *App) FindRun(ctx context.Context, key string) (id string, err error) {
-	return a.Journal.Find(ctx, "", a.scope(), key)
+	return a.Journal.Find(ctx, "", a.Scope(), key)
 }

@@ -43,9 +43,9 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	return j, err
 }
 
-// scope returns the path that separates the runs of this configuration from others in the journal, which all configurations of a user
+// Scope returns the path that separates the runs of this configuration from others in the journal, which all configurations of a user
 // share. It is "" without a configuration file, and for a journal on a server: replicas may have their files anywhere.
-func (a *App) scope() string {
+func (a *App) Scope() string {
 	if where := config.Or(a.config.Journal.Store, "sqlite"); a.config.Path == "" || where != "sqlite" && where != "memory" {
 		return ""
 	}

@@ -30,7 +30,7 @@ func TestScope(t *testing.T) {
 		if store != "" {
 			a.config.Journal.Store = &store
 		}
-		return a.scope()
+		return a.Scope()
 	}
 	for _, content := range []string{"first", "second"} {
 		_ = os.Remove(mounted)

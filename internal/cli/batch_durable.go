@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -35,13 +35,13 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		return err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID(time.Now(), "")}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
 	d.record.Total = len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
 	}
 	if err := d.start(ctx, chains); err != nil {
-		d.settle(ctx, err)
+		d.settle(ctx, journal.Failed, fault.CodeOf(err))
 		return err
 	}
 	c.note("batch %s: should this command end, onecall resume %s goes on", d.id, d.id)
@@ -109,20 +109,18 @@ func (d *durableRun) again(ctx context.Context) error {
 		return err
 	}
 	d.note("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
-	if err := d.app.Journal.SettleBatch(ctx, d.record.Run, journal.Running, ""); err != nil {
-		return app.Failure{Err: err}
-	}
+	d.settle(ctx, journal.Running, "")
 	return d.start(ctx, failed)
 }
 
-// settle records how the batch ended. What its chains did is in their own runs, so a failure of the journal is only told.
-func (d *durableRun) settle(ctx context.Context, failed error) {
-	status, code := journal.OK, fault.Code("")
-	if failed != nil {
-		status, code = journal.Failed, fault.CodeOf(failed)
+// settle records the status of the batch, unless it is a single chain, whose run has one. What chains did is in their own runs, so a
+// failure of the journal is only told.
+func (d *durableRun) settle(ctx context.Context, status journal.Status, code fault.Code) {
+	if d.record.Run == "" {
+		return
 	}
 	if err := d.app.Journal.SettleBatch(context.WithoutCancel(ctx), d.record.Run, status, code); err != nil {
-		d.note("the end of the batch could not be recorded: %s", fault.Message(err))
+		d.note("the status of the batch could not be recorded: %s", fault.Message(err))
 	}
 }
 
@@ -141,16 +139,16 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 			return err
 		}
 	}
-	first, cause := error(nil), error(nil)
+	first, status, code := error(nil), journal.OK, fault.Code("")
 	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a batch that was cancelled has answers, too
 		d.showWarnings("", answer)
 		if first == nil && !answer.OK {
-			first, cause = exitErrorOf(answer), answer.Error
+			first, status, code = exitErrorOf(answer), journal.Failed, answer.Error.Code
 		}
 		return out.writeLine(answer.JSON)
 	})
 	if err == nil {
-		d.settle(ctx, cause)
+		d.settle(ctx, status, code)
 		err = out.commit()
 	}
 	if err != nil {
@@ -169,12 +167,28 @@ func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error)
 		if err != nil {
 			return err
 		}
-		f := fault.New(fault.Cancelled, "it was cancelled before a worker began it")
+		f, err := d.missingFault(ctx, one)
 		if r != nil {
-			f = r.Error
+			f, err = r.Error, nil
+		}
+		if err != nil {
+			return err
 		}
 		return handle(d.app.Engine.Refuse(ctx, []*fault.Error{f}, &chain.Caller{Label: one.Label, Override: one.Override}))
 	})
+}
+
+// missingFault is the fault of a chain that the store has no result of: the journal knows whether it was begun.
+func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
+	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return fault.New(fault.Cancelled, "it was cancelled before a worker began it"), nil
+	case err != nil:
+		return nil, app.Failure{Err: err}
+	}
+	return fault.New(fault.TokenExpired, "it was begun, and the store of results has no answer of it: onecall resume %s gives it again, and does "+
+		"nothing again. results.maxBytes and journal.keep say how much is kept, and how long", d.id), nil
 }
 
 // latest calls handle for each chain of the batch, in order, with its result in the last round that it was part of. The results of
@@ -202,15 +216,17 @@ func (d *durableRun) latest(ctx context.Context, handle func(chain func() (*dura
 
 // chain returns a chain of the first round.
 func (d *durableRun) chain(ctx context.Context, chunk, item int) (*durable.Chain, error) {
-	text, err := d.store.Get(ctx, d.batch(0).InputKey(chunk))
-	var list []durable.Chain
-	if err == nil {
-		err = json.Unmarshal(text, &list)
+	if d.chunk != chunk || d.chains == nil {
+		text, err := d.store.Get(ctx, d.batch(0).InputKey(chunk))
+		d.chunk, d.chains = chunk, nil
+		if err == nil {
+			err = json.Unmarshal(text, &d.chains)
+		}
+		if err != nil {
+			return nil, app.Failure{Err: err}
+		}
 	}
-	if err != nil {
-		return nil, app.Failure{Err: err}
-	}
-	return &list[item], nil
+	return &d.chains[item], nil
 }
 
 // newCountBar returns what shows how many chains have ended, on a terminal that the answers do not go to.

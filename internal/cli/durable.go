@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +48,22 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	if err := a.CheckShared(); err != nil {
 		return nil, err
 	}
-	return c.engines(ctx, url)
+	return c.engines(ctx, url, queueOf(a.Scope()))
+}
+
+// queueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the
+// runs of each configuration apart, and so must their workers: one that does not find a run would begin it again.
+func queueOf(scope string) string {
+	if scope == "" {
+		return "onecall"
+	}
+	return "onecall-" + hashed(scope)
+}
+
+// hashed returns what a text is called where it must be short, or must not be shown.
+func hashed(text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(hash[:16])
 }
 
 // batchRecord is what is stored of a batch under its id.
@@ -90,16 +103,18 @@ type durableRun struct {
 	store  durable.Store
 	id     string
 	record batchRecord
+
+	chunk  int             // that was read last
+	chains []durable.Chain // of it; nil: none was
 }
 
-// newBatchID returns the id of a batch. That of a single chain with a key of its own follows from the key.
-func newBatchID(now time.Time, key string) string {
-	if key == "" {
-		return "batch-" + now.UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
-	}
-	hash := sha256.Sum256([]byte(key))
-	return "key-" + hex.EncodeToString(hash[:16])
+// newBatchID returns the id of a batch.
+func newBatchID() string {
+	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
 }
+
+// keyedID returns the id of a single chain with a key of its own.
+func keyedID(scope, key string) string { return "key-" + hashed(scope+"\x00"+key) }
 
 // start stores chains as a round of the batch, and has the engine run them.
 func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
@@ -198,7 +213,7 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 		for item, r := range list {
 			if parked[durable.Place{Chunk: chunk, Item: item}] {
 				r = &durable.Result{Error: fault.New(fault.Internal,
-					"its workers ended each time that they ran it, and it is not tried again: see their logs, and onecall resume %s", d.id)}
+					"its workers ended each time, or could not take it on, and it is not tried again: see their logs, and onecall resume %s", d.id)}
 			}
 			if err := handle(about.position(n), chunk, item, r); err != nil {
 				return err
@@ -250,7 +265,10 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		return nil, err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID(time.Now(), gjson.GetBytes(e.Request, "key").Str)}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
+	if key := keyOf(e.Request, ""); key != "" {
+		d.id = keyedID(a.Scope(), key)
+	}
 	d.record.Total = 1
 	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
 	if !json.Valid(e.Request) {
@@ -270,7 +288,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	return answer, err
 }
 
-// reporter shows that no worker has begun, or that somebody has to decide, once each.
+// reporter shows that no worker has begun, or that chains wait for approval, once each.
 func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) {
 	waited, idle := false, false
 	return func(p durable.Progress) {
@@ -280,7 +298,7 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 		}
 		if p.Waits > 0 && !waited {
 			waited = true
-			d.note("%s to wait for a time or an approval: onecall runs --status waiting", plural(int64(p.Waits), "chain"))
+			d.note("%s to be approved: onecall runs --status waiting", plural(int64(p.Waits), "chain"))
 		}
 		if show != nil {
 			show(chain.Progress{Done: p.Ended, Total: p.Total})
@@ -288,14 +306,19 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 	}
 }
 
+// keyOf returns the key of a chain, or another one if it has none.
+func keyOf(request []byte, otherwise string) string {
+	return cmp.Or(gjson.GetBytes(request, "key").Str, otherwise)
+}
+
 // batchOf returns the batch, and the position in it, whose chain has a key in the journal.
-func batchOf(key string) (id string, position int) {
+func batchOf(scope, key string) (id string, position int) {
 	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
 		if n, err := strconv.Atoi(number); err == nil {
 			return id, n
 		}
 	}
-	return newBatchID(time.Time{}, key), 0
+	return keyedID(scope, key), 0
 }
 
 // decided tells the engine, if one is configured, that somebody has decided about a run. It reports whether the run goes on there.
@@ -312,61 +335,6 @@ func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) 
 		return false, err
 	}
 	defer engine.Close()
-	batch, position := batchOf(past.Row.CallersKey())
+	batch, position := batchOf(a.Scope(), past.Row.CallersKey())
 	return engine.Decided(ctx, batch, position)
-}
-
-// withKey returns a chain with a key, unless it has one.
-func withKey(request []byte, key string) []byte {
-	trimmed := bytes.TrimRight(request, " \t\r\n")
-	if !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}) || gjson.GetBytes(request, "key").Exists() {
-		return request
-	}
-	object := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
-	comma := ","
-	if bytes.HasSuffix(object, []byte{'{'}) {
-		comma = ""
-	}
-	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
-}
-
-// runOfBatch runs a chain of a batch in this process.
-func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
-	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
-		request, key := []byte(ch.Text), b.RunKey(ch.Position)
-		if ch.Request != nil {
-			request = withKey(ch.Request, key)
-		}
-		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		if f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first); f != nil {
-			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
-		}
-		answer := a.Run(ctx, request, caller)
-		switch {
-		case answer.OK:
-		case answer.Error.Code == fault.Busy:
-			return nil, answer.Error
-		case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
-			if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
-				return nil, errors.Join(answer.Error, err)
-			}
-		}
-		r := durable.ResultOf(ch.Position, answer)
-		if own, _ := batchOf(gjson.GetBytes(request, "key").Str); own != b.ID {
-			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
-		}
-		return r, nil
-	}
-}
-
-// checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
-func (c *cli) checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
-	if first.IsZero() || time.Since(first) < a.Keep()/2 {
-		return nil
-	}
-	if _, err := a.FindRun(ctx, key); err == nil {
-		return nil
-	}
-	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not known. "+
-		"journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
 }

@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/durable"
@@ -32,8 +38,9 @@ func newWorkerCommand(c *cli) *cobra.Command {
 					return err
 				}
 				defer engine.Close()
-				c.note("ready: up to %d chains at once", jobs)
-				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.Kept()})
+				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.Kept(),
+					Ready: func() { c.note("ready: up to %d chains at once", jobs) },
+					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) }})
 			})
 		},
 	}
@@ -59,4 +66,71 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// withKey returns a chain with a key, unless it has one.
+func withKey(request []byte, key string) []byte {
+	trimmed := bytes.TrimRight(request, " \t\r\n")
+	if !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}) || gjson.GetBytes(request, "key").Exists() {
+		return request
+	}
+	object := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
+	comma := ","
+	if bytes.HasSuffix(object, []byte{'{'}) {
+		comma = ""
+	}
+	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
+}
+
+// runOfBatch runs a chain of a batch in this process.
+func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
+	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
+		request, key := []byte(ch.Text), b.RunKey(ch.Position)
+		if ch.Request != nil {
+			request = withKey(ch.Request, key)
+		}
+		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
+		if f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first); f != nil {
+			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
+		}
+		answer := a.Run(ctx, request, caller)
+		switch {
+		case answer.OK:
+		case answer.Error.Code == fault.Busy:
+			return nil, answer.Error
+		case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
+			if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
+				return nil, errors.Join(answer.Error, err)
+			}
+		}
+		r := durable.ResultOf(ch.Position, answer)
+		if own, _ := batchOf(a.Scope(), gjson.GetBytes(request, "key").Str); own != b.ID {
+			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
+		}
+		return r, nil
+	}
+}
+
+// checkJournal fails on a worker whose journal is not that of the batch: it would begin again what another worker has begun.
+func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
+	if b.Parent == "" { // a single chain
+		return nil
+	}
+	_, err := a.Journal.Read(ctx, b.Parent, nil)
+	if errors.Is(err, journal.ErrNotFound) {
+		return fault.New(fault.BadRequest, "this worker's journal has no batch %s: all who take part need the same one", b.ID)
+	}
+	return err
+}
+
+// checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
+func (c *cli) checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+	if first.IsZero() || time.Since(first) < a.Keep()/2 {
+		return nil
+	}
+	if _, err := a.FindRun(ctx, key); err == nil {
+		return nil
+	}
+	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not known. "+
+		"journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
 }

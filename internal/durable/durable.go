@@ -32,8 +32,9 @@ type Engine interface {
 	Close()
 }
 
-// Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default.
-type Open func(ctx context.Context, url string) (Engine, error)
+// Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default. queue is what its clients and workers share, if the URL
+// does not say.
+type Open func(ctx context.Context, url, queue string) (Engine, error)
 
 // Batch names chains that are in the Store, in chunks. An engine learns no more of them than this, and how they ended.
 type Batch struct {
@@ -61,7 +62,7 @@ type Progress struct {
 	Total  int // chains
 	Ended  int
 	Failed int // of Ended
-	Waits  int // chains that wait for approval, or for a time
+	Waits  int // chains that wait for approval
 
 	NoWorkers bool // there is nobody who could begin
 
@@ -107,12 +108,8 @@ type Result struct {
 	Faults   []*fault.Error  `json:"faults,omitempty"`
 	Warnings []*fault.Error  `json:"warnings,omitempty"`
 
-	Approval bool      `json:"approval,omitempty"` // it waits until somebody decides
-	Wake     time.Time `json:"wake,omitzero"`      // it waits until then; zero: it does not
+	Approval bool `json:"approval,omitempty"` // it waits until somebody decides
 }
-
-// Waits reports whether the chain goes on later.
-func (r *Result) Waits() bool { return r.Approval || !r.Wake.IsZero() }
 
 // ResultOf returns what is passed on of an answer.
 func ResultOf(position int, a *chain.Answer) *Result {
@@ -146,8 +143,11 @@ type Worker struct {
 	// Run runs a chain as the run with a key, which goes on if it was begun before. first is when it was tried first; zero: now. An error
 	// means that nothing can be said of the chain yet, and it is tried again: the journal cannot be reached, or another worker still has
 	// the run.
-	Run   func(ctx context.Context, b *Batch, c *Chain, first time.Time) (*Result, error)
-	Store Store // has the chains, and takes the results
+	Run func(ctx context.Context, b *Batch, c *Chain, first time.Time) (*Result, error)
+	// Check fails if this worker must not run chains of a batch, as its journal is another one.
+	Check func(ctx context.Context, b *Batch) error
+	Store Store  // has the chains, and takes the results
+	Ready func() // called once the worker asks for work
 }
 
 // Store keeps what is too large for the histories of an engine. All who take part in a batch need the same one.

@@ -43,6 +43,15 @@ func (s *requestState) answersEarly(r *request) (after time.Duration, early bool
 	return 0, false
 }
 
+// checkDurable refuses a chain for workers that reached a server instead, which would run it itself.
+func (s *requestState) checkDurable(r *request) *fault.Error {
+	if !r.Durable || s.background == nil {
+		return nil
+	}
+	return fault.New(fault.NotSupported, "a durable chain is begun at the command line, by onecall run: leave this out. "+
+		"With async the run goes on as long as this server does, and with a key it can be resumed").Under("/durable")
+}
+
 // checkBackground refuses a run in the background that nobody could follow.
 func (s *requestState) checkBackground(r *request) *fault.Error {
 	at := "/async"

@@ -86,6 +86,9 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}
+	if f := s.checkDurable(r); f != nil {
+		return s.failureAnswer(ctx, f)
+	}
 	after, early := s.answersEarly(r)
 	if early {
 		if f := s.checkBackground(r); f != nil {

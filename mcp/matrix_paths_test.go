@@ -49,7 +49,7 @@ var chainPaths = []matrixPath{
 // knownPaths are tried once with each function that the caller may use: what it is told of them must not lead to others.
 var knownPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"trace":"full","verify":true}`},
-	{"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":false,"asyncAfterMs":60000}`}, {"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":true,"dryRun":true}`},
+	{"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":false,"asyncAfterMs":60000}`}, {"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":true,"dryRun":true,"durable":true}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"dryRun":true,"trace":"full"}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":{"OKARG":"plain","fail":true}}]}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":{"OKARG":"none of them","fail":"x"}}]}`},

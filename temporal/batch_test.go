@@ -29,16 +29,18 @@ var (
 	durableID = regexp.MustCompile(`(?:batch|key)-[-a-z0-9]+`)
 )
 
-// killings returns how many things are killed: ONECALL_TEST_KILLS, or a few.
-func killings(t testing.TB) int {
-	if text := os.Getenv("ONECALL_TEST_KILLS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+// number returns the number that an environment variable names, or another one.
+func number(t testing.TB, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
 	}
-	return 4
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestKills: workers, the Temporal server, PostgreSQL, Redis and clients are killed at random moments of batches, and started again.
@@ -50,7 +52,7 @@ func TestKills(t *testing.T) {
 		s.startWorker(t)
 	}
 	count, unknown := map[string]int{}, 0
-	killings := killings(t)
+	killings := number(t, "ONECALL_TEST_KILLS", 4)
 	for round := 0; round < killings; {
 		name := fmt.Sprintf("b%d", round)
 		ids := s.batch(t, name, 1000)
@@ -110,6 +112,44 @@ func TestKills(t *testing.T) {
 		unknown += len(ids) - s.checkAnswers(t, ids, string(answers))
 	}
 	t.Logf("killed: %v; %d chains did not end well", count, unknown)
+}
+
+// TestManyChains: a batch of many chains of five steps, over four workers. One worker is killed every ten seconds, and the Temporal server
+// once. ONECALL_TEST_CHAINS says how many.
+func TestManyChains(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	for range 4 {
+		s.startWorker(t, "--jobs", "32")
+	}
+	ids := s.batchOf(t, "b", number(t, "ONECALL_TEST_CHAINS", 1000), 5)
+	client := s.begin(t, "run", "--durable", "b.jsonl", "--out", "b.out")
+	began, killed := time.Now(), 0
+	for more := true; more; {
+		select {
+		case <-client.ended:
+			more = false
+		case <-time.After(10 * time.Second):
+			s.workers[0].kill()
+			s.workers = s.workers[1:]
+			s.startWorker(t, "--jobs", "32")
+			if killed++; killed == 3 {
+				s.temporalServer.kill()
+				s.temporalServer.start(t)
+			}
+		}
+	}
+	answers, err := os.ReadFile(filepath.Join(s.home, "b.out"))
+	if err != nil {
+		t.Fatalf("no answers: %v: %s", err, &client.stderr)
+	}
+	ok := s.checkAnswers(t, ids, string(answers))
+	for line := range strings.Lines(string(answers)) {
+		if !gjson.Get(line, "ok").Bool() && gjson.Get(line, "error.outcome").Str != "sent_unknown" { // of a worker that was killed
+			t.Errorf("not ok: %s", line)
+		}
+	}
+	t.Logf("%d chains, %d ok, %d workers killed, %v", len(ids), ok, killed, time.Since(began).Round(time.Second))
 }
 
 // TestClientDies: the batch goes on without its client, and resume has its answers.
@@ -244,10 +284,14 @@ func TestSingle(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	s.startWorker(t)
-	for name, key := range map[string]string{"plain": "", "keyed": `,"key":"nightly"`} {
-		clitest.Write(t, s.home, name+".json", `{"steps":[{"fn":"http.write","args":{"id":"`+name+`"}},{"fn":"http.read","args":{"id":"poison"}}]`+key+`}`)
+	for name, more := range map[string]string{"plain": "", "keyed": `,"key":"nightly","durable":true`} {
+		clitest.Write(t, s.home, name+".json", `{"steps":[{"fn":"http.write","args":{"id":"`+name+`"}},{"fn":"http.read","args":{"id":"poison"}}]`+more+`}`)
 		s.poison(func() { panic(http.ErrAbortHandler) })
-		out, said, status := s.run(t, "run", "--durable", name+".json")
+		args := []string{"run", name + ".json"}
+		if name == "plain" {
+			args = append(args, "--durable")
+		}
+		out, said, status := s.run(t, args...)
 		id := durableID.FindString(said)
 		if status == "0" || id == "" {
 			t.Fatalf("%s: exit %s: %s%s", name, status, out, said)

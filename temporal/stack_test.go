@@ -286,11 +286,20 @@ func (u *untilReady) Write(p []byte) (int, error) {
 
 // batch writes a file of n chains, each of which reads and then writes, and returns what they write.
 func (s *stack) batch(t testing.TB, name string, n int) (ids []string) {
+	return s.batchOf(t, name, n, 2)
+}
+
+// batchOf writes a file of n chains of some steps: the last writes what the one before has read, and so on.
+func (s *stack) batchOf(t testing.TB, name string, n, steps int) (ids []string) {
 	t.Helper()
 	var lines strings.Builder
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("%s-%d", name, i))
-		fmt.Fprintf(&lines, `{"steps":[{"fn":"http.read","args":{"id":%q}},{"fn":"http.write","args":{"id":"$0.id"}}]}`+"\n", ids[i])
+		fmt.Fprintf(&lines, `{"steps":[{"fn":"http.read","args":{"id":%q}}`, ids[i])
+		for step := range steps - 2 {
+			fmt.Fprintf(&lines, `,{"fn":"http.read","args":{"id":"$%d.id"}}`, step)
+		}
+		fmt.Fprintf(&lines, `,{"fn":"http.write","args":{"id":"$%d.id"}}]}`+"\n", steps-2)
 	}
 	clitest.Write(t, s.home, name+".jsonl", lines.String())
 	return ids

@@ -213,11 +213,17 @@ func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, ove
 	}
 	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer {
 		caller.Chain = c.savedFunction(file)
-		if f.durable && len(e.Faults) == 0 {
+		if f.isDurable(e, override) && len(e.Faults) == 0 {
 			return c.runDurably(ctx, a, e, caller)
 		}
 		return answerEntry(ctx, a, e, caller)
 	})
+}
+
+// isDurable reports whether workers run a chain: the flag or the chain says so. A recording or a preview is made in this process.
+func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
+	inProcess := f.record != "" || f.replay != "" || f.watch || override.DryRun
+	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
 }
 
 // answerEntry runs the chain of an entry. Faults get their positions in the file.

@@ -213,7 +213,7 @@ func keepFirstCauses(list []*fault.Error) {
 		}
 		if seen[cause] {
 			copied := *f
-			copied.Message = state + "; why stands with the first fault of this source"
+			copied.Message = state + "; the first fault of this source says why"
 			list[i] = &copied
 		}
 		seen[cause] = true

@@ -30,7 +30,7 @@ func Example_resume() {
 	if err != nil {
 		panic(err)
 	}
-	runs, err := journal.New(&journal.Memory{}, nil) // or sqljournal.OpenSQLite in the place of Memory
+	runs, err := journal.New(&journal.Memory{}, nil) // or sqljournal.OpenSQLite in place of Memory
 	if err != nil {
 		panic(err)
 	}

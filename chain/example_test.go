@@ -123,7 +123,7 @@ func ExampleEngine_Run_probe() {
 	// {"items":[{"word":"onecall"},{"word":"end"}],"page":100,"page_size":2,"total":200,"has_more":false}
 }
 
-// A recording answers in the place of the functions: for tests, and to compare runs.
+// A recording answers in place of the functions: for tests, and to compare runs.
 func ExampleEngine_Run_replay() {
 	registry, err := steps.NewRegistry(shop(), nil)
 	if err != nil {

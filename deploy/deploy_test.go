@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// unit is the unit with a program in the place of onecall that this machine has.
+// unit is the unit with a program in place of onecall that this machine has.
 func unit(t *testing.T) (path string) {
 	t.Helper()
 	text, err := os.ReadFile("onecall.service")

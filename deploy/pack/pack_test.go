@@ -34,7 +34,7 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// distributed is a folder as goreleaser leaves it, with texts in the place of programs.
+// distributed is a folder as goreleaser leaves it, with texts in place of programs.
 func distributed(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()

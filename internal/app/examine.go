@@ -262,13 +262,13 @@ func (e *examination) stores(ctx context.Context) {
 		e.add(CheckJournal, "", StatusWarn, "off: no run can be resumed, approved or undone", "journal: {store: sqlite}")
 	case err != nil:
 		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err),
-			"journal: {store: memory} does without, as long as one command runs")
+			"journal: {store: memory} works without it, and remembers runs only while a command runs")
 	default:
 		e.add(CheckJournal, "", StatusOK, config.Or(e.config.Journal.Store, "sqlite")+", writable", "")
 	}
 	if err := e.checkResults(ctx); err != nil {
 		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err),
-			"results: {store: memory} does without, as long as one command runs")
+			"results: {store: memory} works without it, and keeps results only while a command runs")
 	} else {
 		e.add(CheckResults, "", StatusOK, config.Or(e.config.Results.Store, "disk")+", usable", "")
 	}

@@ -118,7 +118,7 @@ func (c *cli) clientFindings() (list []app.Finding) {
 			install, beside = "correct it there", "onecall init copies them into a configuration; take them out there then"
 		}
 		if file.Problem != "" {
-			add(subject, app.StatusWarn, "mend it", "it cannot be read: %s", file.Problem)
+			add(subject, app.StatusWarn, "fix it", "it cannot be read: %s", file.Problem)
 			continue
 		}
 		for _, start := range file.Starts {

@@ -21,7 +21,7 @@ func Entry(path string) []byte {
 		Args    []string `json:"args"`
 	}{command, []string{"serve", "--config", path}}) // of strings: never fails
 	text := fmt.Appendf(nil,
-		"\nFor your MCP client, in the place of these servers (onecall init --install CLIENT writes it for you):\n\n    "+
+		"\nFor your MCP client, in place of these servers (onecall init --install CLIENT writes it for you):\n\n    "+
 			"{\"mcpServers\":{\"onecall\":%s}}\n", entry)
 	if !installed {
 		text = append(text,

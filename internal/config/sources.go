@@ -66,7 +66,7 @@ type MCPServer struct {
 	// How many calls are under way at once, of all callers; others wait, for no more calls of each other caller than that. Without it: as
 	// many as there are.
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
-	// Lets clients choose the directories that the server works in, in the place of those of its arguments: their roots are passed on, on
+	// Lets clients choose the directories that the server works in, in place of those of its arguments: their roots are passed on, on
 	// the surfaces flat and hybrid.
 	Roots *bool `yaml:"roots" default:"false"`
 }

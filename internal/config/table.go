@@ -11,7 +11,7 @@ import (
 //	also      further keys that mean the same, as other programs write them
 //	validate  the bounds of the value
 //	expand    that ${VAR} is filled in, and what the values are (expand.go)
-//	list      that a list in the place of the struct stands for this field
+//	list      that a list in place of the struct stands for this field
 //	scalars   that numbers and booleans are taken for strings, as written
 //	secret    that what stands there is never shown
 //	needed    that the key must be there

@@ -72,7 +72,7 @@ type Progress struct {
 	Parked []Place // chains that their workers died of again and again
 }
 
-// Whole stands, in the place of a chain's number, for all chains of a chunk.
+// Whole stands, in place of a chain's number, for all chains of a chunk.
 const Whole = -1
 
 // Place is a chain's place: its chunk, and its number there, or Whole.

@@ -78,7 +78,7 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.tokens = m.counters("answer_tokens_total", "Tokens of answers, by what was asked for.", "kind")
 	m.kept = m.counter("kept_tokens_total",
 		"Tokens of results that no answer held: intermediate ones, and what probes and lean forms stand for. Estimated.")
-	m.probes = m.counter("probes_total", "Answers that held a probe in the place of their result.")
+	m.probes = m.counter("probes_total", "Answers that held a probe in place of their result.")
 	m.lean = m.counter("lean_answers_total", "Answers that held the lean form of a write.")
 	m.cached = m.counter("cached_calls_total", "Calls that the call cache answered.")
 	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.",

@@ -214,7 +214,7 @@ func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
 	case errors.As(err, &newer):
 		return where + " " + newer.clause() + ", or name another database.", mustReopen
 	case code == undefinedTable, code == undefinedSpace:
-		return where + " has lost its tables, which are made again: see to it if this is said again.", mustReopen
+		return where + " has lost its tables, which are made again: if this is said again, something removes them.", mustReopen
 	case code == diskFull:
 		return where + " cannot grow, since its disk is full: make room there.", retryNow
 	case code == readOnly:
@@ -228,7 +228,7 @@ func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
 		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", retrySoon
 	}
-	return where + " refuses the work (" + e.scrub(err) + "): see to its log.", retryNow
+	return where + " refuses the work (" + e.scrub(err) + "): its log says why.", retryNow
 }
 
 // scrub returns the text of an error without the password.

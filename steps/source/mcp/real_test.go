@@ -204,7 +204,7 @@ func TestServerOfConformance(t *testing.T) {
 	}
 }
 
-// server-filesystem takes the roots of a client in the place of the directories that it was started with.
+// server-filesystem takes the roots of a client in place of the directories that it was started with.
 func TestServerFilesystemInLink(t *testing.T) {
 	t.Parallel()
 	for _, chosen := range []bool{false, true} {

@@ -160,7 +160,7 @@ func (l *loader) detectVersion() error {
 		return f
 	}
 	if paths := root.get("paths"); paths.ok() && !paths.isObject() {
-		f := fault.New(fault.BadRequest, `"paths" of the document is no object`)
+		f := fault.New(fault.BadRequest, `"paths" of the document is not an object`)
 		f.Line, f.Column = l.root.lineColumn(int64(l.root.nodes[paths.at].start))
 		return f
 	}

@@ -191,6 +191,6 @@ func (s *Source) notFetched(request *http.Request, err error) *fault.Error {
 	if errors.Is(request.Context().Err(), context.DeadlineExceeded) {
 		f.Code = fault.Timeout
 	}
-	f.Message = s.options.Name + ": the OpenAPI document could not be had: " + f.Message
+	f.Message = s.options.Name + ": the OpenAPI document could not be loaded: " + f.Message
 	return &f
 }

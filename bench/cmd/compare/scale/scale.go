@@ -21,7 +21,7 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	s := &report.Section{
 		Name: "scale", Title: "How cost grows",
 		Question: `How does what onecall costs grow with what it is given? Each size is measured in a process of its own (functions, steps,
-elements, bytes: the embedded engine), rounds of onecall and of its baseline by turns, reported as medians. Clients are processes
+elements, bytes: the embedded engine), rounds of onecall and of its baseline alternately, reported as medians. Clients are processes
 apart from the server's, on loopback; each has a connection of its own and makes its next call as soon as it has its answer. The *power of
 growth* is p where cost grows as size to the power of p, between the last two sizes: 0 does not grow, 1 is linear.`,
 		Command: "go -C bench/cmd/compare run . -only scale", Machine: report.ThisMachine(),

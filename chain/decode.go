@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -94,6 +95,9 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 		f.Line, f.Column = position(text, int(syntax.ByteOffset))
 		f.At = string(syntax.JSONPointer)
 		f.Message = lineAndColumn(f) + syntax.Err.Error()
+		if len(bytes.TrimSpace(text)) == 0 {
+			f.Message = "there is nothing: a chain is a JSON object with steps"
+		}
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may stand once in an object"
 		}

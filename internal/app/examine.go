@@ -220,6 +220,12 @@ func (e *examination) logins(ctx context.Context) {
 		return // already reported as a fault of the configuration
 	}
 	for i := range accounts {
+		named := func(m config.TableEntry[config.MCPServer]) bool {
+			return m.Name == accounts[i].Name && hasCredentials(&m.Config)
+		}
+		if slices.ContainsFunc(e.config.MCPServers, named) {
+			continue
+		}
 		state, err := accounts[i].State(ctx)
 		e.login(config.SourceName(accounts[i].Name), &state, err)
 	}

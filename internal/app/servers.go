@@ -114,10 +114,8 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		return nil, fault.New(fault.BadRequest, "%v", err).Under("/url")
 	}
 	options.HTTPClient = rules.Client(nil)
-	for header := range c.Headers {
-		if http.CanonicalHeaderKey(header) == "Authorization" {
-			return options, nil // the configuration has credentials, so no login is needed
-		}
+	if hasCredentials(c) {
+		return options, nil
 	}
 	if options.SSE && c.OAuth == nil {
 		return options, nil // the SDK has no logins for SSE
@@ -130,6 +128,16 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		return options, nil // such as plain http://, which never gets tokens and may need none
 	}
 	return options, err
+}
+
+// hasCredentials reports whether the configuration itself has a server's credentials, so that no login is needed.
+func hasCredentials(c *config.MCPServer) bool {
+	for header := range c.Headers {
+		if http.CanonicalHeaderKey(header) == "Authorization" {
+			return true
+		}
+	}
+	return false
 }
 
 // toolsOf returns the names of a server's functions without the source's prefix, including hidden ones.

@@ -24,7 +24,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",
 		Short: "Log in to MCP servers that ask for it, and make tokens for clients",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var noBrowser, asJSON bool

@@ -33,7 +33,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 			"the store of results, and the entries of MCP clients. Each check writes a line: ok, warn or fail, and what to do. Doctor\n" +
 			"changes nothing, except that it creates a missing journal, and that npx or uvx may install a server that they start.\n" +
 			"The exit status is 4 if a configuration is wrong, onecall's or a client's, and 5 if a source or a store is unavailable.",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")

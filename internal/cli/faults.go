@@ -50,13 +50,15 @@ func (doc *document) render(b *strings.Builder, f *fault.Error, width int) {
 	}
 	line, caret := doc.locate(f)
 	b.WriteString(textfile.Printable(doc.name))
-	if number := max(doc.line, 1) + f.Line - 1; f.Line > 0 {
+	number := max(doc.line, 1) + f.Line - 1
+	if f.Line > 0 {
 		fmt.Fprintf(b, ":%d", number)
 		if column := doc.column(f, line, caret); column > 0 {
 			fmt.Fprintf(b, ":%d", column)
 		}
 	}
-	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(f.Message)))
+	message := strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", number, f.Column)) // said just before
+	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s^\n", margin, shown, margin, strings.Repeat(" ", before))

@@ -22,7 +22,7 @@ func newHookCommand(c *cli) *cobra.Command {
 			"command reads a call on stdin and answers allow, ask or deny by the lists under hook in the configuration. The strictest\n" +
 			"answer for any function in the chain counts, also for those in inline chains. Without such lists, or if no function is\n" +
 			"called, it answers nothing, and the host's own rules apply. A call that cannot be read is denied.",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return c.hook() },
 	}
 }

@@ -37,7 +37,7 @@ func newInitCommand(c *cli) *cobra.Command {
 			"it. --uninstall restores what was there before.\n\n" +
 			"Clients: " + strings.Join(clients.IDs(), ", ") + ".",
 		Example: "  onecall init --dry-run\n  onecall init --install claude-code\n  onecall init --uninstall claude-code",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.install != "" || f.uninstall != "" {
 				return c.connect(cmd.Context(), &f, cmd.Flags().Changed)

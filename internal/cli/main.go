@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
@@ -48,6 +49,9 @@ func ExecuteWith(engines durable.Open, args []string, in, out, err *os.File) int
 type interruptError struct{ os.Signal }
 
 func (i interruptError) Error() string { return "interrupted: " + i.String() }
+
+// Unwrap is what a chain that it ends is answered with.
+func (i interruptError) Unwrap() error { return fault.New(fault.Cancelled, "interrupted") }
 
 // endsNormally reports whether the signal is the normal end of a command. A service manager terminates a server, and takes any status
 // but 0 as a failure.

@@ -49,7 +49,7 @@ func newListCommand(c *cli) *cobra.Command {
 		Short: "List the saved chains",
 		Long: "List the chains in the folder chains beside the configuration (in the working directory, if there is none), with their\n" +
 			"params and the strongest effect of their steps. It waits until each source has started or failed.",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			a, err := c.open(cmd.Context(), app.Options{})
 			if err != nil {

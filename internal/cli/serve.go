@@ -43,7 +43,7 @@ func newServeCommand(c *cli) *cobra.Command {
 			"need tokens (access in the configuration; onecall auth token makes one). The configuration is reloaded when it changes,\n" +
 			"and at SIGHUP. The server ends with its client, or at an interrupt; running calls then have ten seconds to end. Warnings\n" +
 			"and logs go to stderr.",
-		Args:        cobra.NoArgs,
+		Args:        noArgs,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
 		Annotations: map[string]string{isService: "yes"},
 	}

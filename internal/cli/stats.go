@@ -16,7 +16,7 @@ func newStatsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Sum up what was called: by function, chain, caller and day",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 				stats, err := history.StatsOf(cmd.Context(), a.Journal, f.filter(cmd))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,6 +78,14 @@ func wrongUse(cmd *cobra.Command, what string) error {
 		text += "\nfor example: " + first
 	}
 	return usageErrorf("%s", text)
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return wrongUse(cmd, fmt.Sprintf("%s takes no arguments: %s is one too many", cmd.CommandPath(), fault.Quote(fault.Clip(args[0], 60))))
+	}
+	return nil
 }
 
 // requireArg refuses a command line without arguments.

@@ -16,7 +16,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return c.writeText([]byte(versionLine()))
 		},

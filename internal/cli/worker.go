@@ -26,7 +26,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 		Long: "Carry out the chains that onecall run --durable and its batches hand to the engine, with the functions and the rights of this\n" +
 			"configuration. Workers of one engine need the same journal and store of results. A worker waits for an engine that is not\n" +
 			"there yet. At an interrupt it takes no more chains; those under way have ten seconds to end, or go on at another worker.",
-		Args:        cobra.NoArgs,
+		Args:        noArgs,
 		Annotations: map[string]string{isService: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if jobs < 1 {

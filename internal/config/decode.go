@@ -118,6 +118,8 @@ func syntaxMessage(text []byte, at position, message string) string {
 	}
 	if offset := textfile.Offset(line, at.column); offset < len(line) && strings.ContainsRune("[{", rune(line[offset])) {
 		message += fmt.Sprintf(": between braces, put a value with %c in quotes", line[offset])
+	} else if offset > 0 && offset < len(line) && line[offset-1] == '*' {
+		message += ": * begins the name of an alias in YAML, so put the value in quotes"
 	}
 	return message
 }

@@ -259,10 +259,10 @@ func levelOf(word string) string {
 	return word
 }
 
-// tooLong returns the fault of a call whose answer exceeds MaxMessageBytes.
+// tooLong returns the fault of a call whose answer exceeds MaxMessageBytes, which is more than the result that may be in it.
 func (t *tap) tooLong() *fault.Error {
-	return fault.New(fault.LimitExceeded, "the answer of MCP server %q is longer than %d bytes: ask for less, or raise limits.maxResultBytes",
-		t.name, t.max)
+	return fault.New(fault.LimitExceeded, "the answer of MCP server %q is longer than a result may be: ask for less, or raise limits.maxResultBytes",
+		t.name)
 }
 
 // refuse fails the request with this id and returns the error response for the SDK; "": no request with this id is pending.

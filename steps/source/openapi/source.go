@@ -67,7 +67,7 @@ const (
 	defaultStartTimeout = 30 * time.Second
 	defaultMaxBodyBytes = steps.DefaultMaxResultBytes
 	maxSpecBytes        = 128 << 20
-	maxListed           = 20 // operations that a warning names
+	maxListed           = 3 // operations that a warning names
 )
 
 // Source offers the operations of one document. It implements steps.Live.
@@ -293,8 +293,8 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 	for _, warning := range doc.warnings {
 		result.changed = append(result.changed, s.options.Name+"."+warning.function+": "+warning.what)
 	}
-	s.warn("operations are left out", result.skipped)
-	s.warn("functions do not check their arguments or results wholly as the document has it", result.changed)
+	s.warn("operations that are left out", result.skipped)
+	s.warn("functions whose arguments or results are not checked wholly as the document has it", result.changed)
 	return result, nil
 }
 
@@ -307,7 +307,7 @@ func (s *Source) warn(what string, operations []string) {
 	if len(operations) > maxListed {
 		list += fmt.Sprintf("; and %d more", len(operations)-maxListed)
 	}
-	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(operations), what, list))
+	s.options.Warn(fault.New(fault.BadRequest, "%s: %s (%d): %s", s.options.Name, what, len(operations), list))
 }
 
 // Functions returns the functions of the last loaded document; none before.

@@ -3,6 +3,8 @@ package clients
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +72,10 @@ func (p *Plan) writeConfiguration() (err error) {
 	if err = os.MkdirAll(filepath.Dir(p.config), 0o700); err == nil {
 		err = WriteNew(p.config, p.configNew)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrExist): // another installation was faster
+		return changed(p.config)
+	case err != nil:
 		return fault.New(fault.BadRequest, "%s cannot be written: %v: nothing was changed", p.config, textfile.Cause(err))
 	}
 	return nil

@@ -46,12 +46,15 @@ var _ durable.Engine = (*Engine)(nil)
 // (https://docs.temporal.io/develop/environment-configuration). It fails with bad_request if the URL or that configuration is wrong or
 // the namespace does not exist, with denied if the server refuses the credentials, and with unavailable if no server answers within
 // ten seconds.
-func Open(ctx context.Context, address, queue string) (durable.Engine, error) {
+func Open(ctx context.Context, address string, o *durable.Options) (durable.Engine, error) {
 	options, named, err := optionsOf(address)
 	if err != nil {
 		return nil, err
 	}
-	return dial(ctx, options, cmp.Or(named, queue))
+	if options.MetricsHandler, err = metricsHandler(o.Metrics); err != nil {
+		return nil, err
+	}
+	return dial(ctx, options, cmp.Or(named, o.Queue))
 }
 
 func dial(ctx context.Context, options client.Options, queue string) (*Engine, error) {
@@ -138,7 +141,8 @@ func (e *Engine) Start(ctx context.Context, b *durable.Batch) error {
 		ID: workflowID(b.ID), TaskQueue: e.queue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:            fmt.Sprintf("%d chunks of chains", len(b.Chunks)),
+		StaticSummary:            b.Name, // Temporal's own pages show both
+		Memo:                     map[string]any{"chain": b.Name, "run": b.Parent},
 	}, batchWorkflow, &input{Batch: *b})
 	if err != nil {
 		return e.fault(err)

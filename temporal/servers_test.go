@@ -5,10 +5,15 @@ package temporal_test
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/pem"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -109,5 +114,73 @@ func TestExpiredKey(t *testing.T) {
 	a := durably(t, "temporal://"+listener.Addr().String(), "TEMPORAL_API_KEY=hunter2", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate)
 	if a.Get("error.code").Str != "denied" || strings.Contains(a.Raw, "hunter2") {
 		t.Errorf("%s", a)
+	}
+}
+
+// TestWorkerMetrics: a worker shows the engine's metrics beside its own, and is ready once it asks for work.
+func TestWorkerMetrics(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	w := s.startWorker(t, "--metrics", "127.0.0.1:0")
+	ids := s.batch(t, "b", 3)
+	answers, said, status := s.run(t, "run", "--durable", "b.jsonl")
+	if s.checkAnswers(t, ids, answers); status != "0" {
+		t.Fatalf("exit %s: %s", status, said)
+	}
+	address := regexp.MustCompile(`http://[0-9.:]+`).FindString(w.log.String())
+	get := func(path string) string {
+		response, err := http.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s, %v: %s", path, response.Status, err, text)
+		}
+		return string(text)
+	}
+	get("/readyz")
+	text := get("/metrics")
+	for _, want := range []string{
+		`(?m)^onecall_calls_total\{code="ok",function="http.write",source="http"\} 3$`,
+		`(?m)^temporal_activity_execution_latency_seconds_count\{.*activity_type="onecall.chunk".*\} 3$`,
+		`(?m)^temporal_activity_schedule_to_start_latency_seconds_count\{.*\} 3$`,
+		`(?m)^temporal_worker_task_slots_available\{.*worker_type="ActivityWorker".*\} `,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", text)
+	}
+}
+
+// TestHistory: what Temporal stores of a batch holds none of its arguments and results, and the name of its file.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	ids := s.batch(t, "hunter2", 2)
+	if err := os.Rename(filepath.Join(s.home, "hunter2.jsonl"), filepath.Join(s.home, "file.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	answers, said, _ := s.run(t, "run", "--durable", "file.jsonl")
+	s.checkAnswers(t, ids, answers)
+	history, err := s.cli("workflow", "show", "--workflow-id", "onecall-"+batchID.FindString(said), "--output", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(history)
+	for _, payload := range regexp.MustCompile(`"data": *"([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		decoded, err := base64.StdEncoding.DecodeString(payload[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(decoded)
+	}
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, `"file.jsonl"`) || !strings.Contains(text, `"OK":1`) {
+		t.Errorf("%s", text)
 	}
 }

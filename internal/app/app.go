@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -17,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -65,10 +67,24 @@ type App struct {
 // Open assembles an app for a command. The caller closes the app. It returns a *config.Error if the configuration is invalid.
 func Open(ctx context.Context, o *Options) (*App, error) {
 	p := newProcess(o, serving{})
+	var opened atomic.Pointer[App]
+	if o.Monitor != nil {
+		sources := func() []steps.SourceInfo {
+			if a := opened.Load(); a != nil {
+				return a.Catalog.Sources()
+			}
+			return nil
+		}
+		var err error
+		if p.stopMonitor, err = p.startMonitor(ctx, o.Monitor, &telemetry.Options{Sources: sources}); err != nil {
+			return nil, err
+		}
+	}
 	a, err := p.open(nil)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	opened.Store(a)
 	if o.Calls {
 		if err := a.awaitLadder(ctx); err != nil {
 			return nil, errors.Join(err, a.close(), p.close())

@@ -31,6 +31,8 @@ type Options struct {
 	List           bool   // the command shows the functions and the faults of their sources
 	Surface        string // overrides the configuration; "": does not
 
+	Monitor *Monitor // nil: the command does not stay
+
 	// Observe is called after each call, as with steps.Registry.Observe; nil: no observer.
 	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
 }
@@ -65,6 +67,8 @@ type process struct {
 	recording *recording
 	shapes    *shape.Store
 
+	stopMonitor func() // of a command; nil: it has none
+
 	client *httpsource.Client // shared, so that its HTTP cache outlives a configuration
 
 	lastLines sync.Map // by source: its last line on stderr; only for commands, where a person may wait for the source
@@ -98,6 +102,9 @@ func (p *process) close() error {
 	}
 	if p.recording != nil {
 		errs = append(errs, p.recording.Close())
+	}
+	if p.stopMonitor != nil {
+		p.stopMonitor()
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Failure{err}

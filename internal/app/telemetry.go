@@ -17,28 +17,35 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// startTelemetry starts logs and metrics, and traces if the environment asks for them. stop ends them and is called when nothing runs any
-// more.
-func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
-	s.telemetry, err = telemetry.New(&telemetry.Options{
-		Log: slog.New(s.o.Log), Scrub: s.process.Redactor.Text, Version: s.process.Version,
-		Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.o.Dropped, Unrecorded: s.unrecorded,
-	})
+// Monitor is what operators see of a process that stays: metrics and health checks, and traces if the environment asks for them.
+type Monitor struct {
+	Metrics string                          // the address of /metrics, /healthz and /readyz; "": none
+	Ready   func(ctx context.Context) error // what /readyz says; nil: it is ready
+}
+
+// startMonitor starts a monitor. stop ends it and is called when nothing runs any more.
+func (p *process) startMonitor(ctx context.Context, m *Monitor, o *telemetry.Options) (stop func(), err error) {
+	o.Scrub, o.Version = p.Redactor.Text, p.Version
+	log := o.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	t, err := telemetry.New(o)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "%s", fault.Message(err))
 	}
-	s.process.telemetry = s.telemetry
+	p.telemetry = t
 	flush := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
-		if err := s.telemetry.Close(ctx); err != nil {
-			s.log.Warn("traces are lost", "error", err)
+		if err := t.Close(ctx); err != nil {
+			log.Warn("traces are lost", "error", err)
 		}
 	}
-	if s.o.Metrics == "" {
+	if m.Metrics == "" {
 		return flush, nil
 	}
-	end, err := s.serveMetrics(ctx)
+	end, err := p.serveMetrics(ctx, m, log)
 	if err != nil {
 		flush()
 		return nil, err
@@ -47,6 +54,23 @@ func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
 		end()
 		flush()
 	}, nil
+}
+
+// startTelemetry starts logs and the monitor of a server.
+func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
+	stop, err = s.process.startMonitor(ctx, &Monitor{Metrics: s.o.Metrics, Ready: s.ready}, &telemetry.Options{
+		Log: slog.New(s.o.Log), Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.o.Dropped, Unrecorded: s.unrecorded,
+	})
+	s.telemetry = s.process.telemetry
+	return stop, err
+}
+
+// Metrics returns where others of this process register theirs; nil: it has no monitor.
+func (a *App) Metrics() telemetry.Registerer {
+	if a.process.telemetry == nil {
+		return nil
+	}
+	return a.process.telemetry.Registerer()
 }
 
 // observer returns the engine's observer; nil: none.
@@ -98,8 +122,8 @@ func (s *server) unrecorded() int {
 }
 
 // serveMetrics serves metrics and health checks until stop is called. The address has no tokens: everyone who reaches it may ask.
-func (s *server) serveMetrics(ctx context.Context) (stop func(), err error) {
-	host, port, err := splitAddress("--metrics", s.o.Metrics)
+func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger) (stop func(), err error) {
+	host, port, err := splitAddress("--metrics", m.Metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -108,38 +132,40 @@ func (s *server) serveMetrics(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	if !loopback.Is(host) {
-		s.log.Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
+		log.Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
 	}
 	server := &http.Server{
-		Handler:           s.metricsHandler(loopback.Is(host)),
+		Handler:           m.handler(p.telemetry, loopback.Is(host)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o.Log, slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	s.process.Reporter.Note("metrics on http://%s/metrics", listener.Addr())
+	p.Reporter.Note("metrics on http://%s/metrics", listener.Addr())
 	return func() {
 		_ = server.Close() // scrapers try again
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the metrics were not served any more", "error", err)
+			log.Error("the metrics were not served any more", "error", err)
 		}
 	}, nil
 }
 
-// metricsHandler serves metrics and health checks. If local is set, only requests with a loopback host are answered, so that no web page
+// handler serves metrics and health checks. If local is set, only requests with a loopback host are answered, so that no web page
 // can read them through DNS rebinding.
-func (s *server) metricsHandler(local bool) http.Handler {
+func (m *Monitor) handler(t *telemetry.Telemetry, local bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.telemetry.Handler())
+	mux.Handle("GET /metrics", t.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.ready(r.Context()); err != nil {
-			http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
-			return
+		if m.Ready != nil {
+			if err := m.Ready(r.Context()); err != nil {
+				http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
+				return
+			}
 		}
 		fmt.Fprintln(w, "ok")
 	})

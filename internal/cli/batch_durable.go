@@ -36,7 +36,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	}
 	defer engine.Close()
 	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
-	d.record.Total = len(chains)
+	d.record.Name, d.record.Total = files[0].Name, len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
 	}

@@ -48,7 +48,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	if err := a.CheckShared(); err != nil {
 		return nil, err
 	}
-	return c.engines(ctx, url, queueOf(a.Scope()))
+	return c.engines(ctx, url, &durable.Options{Queue: queueOf(a.Scope()), Metrics: a.Metrics()})
 }
 
 // queueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the
@@ -68,6 +68,7 @@ func hashed(text string) string {
 
 // batchRecord is what is stored of a batch under its id.
 type batchRecord struct {
+	Name   string       `json:"name"` // of the file or saved chain
 	Total  int          `json:"total"`
 	Run    string       `json:"run,omitempty"` // in the journal; "": it is a single chain
 	Rounds []batchRound `json:"rounds"`
@@ -144,7 +145,7 @@ func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 
 // batch names a round to the engine.
 func (d *durableRun) batch(round int) *durable.Batch {
-	b := &durable.Batch{ID: d.id, Parent: d.record.Run, Round: round}
+	b := &durable.Batch{ID: d.id, Name: d.record.Name, Parent: d.record.Run, Round: round}
 	if round < len(d.record.Rounds) {
 		b.Chunks = d.record.Rounds[round].Chunks
 	}
@@ -269,7 +270,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	if key := keyOf(e.Request, ""); key != "" {
 		d.id = keyedID(a.Scope(), key)
 	}
-	d.record.Total = 1
+	d.record.Name, d.record.Total = cmp.Or(caller.Chain, e.File.Name), 1
 	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
 	if !json.Valid(e.Request) {
 		one.Request, one.Text = nil, string(e.Request)

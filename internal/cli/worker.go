@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,11 @@ import (
 )
 
 func newWorkerCommand(c *cli) *cobra.Command {
-	var jobs int
+	var (
+		jobs    int
+		metrics string
+		ready   atomic.Bool
+	)
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Carry out durable runs and batches",
@@ -32,20 +37,30 @@ func newWorkerCommand(c *cli) *cobra.Command {
 			if jobs < 1 {
 				return usageErrorf("--jobs is %d: the least is 1", jobs)
 			}
-			return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
+			monitor := &app.Monitor{Metrics: metrics, Ready: func(context.Context) error {
+				if !ready.Load() {
+					return fault.New(fault.Unavailable, "not ready: the engine has not answered yet")
+				}
+				return nil
+			}}
+			return c.withJournal(cmd.Context(), app.Options{Calls: true, Monitor: monitor}, func(a *app.App) error {
 				engine, err := c.awaitEngine(cmd.Context(), a)
 				if err != nil {
 					return err
 				}
 				defer engine.Close()
 				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.Kept(),
-					Ready: func() { c.note("ready: up to %d chains at once", jobs) },
+					Ready: func() {
+						ready.Store(true)
+						c.note("ready: up to %d chains at once", jobs)
+					},
 					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) }})
 			})
 		},
 	}
 	cmd.Flags().IntVar(&jobs, "jobs", 8*runtime.NumCPU(), "chains that run at once (default: eight for each processor)")
 	cmd.Flags().Lookup("jobs").DefValue = "0" // the same help on every machine
+	cmd.Flags().StringVar(&metrics, "metrics", "", "serve /metrics, /healthz and /readyz on this `address`; :9090 is 127.0.0.1:9090")
 	c.engineFlag(cmd)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
 // Engine runs batches of chains on workers. A single chain is a batch of one. It is safe for concurrent use.
@@ -32,13 +33,19 @@ type Engine interface {
 	Close()
 }
 
-// Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default. queue is what its clients and workers share, if the URL
-// does not say.
-type Open func(ctx context.Context, url, queue string) (Engine, error)
+// Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default.
+type Open func(ctx context.Context, url string, o *Options) (Engine, error)
+
+// Options are what a URL does not say.
+type Options struct {
+	Queue   string               // that clients and workers share, unless the URL names one
+	Metrics telemetry.Registerer // takes the engine's own; nil: there are none
+}
 
 // Batch names chains that are in the Store, in chunks. An engine learns no more of them than this, and how they ended.
 type Batch struct {
 	ID     string
+	Name   string `json:"-"` // of its file or saved chain, for people
 	Parent string // the batch's run in the journal, which those of its chains are parts of; "": it has none
 	Round  int    // how often the batch was started before; the chunks of each round have keys of their own
 	Chunks []int  // the number of chains in each chunk

@@ -275,6 +275,12 @@ const (
 	maxReaders  = 4
 )
 
+// Registerer takes metrics of others.
+type Registerer = prometheus.Registerer
+
+// Registerer returns what takes the metrics of others, which Handler serves, too.
+func (t *Telemetry) Registerer() Registerer { return t.metrics.registry }
+
 // Handler serves the metrics in the format that the reader asks for (Prometheus text, OpenMetrics). The listener must restrict access:
 // they name functions and sources that callers may not know.
 func (t *Telemetry) Handler() http.Handler {

@@ -1,0 +1,24 @@
+package temporal
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+)
+
+// metricsHandler has the SDK's metrics (https://docs.temporal.io/references/sdk-metrics) registered beside the process's own. nil: there
+// are none.
+func metricsHandler(to prometheus.Registerer) (client.MetricsHandler, error) {
+	if to == nil {
+		return nil, nil //nolint:nilnil // the SDK takes it for none
+	}
+	reader, err := exporter.New(exporter.WithRegisterer(to), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	if err != nil {
+		return nil, err
+	}
+	return opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter: metric.NewMeterProvider(metric.WithReader(reader)).Meter("temporal"),
+	}), nil
+}

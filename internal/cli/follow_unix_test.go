@@ -28,7 +28,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(stdout)
-	run := regexp.MustCompile(`^run_\w+ +ok .* two\n$`)
+	run := regexp.MustCompile(`^run_\w+ +ok .* two .*\n$`)
 	for i, want := range []*regexp.Regexp{regexp.MustCompile(`^RUN +STATUS `), run, run} {
 		if i == 2 {
 			if err := clitest.Command(t, dir, "run", "two.chain.json").Run(); err != nil {

@@ -142,7 +142,8 @@ var runStatuses = []journal.Status{
 	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone,
 }
 
-const runHeader = "RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN"
+// What tells runs apart comes first: it is seen on a terminal of 80 columns.
+const runHeader = "RUN\tSTATUS\tBEGAN\tCHAIN\tTOOK\tCALLS\tWRITES\tTOKENS"
 
 func (c *cli) writeRuns(runs []history.Run) error {
 	return c.table(runHeader, len(runs), func(i int) string { return runRow(&runs[i]) })
@@ -159,8 +160,8 @@ func runRow(r *history.Run) string {
 	case parts != "":
 		name += " (" + parts + ")"
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code),
-		r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d", r.ID, runStatus(r.Status, r.Code),
+		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
 }
 
 // partsText returns how many parts a run has, and how many of each status; "": none.

@@ -97,7 +97,7 @@ func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool)
 
 // followRuns writes runs and their changes, line by line.
 func (c *cli) followRuns(ctx context.Context, a *app.App, f *journal.Filter, asJSON bool) error {
-	write := c.lineWriter(runHeader, []int{30, 24, 19, 12, 5, 6, 6, 0}, asJSON)
+	write := c.lineWriter(runHeader, []int{30, 24, 19, 30, 12, 5, 6, 6}, asJSON)
 	return followError(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, runRow(r)) }))
 }
 

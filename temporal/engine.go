@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,14 +80,14 @@ func dial(ctx context.Context, options client.Options, queue string) (*Engine, e
 func optionsOf(address string) (options client.Options, queue string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.User != nil {
-		return options, "", fault.New(fault.BadRequest, "the engine %s is no address: write it as temporal://host:7233/namespace",
-			fault.Quote(fault.Clip(address, 100)))
+		return options, "", fault.New(fault.BadRequest, "the engine's address is written as temporal://host:7233/namespace: credentials go to Temporal's own "+
+			"variables, such as TEMPORAL_API_KEY")
 	}
 	query := u.Query()
 	queue = query.Get("queue")
 	if query.Del("queue"); len(query) > 0 {
 		return options, "", fault.New(fault.BadRequest, "the engine's address has ?%s: only queue= is known there. TLS and API keys are set "+
-			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY", fault.Clip(query.Encode(), 100))
+			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY", fault.Clip(strings.Join(slices.Sorted(maps.Keys(query)), ", "), 100))
 	}
 	if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
 		return options, "", fault.New(fault.BadRequest, "Temporal's configuration in the environment or its file: %v", err)
@@ -172,7 +174,9 @@ func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Prog
 		return p, fault.New(fault.TokenExpired, "the Temporal server has no batch %s any more (%s)", id, e.server)
 	}
 	if ended := new(temporal.WorkflowExecutionError); errors.As(err, &ended) {
-		return p, fault.New(fault.Internal, "the batch %s ended before its chains (%s): %v", id, e.server, err)
+		f := fault.New(fault.Internal, "the batch %s ended before its chains (%s): %v", id, e.server, err)
+		f.Err = durable.ErrEnded
+		return p, f
 	}
 	return p, e.fault(err)
 }

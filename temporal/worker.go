@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
@@ -25,8 +26,6 @@ const (
 	leastPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 	beatEvery  = time.Second
-
-	unusableReason = "unusable" // of an error that no repetition mends
 )
 
 // chunkInput is a chunk to run, or one chain of it.
@@ -84,36 +83,32 @@ type chunks struct {
 }
 
 // run is the activity: it runs the chains, stores their results, and returns how they ended. It fails if the worker ends before them;
-// another then goes on with their runs.
+// another then goes on with their runs. Its error goes to a history, which takes no more of it than the code: the log has the rest.
 func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+	done, err := c.carryOut(ctx, in)
+	if err == nil {
+		return done, nil
+	}
+	activity.GetLogger(ctx).Warn("the chunk goes to another worker, or is parked", "error", err)
+	code := string(fault.CodeOf(err))
+	return nil, temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{NonRetryable: isFinal(err)})
+}
+
+func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	info := activity.GetInfo(ctx)
 	first := in.First
 	if first.IsZero() && info.Attempt > 1 {
 		first = info.ScheduledTime
 	}
-	if err := c.Check(ctx, &in.Batch); err != nil {
+	ctx, end := lasting(ctx)
+	defer end()
+	if err := c.check(ctx, in); err != nil {
 		return nil, err
 	}
 	chains, err := c.chains(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	over := make(chan struct{})
-	defer close(over)
-	go beat(ctx, over)
-	go func() {
-		select {
-		case <-over:
-		case <-activity.GetWorkerStopChannel(ctx):
-			select {
-			case <-over:
-			case <-time.After(stopTime):
-				cancel()
-			}
-		}
-	}()
 	results := make([]*durable.Result, len(chains))
 	var all sync.WaitGroup
 	for i := range chains {
@@ -147,19 +142,64 @@ func isStopping(ctx context.Context) bool {
 	}
 }
 
-// beat shows the server that this worker is alive, until over is closed. The server's answer cancels the activity's context if the batch
-// was cancelled or another worker has the chunk.
-func beat(ctx context.Context, over <-chan struct{}) {
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
+// lasting returns the context of chains, and shows the server that this worker is alive until end is called. The chains end if the batch
+// was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context for less: if
+// the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
+func lasting(ctx context.Context) (work context.Context, end func()) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		asked, stopping, stopped := ctx.Done(), activity.GetWorkerStopChannel(ctx), (<-chan time.Time)(nil)
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(work)
+			case <-asked:
+				if asked = nil; isMeant(context.Cause(ctx)) {
+					cancel(context.Cause(ctx))
+				}
+			case <-stopping:
+				stopping, stopped = nil, time.After(stopTime)
+			case <-stopped:
+				cancel(context.Canceled)
+			}
+		}
+	}()
+	return work, func() {
+		close(over)
+		cancel(nil)
+	}
+}
+
+// isMeant reports whether the end of an activity's context is more than a server that does not answer.
+func isMeant(cause error) bool {
+	var (
+		cancelled *temporal.CanceledError
+		gone      *serviceerror.NotFound
+	)
+	return errors.As(cause, &cancelled) || errors.As(cause, &gone)
+}
+
+// check fails on a worker that must not take a chunk on, with bad_request. It waits while the journal cannot be reached.
+func (c *chunks) check(ctx context.Context, in *chunkInput) error {
+	_, err := again(ctx, func() (struct{}, error) {
+		err := c.Check(ctx, &in.Batch)
+		if err == nil && in.Number > 0 {
+			err = c.Renew(ctx, &in.Batch, in.Chunk)
+		}
+		return struct{}{}, err
+	})
+	if fault.CodeOf(err) == fault.BadRequest { // one that can take it on should have the time to
 		select {
-		case <-over:
-			return
-		case <-tick.C:
-			activity.RecordHeartbeat(ctx)
+		case <-ctx.Done():
+		case <-time.After(maxPause):
 		}
 	}
+	return err
 }
 
 // chains returns the chains to run.
@@ -171,17 +211,10 @@ func (c *chunks) chains(ctx context.Context, in *chunkInput) (list []durable.Cha
 	if err == nil && in.Item != durable.Whole {
 		list = list[in.Item : in.Item+1]
 	}
-	return list, final(err)
+	return list, err
 }
 
-// final marks an error that no repetition mends.
-func final(err error) error {
-	if isFinal(err) {
-		return temporal.NewNonRetryableApplicationError(fault.Message(err), unusableReason, nil)
-	}
-	return err
-}
-
+// isFinal reports whether no repetition, on whichever worker, mends an error.
 func isFinal(err error) bool {
 	code := fault.CodeOf(err)
 	return code == fault.TokenExpired || code == fault.LimitExceeded
@@ -207,18 +240,18 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 	if err != nil {
 		return nil, err
 	}
-	lasting := context.WithoutCancel(ctx) // a cancelled batch has results, too
-	_, err = again(lasting, func() (struct{}, error) {
-		return struct{}{}, c.Store.Put(lasting, in.ResultKey(in.Turn), text)
+	ctx = context.WithoutCancel(ctx) // a cancelled batch has results, too
+	_, err = again(ctx, func() (struct{}, error) {
+		return struct{}{}, c.Store.Put(ctx, in.ResultKey(in.Turn), text)
 	})
-	return done, final(err)
+	return done, err
 }
 
 // again calls f until it succeeds, fails for good, or ctx ends. The pauses grow.
 func again[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	for pause := leastPause; ; pause = min(2*pause, maxPause) {
 		value, err := f()
-		if err == nil || isFinal(err) || ctx.Err() != nil {
+		if err == nil || isFinal(err) || fault.CodeOf(err) == fault.BadRequest || ctx.Err() != nil {
 			return value, err
 		}
 		select {

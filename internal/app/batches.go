@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -39,25 +40,37 @@ type Kept struct {
 	keep   time.Duration
 }
 
-// batchOwner owns what Kept stores.
-const batchOwner = "onecall batches"
+// ownerOf owns what Kept stores under a key: the batch, which is the key's second part, so that a store that is full drops what belongs to
+// the largest batch.
+func ownerOf(key string) string {
+	parts := strings.SplitN(key, "/", 3)
+	return "onecall " + strings.Join(parts[:min(2, len(parts))], "/")
+}
 
 // Put implements durable.Store.
 func (k *Kept) Put(ctx context.Context, key string, value []byte) error {
 	now := time.Now()
-	return k.driver.Put(ctx, key, budget.Entry{Owner: batchOwner, Created: now, Expires: now.Add(k.keep), Value: value})
+	return k.driver.Put(ctx, key, budget.Entry{Owner: ownerOf(key), Created: now, Expires: now.Add(k.keep), Value: value})
 }
 
 // Get implements durable.Store.
 func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := k.driver.Get(ctx, key, nil)
 	switch {
-	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != batchOwner:
+	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != ownerOf(key):
 		return nil, fault.New(fault.TokenExpired, "the store of results has no %s (any more): is results.store the same for all who take part?", key)
 	case err != nil:
 		return nil, err
 	}
 	return e.Value, nil
+}
+
+// Touch keeps what is stored under a key as long again. It is no error if there is nothing.
+func (k *Kept) Touch(ctx context.Context, key string) error {
+	if err := k.driver.Touch(ctx, key, time.Now().Add(k.keep)); !errors.Is(err, budget.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // BeginBatch writes a batch of chains to the journal, under a key, and returns the id of its run.

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -36,7 +38,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	}
 	defer engine.Close()
 	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
-	d.record.Name, d.record.Total = files[0].Name, len(chains)
+	d.record.Name, d.record.Scope, d.record.Total = files[0].Name, a.Scope(), len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
 	}
@@ -61,6 +63,13 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	}
 	if err != nil {
 		return app.Failure{Err: err}
+	}
+	switch {
+	case d.record.Scope == a.Scope():
+	case d.record.Scope == "":
+		return opErrorf("this batch was begun without a configuration file: go on with it in a folder that has none")
+	default: // the same functions may be others there, and what was done is not found
+		return opErrorf("this batch was begun with another configuration: add --config %s", d.record.Scope)
 	}
 	if d.engine, err = c.openEngine(ctx, a); err != nil {
 		return err
@@ -87,7 +96,7 @@ func (d *durableRun) again(ctx context.Context) error {
 	if last.Progress == nil {
 		p, err := d.engine.Wait(ctx, d.id, nil)
 		switch {
-		case fault.CodeOf(err) == fault.TokenExpired:
+		case fault.CodeOf(err) == fault.TokenExpired, errors.Is(err, durable.ErrEnded):
 			return d.engine.Start(ctx, d.batch(len(d.record.Rounds)-1))
 		case err != nil:
 			return err
@@ -95,16 +104,27 @@ func (d *durableRun) again(ctx context.Context) error {
 		last.Progress = &p
 	}
 	var failed []durable.Chain
+	lost := 0
 	err := d.latest(ctx, func(chain func() (*durable.Chain, error), r *durable.Result) error {
 		if r != nil && r.OK {
 			return nil
 		}
 		one, err := chain()
+		if fault.CodeOf(err) == fault.TokenExpired {
+			lost++
+			return nil
+		}
+		if err == nil && d.mayHaveBegun(ctx, one, r) {
+			one.Begun = d.record.Rounds[0].Began
+		}
 		if err == nil {
 			failed = append(failed, *one)
 		}
 		return err
 	})
+	if lost > 0 {
+		d.note("%s cannot be run again: the store of results has lost what was to be run", plural(int64(lost), "chain"))
+	}
 	if err != nil || len(failed) == 0 {
 		return err
 	}
@@ -164,18 +184,31 @@ func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error)
 			return handle(r.ChainAnswer())
 		}
 		one, err := chainOf()
+		if fault.CodeOf(err) == fault.TokenExpired {
+			one, err = &durable.Chain{}, nil
+			r = cmp.Or(r, &durable.Result{Error: fault.New(fault.TokenExpired, "the store of results has lost this chain and its answer: "+
+				"onecall runs knows what it did. results.maxBytes and journal.keep say how much is kept, and how long")})
+		}
 		if err != nil {
 			return err
 		}
-		f, err := d.missingFault(ctx, one)
+		f := (*fault.Error)(nil)
 		if r != nil {
-			f, err = r.Error, nil
-		}
-		if err != nil {
+			f = r.Error
+		} else if f, err = d.missingFault(ctx, one); err != nil {
 			return err
 		}
 		return handle(d.app.Engine.Refuse(ctx, []*fault.Error{f}, &chain.Caller{Label: one.Label, Override: one.Override}))
 	})
+}
+
+// mayHaveBegun reports whether a chain has done something in an earlier round, or may have, long ago.
+func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
+	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
+		return true
+	}
+	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
+	return !errors.Is(err, journal.ErrNotFound)
 }
 
 // missingFault is the fault of a chain that the store has no result of: the journal knows whether it was begun.

@@ -68,7 +68,8 @@ func hashed(text string) string {
 
 // batchRecord is what is stored of a batch under its id.
 type batchRecord struct {
-	Name   string       `json:"name"` // of the file or saved chain
+	Name   string       `json:"name"`            // of the file or saved chain
+	Scope  string       `json:"scope,omitempty"` // of its runs in the journal
 	Total  int          `json:"total"`
 	Run    string       `json:"run,omitempty"` // in the journal; "": it is a single chain
 	Rounds []batchRound `json:"rounds"`
@@ -76,6 +77,7 @@ type batchRecord struct {
 
 // batchRound is one start of a batch: of all its chains, or of those that had failed before.
 type batchRound struct {
+	Began     time.Time         `json:"began"`
 	Chunks    []int             `json:"chunks"`
 	Positions []int             `json:"positions,omitempty"` // of its chains; nil: all, in order
 	Progress  *durable.Progress `json:"progress,omitempty"`  // nil: it is not known to have ended
@@ -136,7 +138,7 @@ func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 			positions = append(positions, chains[i].Position)
 		}
 	}
-	d.record.Rounds = append(d.record.Rounds, batchRound{Chunks: b.Chunks, Positions: positions})
+	d.record.Rounds = append(d.record.Rounds, batchRound{Began: time.Now(), Chunks: b.Chunks, Positions: positions})
 	if err := d.keep(ctx); err != nil {
 		return err
 	}
@@ -270,7 +272,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	if key := keyOf(e.Request, ""); key != "" {
 		d.id = keyedID(a.Scope(), key)
 	}
-	d.record.Name, d.record.Total = cmp.Or(caller.Chain, e.File.Name), 1
+	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
 	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
 	if !json.Valid(e.Request) {
 		one.Request, one.Text = nil, string(e.Request)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -54,7 +55,9 @@ func newWorkerCommand(c *cli) *cobra.Command {
 						ready.Store(true)
 						c.note("ready: up to %d chains at once", jobs)
 					},
-					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) }})
+					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) },
+					Renew: func(ctx context.Context, b *durable.Batch, chunk int) error { return renew(ctx, a, b, chunk) },
+				})
 			})
 		},
 	}
@@ -83,10 +86,16 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 	}
 }
 
-// withKey returns a chain with a key, unless it has one.
+// withKey returns a chain with a key, unless it has one. null is none.
 func withKey(request []byte, key string) []byte {
 	trimmed := bytes.TrimRight(request, " \t\r\n")
-	if !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}) || gjson.GetBytes(request, "key").Exists() {
+	own := gjson.GetBytes(request, "key")
+	switch {
+	case !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}):
+		return request
+	case own.Exists() && own.Type == gjson.Null:
+		return slices.Concat(request[:own.Index], jsonText(key), request[own.Index+len(own.Raw):])
+	case own.Exists():
 		return request
 	}
 	object := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
@@ -104,8 +113,15 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		if ch.Request != nil {
 			request = withKey(ch.Request, key)
 		}
+		if first.IsZero() {
+			first = ch.Begun
+		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		if f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first); f != nil {
+		f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
+			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
+		}
+		if f != nil {
 			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
 		}
 		answer := a.Run(ctx, request, caller)
@@ -131,11 +147,26 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	if b.Parent == "" { // a single chain
 		return nil
 	}
-	_, err := a.Journal.Read(ctx, b.Parent, nil)
-	if errors.Is(err, journal.ErrNotFound) {
+	past, err := a.Journal.Read(ctx, b.Parent, nil)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
 		return fault.New(fault.BadRequest, "this worker's journal has no batch %s: all who take part need the same one", b.ID)
+	case err == nil && past.Scope != a.Scope():
+		return fault.New(fault.BadRequest, "the batch %s was begun with another configuration", b.ID)
 	}
 	return err
+}
+
+// renew has a batch kept that waits: its row in the journal, its record, and the chunk that waits.
+func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
+	kept := a.Kept()
+	errs := []error{kept.Touch(ctx, recordKey(b.ID)), kept.Touch(ctx, b.InputKey(chunk))}
+	if b.Parent != "" {
+		if err := a.Journal.SettleBatch(ctx, b.Parent, journal.Running, ""); !errors.Is(err, journal.ErrBusy) { // another worker does it
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.

@@ -5,6 +5,7 @@ package durable
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ type Engine interface {
 	// reached, and with bad_request if it refuses the caller.
 	Start(ctx context.Context, b *Batch) error
 	// Wait calls progress from time to time (nil: never) until the batch has ended. If ctx ends first, the batch goes on.
-	// It fails with token_expired if the engine does not know the batch (any more).
+	// It fails with token_expired if the engine does not know the batch (any more), and with ErrEnded.
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)
@@ -35,6 +36,9 @@ type Engine interface {
 
 // Open opens the engine at a URL, such as temporal://127.0.0.1:7233/default.
 type Open func(ctx context.Context, url string, o *Options) (Engine, error)
+
+// ErrEnded is in the error of a Wait for a batch that was ended from outside before its chains: it can be started again.
+var ErrEnded = errors.New("the batch was ended before its chains")
 
 // Options are what a URL does not say.
 type Options struct {
@@ -103,6 +107,7 @@ type Chain struct {
 	Label    string          `json:"label,omitempty"`
 	Line     int             `json:"line,omitempty"`
 	Name     string          `json:"name,omitempty"` // of the saved chain
+	Begun    time.Time       `json:"begun,omitzero"` // in an earlier round, or later; zero: it never was
 	Override chain.Override  `json:"override"`
 }
 
@@ -153,6 +158,8 @@ type Worker struct {
 	Run func(ctx context.Context, b *Batch, c *Chain, first time.Time) (*Result, error)
 	// Check fails if this worker must not run chains of a batch, as its journal is another one.
 	Check func(ctx context.Context, b *Batch) error
+	// Renew has a batch and a chunk of it kept as long again. It is called when a chain has waited.
+	Renew func(ctx context.Context, b *Batch, chunk int) error
 	Store Store  // has the chains, and takes the results
 	Ready func() // called once the worker asks for work
 }

@@ -1,0 +1,190 @@
+//go:build unix
+
+package temporal_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/durable"
+)
+
+// awaitBatch returns the id of the batch that a client begins.
+func (c *client) awaitBatch(t *testing.T) string {
+	t.Helper()
+	for end := time.Now().Add(clitest.TooLong); c.batch() == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no batch: %s", &c.stderr)
+		}
+	}
+	return c.batch()
+}
+
+// writeThenPoison is a chain that writes, then reads what poison says.
+func writeThenPoison(id, more string) string {
+	return fmt.Sprintf(`{"steps":[{"fn":"http.write","args":{"id":%q}},{"fn":"http.read","args":{"id":"poison"}}]%s}`+"\n", id, more)
+}
+
+// TestNullKey: a key that is null is none, so the worker that follows a dead one finds the run.
+func TestNullKey(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	var once sync.Once
+	first := s.startWorker(t)
+	s.poison(func() {
+		once.Do(func() {
+			first.kill()
+			s.startWorker(t)
+		})
+	})
+	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", `,"key":null`))
+	if out, said, status := s.run(t, "run", "--durable", "n.jsonl"); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	}
+}
+
+// TestOtherConfiguration: with a journal on this machine's disk, a batch is resumed with its own configuration alone.
+func TestOtherConfiguration(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	text, err := os.ReadFile(filepath.Join(s.home, "onecall.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := regexp.MustCompile(`(?m)^(journal|results):.*\n`).ReplaceAllString(string(text), "")
+	clitest.Write(t, s.home, "a.yaml", local)
+	clitest.Write(t, s.home, "b.yaml", local)
+	s.startWorker(t, "--config", "a.yaml")
+	s.startWorker(t, "--config", "b.yaml")
+	s.poison(func() { panic(http.ErrAbortHandler) })
+	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
+	_, said, _ := s.run(t, "run", "--durable", "n.jsonl", "--config", "a.yaml")
+	s.poison(nil)
+	id := batchID.FindString(said)
+	if _, said, status := s.run(t, "resume", id, "--config", "b.yaml"); status != "2" || !strings.Contains(said, "a.yaml") {
+		t.Errorf("exit %s: %s", status, said)
+	}
+	if out, said, status := s.run(t, "resume", id, "--config", "a.yaml"); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	}
+}
+
+// TestTerminated: a batch that an operator has ended in Temporal goes on when it is resumed.
+func TestTerminated(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	reached, release := make(chan struct{}, 10), make(chan struct{})
+	s.poison(func() {
+		reached <- struct{}{}
+		<-release
+	})
+	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
+	c := s.begin(t, "run", "--durable", "n.jsonl")
+	id := c.awaitBatch(t)
+	<-reached
+	if out, err := s.cli("workflow", "terminate", "--workflow-id", "onecall-"+id, "--reason", "test").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	<-c.ended
+	close(release)
+	if out, said, status := s.run(t, "resume", id); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	}
+}
+
+// TestLostInput: a chain that the store has lost with its result takes no answer of others with it.
+func TestLostInput(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	release := make(chan struct{})
+	s.poison(func() { <-release })
+	ids := s.batch(t, "b", 10)
+	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
+	c := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
+	b := &durable.Batch{ID: c.awaitBatch(t)}
+	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for end := time.Now().Add(clitest.TooLong); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, err := store.Get(t.Context(), b.ResultKey(durable.FirstTurn(3)), nil); err == nil {
+			break
+		}
+	}
+	for _, key := range []string{b.ResultKey(durable.FirstTurn(3)), b.InputKey(3)} {
+		if err := store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	<-c.ended
+	out, said, _ := s.run(t, "resume", b.ID)
+	for _, answers := range []string{c.stdout.String(), out} {
+		if strings.Count(answers, `"ok":true`) != len(ids) || strings.Count(answers, `"code":"token_expired"`) != 1 {
+			t.Errorf("%s%s%s", answers, &c.stderr, said)
+		}
+	}
+}
+
+// TestServerPauses: a Temporal server that does not answer for two seconds breaks off no write.
+func TestServerPauses(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	reached, release := make(chan struct{}, 10), make(chan struct{})
+	s.poison(func() {
+		reached <- struct{}{}
+		<-release
+	})
+	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
+	c := s.begin(t, "run", "--durable", "n.jsonl")
+	<-reached
+	if err := s.running.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2200 * time.Millisecond)
+	if err := s.running.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	close(release)
+	<-c.ended
+	if !strings.Contains(c.stdout.String(), `"ok":true`) || len(reached) > 0 {
+		t.Errorf("read %d times more: %s%s", len(reached), &c.stdout, &c.stderr)
+	}
+}
+
+// TestResumeLine: a line that resumes a run is refused, as it has no key of its own.
+func TestResumeLine(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	s.startWorker(t)
+	clitest.Write(t, s.home, "r.jsonl", `{"resume":"run_aaaaaaaaaaaaaaaaaaaaaaaaaa"}`+"\n"+`{"steps":[{"expr":"1"}]}`+"\n")
+	out, said, status := s.run(t, "run", "--durable", "r.jsonl")
+	if status != "3" || !strings.Contains(out, `"code":"not_supported"`) || !strings.Contains(out, `"ok":true`) {
+		t.Errorf("exit %s: %s%s", status, out, said)
+	}
+}
+
+// TestAddress: a wrong address is not repeated, as it may hold credentials.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"temporal://me:hunter2@127.0.0.1:7233/default", "temporal://127.0.0.1:7233/default?api_key=hunter2"} {
+		if a := durably(t, engine); a.Get("error.code").Str != "bad_request" || strings.Contains(a.Raw, "hunter2") {
+			t.Errorf("%s", a)
+		}
+	}
+}

@@ -14,7 +14,7 @@ const (
 	progressQuery = "progress"
 	decidedSignal = "decided"
 
-	maxAtWork    = 1000                 // chains of a batch at once, and as many as their chunks have beyond
+	maxChunks    = 32                   // of a batch, at work at once
 	maxHistory   = 400                  // chunks and waits of one history; a batch goes on in another then
 	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
 	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
@@ -45,7 +45,7 @@ type state struct {
 	input
 	decided map[int]bool // by position: somebody has decided since it was asked for
 	used    int          // chunks and waits in this history
-	active  int          // chains of chunks at work
+	active  int          // chunks at work
 }
 
 // runBatch runs the chunks of a batch, a few at once, and waits for chains that wait.
@@ -76,13 +76,13 @@ func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 	}
 	for s.Next < len(s.Chunks) && s.used < maxHistory && ctx.Err() == nil {
 		chunk := s.Next
-		s.Next, s.active = s.Next+1, s.active+s.Chunks[chunk]
+		s.Next, s.active = s.Next+1, s.active+1
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			s.runChunk(ctx, chunk)
-			s.active -= s.Chunks[chunk]
+			s.active--
 		})
 		// When the batch is cancelled the chunks at work end by themselves, with answers that say so.
-		_ = workflow.Await(ctx, func() bool { return s.active < maxAtWork })
+		_ = workflow.Await(ctx, func() bool { return s.active < maxChunks })
 	}
 	outside, _ := workflow.NewDisconnectedContext(ctx)
 	mayGoOn := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= maxHistory }

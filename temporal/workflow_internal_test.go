@@ -246,7 +246,7 @@ func TestCancelledBatch(t *testing.T) {
 		return &chunkDone{Failed: 2, Try: 1}, nil
 	}, activity.RegisterOptions{Name: chunkActivity})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
-	chunks := make([]int, maxAtWork)
+	chunks := make([]int, 2*maxChunks)
 	for i := range chunks {
 		chunks[i] = 2
 	}
@@ -260,7 +260,7 @@ func TestCancelledBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The test's environment does not wait for the chunks at work, as a server does.
-	if started != maxAtWork/2 || got.Total != 2*maxAtWork || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
+	if started != maxChunks+1 || got.Total != 4*maxChunks || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
 		t.Errorf("%d chunks started: %+v", started, got)
 	}
 }

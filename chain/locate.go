@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -19,23 +20,25 @@ const maxLocated = 64 << 20
 type faultTarget struct {
 	fault     *fault.Error
 	remaining []string // of its JSON Pointer
-	offset    int      // of the nearest value around it
+	offset    int      // of its key if the fault is about that, otherwise of the nearest value around it
+	ofKey     bool
 }
 
 // Locate sets the lines and columns of faults that have none, in a chain's text: of the values at their JSON Pointers (At), or of the
-// nearest existing values around them. It does nothing if text is not JSON.
+// nearest existing values around them. A fault with the cause fault.ErrUnknownKey gets the position of the key. It does nothing if text is
+// not JSON.
 func Locate(text []byte, list []*fault.Error) {
 	var all []*faultTarget
 	for _, f := range list {
 		if f.Line == 0 {
-			all = append(all, &faultTarget{fault: f, remaining: pointerTokens(f.At)})
+			all = append(all, &faultTarget{fault: f, remaining: pointerTokens(f.At), ofKey: errors.Is(f.Err, fault.ErrUnknownKey)})
 		}
 	}
 	if len(all) == 0 || !gjson.ValidBytes(text) {
 		return
 	}
 	walked := 0
-	descend(gjson.ParseBytes(text), all, &walked)
+	descend(gjson.ParseBytes(text), 0, all, &walked)
 	slices.SortStableFunc(all, func(a, b *faultTarget) int { return cmp.Compare(a.offset, b.offset) })
 	p := positionCounter{text: text}
 	for _, w := range all {
@@ -43,11 +46,14 @@ func Locate(text []byte, list []*fault.Error) {
 	}
 }
 
-// descend finds the offsets of targets within a value.
-func descend(value gjson.Result, all []*faultTarget, walked *int) {
+// descend finds the offsets of targets within a value, whose key is at keyOffset.
+func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int) {
 	within := map[string][]*faultTarget{}
 	for _, w := range all {
 		w.offset = value.Index
+		if w.ofKey && len(w.remaining) == 0 {
+			w.offset = keyOffset
+		}
 		if len(w.remaining) > 0 {
 			within[w.remaining[0]] = append(within[w.remaining[0]], w)
 			w.remaining = w.remaining[1:]
@@ -61,14 +67,14 @@ func descend(value gjson.Result, all []*faultTarget, walked *int) {
 		return // gjson would pass the value itself
 	}
 	value.ForEach(func(key, v gjson.Result) bool {
-		name := key.Str
+		name, keyOffset := key.Str, key.Index
 		if isArray {
 			i++
-			name = strconv.Itoa(i)
+			name, keyOffset = strconv.Itoa(i), v.Index
 		}
 		if inner := within[name]; inner != nil {
 			delete(within, name) // the first of duplicate keys
-			descend(v, inner, walked)
+			descend(v, keyOffset, inner, walked)
 		}
 		return len(within) > 0
 	})

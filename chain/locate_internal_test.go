@@ -62,6 +62,13 @@ func TestLocateAll(t *testing.T) {
 	if f.Line != 1 || f.Column < 50 || f.Column > 100 {
 		t.Errorf("what is too deep to be walked: %d:%d", f.Line, f.Column)
 	}
+	for at, want := range map[string]int{"/a": 2, "/a/b": 10, "/c/0": 27, "/a/none": 8} { // of an element and a missing key, the value
+		f := &fault.Error{At: at, Err: fault.ErrUnknownKey}
+		Locate([]byte(`{"a" : { "b":1 }, "c" : [ 1 ]}`), []*fault.Error{f})
+		if f.Column != want {
+			t.Errorf("the key %s is in column %d, not %d", at, f.Column, want)
+		}
+	}
 	known := &fault.Error{At: "/a", Line: 7}
 	Locate([]byte(`{"a":1}`), []*fault.Error{known})
 	if known.Line != 7 {

@@ -146,7 +146,7 @@ func TestSavedFaults(t *testing.T) {
 		`{"steps":[]`:  "bad_json",
 		`[]`:           "bad_request",
 		`{"steps":[]}`: "bad_request /steps 1:10",
-		"{\"steps\":[\n{\"fn\":\"x.y\",\"agrs\":{}}]}":                "unknown_field /steps/0/agrs 2:20",
+		"{\"steps\":[\n{\"fn\":\"x.y\",\"agrs\":{}}]}":                "unknown_field /steps/0/agrs 2:13",
 		`{"steps":[{"fn":"x.y","args":{"a":"$1"}}]}`:                  "bad_reference /steps/0/args/a 1:35",
 		`{"steps":[{"fn":"x.y","args":{"a":"$input.b"}}]}`:            "bad_reference /steps/0/args/a 1:35",
 		`{"params":{"b":{"type":"nonsense"}},"steps":[{"fn":"x.y"}]}`: "bad_request /params/b/type 1:24",

@@ -107,7 +107,7 @@ func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.V
 
 func (d *decoder) unknown(name, at string, known []string) {
 	f := fault.New(fault.UnknownField, "unknown field %q", fault.ClipRunes(name, 60))
-	f.At, f.Available, f.Nearest = fault.Key(at, name), known, fault.Nearest(name, known, 1)
+	f.At, f.Available, f.Nearest, f.Err = fault.Key(at, name), known, fault.Nearest(name, known, 1), fault.ErrUnknownKey
 	if len(f.Nearest) > 0 {
 		f.Message += ": did you mean " + f.Nearest[0] + "?"
 	} else {

@@ -107,6 +107,10 @@ func (e *Error) Under(prefix string) *Error {
 // message says so, and does not name the called service.
 var ErrWaiting = errors.New("it waited for its turn")
 
+// ErrUnknownKey is the cause (Err) of a fault about a key that is not accepted. At ends with the key, and the fault's position is that of
+// the key, not of its value.
+var ErrUnknownKey = errors.New("unknown key")
+
 // As returns the coded error in err's chain, if there is one.
 func As(err error) (*Error, bool) {
 	var e *Error

@@ -1,6 +1,7 @@
 package chainfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ var Suffixes = []string{".chain.json", ".chain.jsonc", ".chain.yaml", ".chain.ym
 // Text is a chain as JSON, read from a file.
 type Text struct {
 	JSON       []byte
-	positionOf func(at string) (line, column int) // nil: JSON has the lines and columns of the file
+	positionOf func(at string, ofKey bool) (line, column int) // nil: JSON has the lines and columns of the file
 }
 
 // yamlObject matches text that begins with a key of YAML. JSON does not.
@@ -52,7 +53,7 @@ func (t *Text) Locate(faults []*fault.Error) {
 		return
 	}
 	for _, f := range faults {
-		f.Line, f.Column = t.positionOf(f.At)
+		f.Line, f.Column = t.positionOf(f.At, errors.Is(f.Err, fault.ErrUnknownKey))
 	}
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -32,14 +34,26 @@ func (doc *document) flagOf(f *fault.Error) string {
 	return ""
 }
 
-// showFaults writes faults for a person: position, message, the line with a caret, and similar names.
+// showFaults writes faults for a person, in the order of their places: position, message, the line with a caret, and similar names.
 func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	width := s.lineWidth()
 	var b strings.Builder
-	for _, f := range faults {
+	for _, f := range slices.SortedStableFunc(slices.Values(faults), doc.compare) {
 		doc.render(&b, f, width)
 	}
 	fmt.Fprint(s.err, b.String())
+}
+
+// compare orders faults by line and by the column that is shown.
+func (doc *document) compare(a, b *fault.Error) int {
+	if c := cmp.Compare(a.Line, b.Line); c != 0 || a.Line == 0 {
+		return c
+	}
+	shown := func(f *fault.Error) int {
+		line, caret := doc.locate(f)
+		return doc.column(f, line, caret)
+	}
+	return cmp.Compare(shown(a), shown(b))
 }
 
 func (doc *document) render(b *strings.Builder, f *fault.Error, width int) {

@@ -58,6 +58,7 @@ func InOrder(faults []*fault.Error) []*fault.Error {
 
 type decoder struct {
 	positions map[string]position
+	keys      map[string]position // of the keys of values with these pointers; nil: not kept
 	anchors   map[string]ast.Node
 	values    int // decoded so far; an alias counts at each use
 	faults    []*fault.Error

@@ -218,6 +218,9 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 			continue
 		}
 		seen[key] = true
+		if w.keys != nil {
+			w.keys[pointer] = positionOf(pair.Key)
+		}
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
@@ -243,9 +246,9 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 }
 
 // YAML converts a YAML document to JSON. Numbers are unchanged, and keys keep their order. positionAt returns the position of the value at
-// a JSON Pointer, or of the nearest value around it. With faults there is no JSON.
-func YAML(text []byte) (value json.RawMessage, positionAt func(at string) (line, column int), faults []*fault.Error) {
-	d := &decoder{positions: map[string]position{}, anchors: map[string]ast.Node{}}
+// a JSON Pointer, or of its key, or of the nearest value around it. With faults there is no JSON.
+func YAML(text []byte) (value json.RawMessage, positionAt func(at string, ofKey bool) (line, column int), faults []*fault.Error) {
+	d := &decoder{positions: map[string]position{}, keys: map[string]position{}, anchors: map[string]ast.Node{}}
 	root := d.parse(text, false)
 	if root == nil && len(d.faults) == 0 {
 		d.fault(position{1, 1}, fault.BadJSON, "", "the file is empty")
@@ -257,7 +260,10 @@ func YAML(text []byte) (value json.RawMessage, positionAt func(at string) (line,
 	if len(d.faults) > 0 {
 		return nil, nil, InOrder(d.faults)
 	}
-	return value, func(at string) (int, int) {
+	return value, func(at string, ofKey bool) (int, int) {
+		if p, known := d.keys[at]; known && ofKey {
+			return p.line, p.column
+		}
 		for {
 			if p, known := d.positions[at]; known || at == "" {
 				return p.line, p.column

@@ -59,7 +59,7 @@ func (r *report) unknownProperties(v *violation, names []string, limit int) []*f
 			message += ", did you mean " + fault.Quote(nearest[0]) + "?"
 		}
 		f := r.fault(append(slices.Clone(v.InstanceLocation), name), message)
-		f.Available, f.Nearest = declared, nearest
+		f.Available, f.Nearest, f.Err = declared, nearest, fault.ErrUnknownKey
 		faults = append(faults, f)
 	}
 	return faults

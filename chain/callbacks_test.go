@@ -130,14 +130,14 @@ func TestSourcesThatComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`, "; send the same chain again then"
+		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`, "; send the same chain again when it is ready"
 		for steps, want := range map[string]struct {
 			code    fault.Code
 			message string
 		}{
 			`{"fn":"away.get"}`:                                         {fault.Unavailable, "nothing was run: " + away + again},
 			`{"fn":"away.get"},{"fn":"away.put"}`:                       {fault.Unavailable, "nothing was run: " + away + again},
-			`{"fn":"away.get"},{"chain":{"steps":[{"fn":"soon.get"}]}}`: {fault.Unavailable, "nothing was run: " + away + ", " + soon + again},
+			`{"fn":"away.get"},{"chain":{"steps":[{"fn":"soon.get"}]}}`: {fault.Unavailable, "nothing was run: " + away + ", " + soon + "; send the same chain again when they are ready"},
 			`{"fn":"now.get"}`:                                          {fault.Unavailable, `nothing was run: the source "now" is retrying` + again},
 			`{"fn":"away.get"},{"fn":"ready.gte"}`:                      {fault.Compile, "2 faults"},
 			`{"fn":"away.get"},{"fn":"ready.get","args":{"a":"$7"}}`:    {fault.Compile, "2 faults"},

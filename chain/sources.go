@@ -57,7 +57,11 @@ func sourcesDownFault(list []*fault.Error) *fault.Error {
 			causes = append(causes, source.Message)
 		}
 	}
-	return fault.New(fault.Unavailable, "nothing was run: %s; send the same chain again then", strings.Join(causes, ", "))
+	ready := "it is ready"
+	if len(causes) > 1 {
+		ready = "they are ready"
+	}
+	return fault.New(fault.Unavailable, "nothing was run: %s; send the same chain again when %s", strings.Join(causes, ", "), ready)
 }
 
 // notFoundFault is the fault for a name that is not found, perhaps because its source is unavailable.

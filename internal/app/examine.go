@@ -93,7 +93,7 @@ func (c *warningCollector) warnings() []*fault.Error {
 	return slices.Clone(c.list)
 }
 
-// maxMessage is the maximum length of a finding's message in bytes: the last output of a server may be long.
+// maxMessage is the maximum length of a finding's message in bytes without Verbose: the last output of a server may be long.
 const maxMessage = 500
 
 // examination collects findings about an app. If the configuration has faults, the app consists of only its configuration.
@@ -105,7 +105,10 @@ type examination struct {
 
 func (e *examination) add(check Check, subject string, status Status, message, remedy string) {
 	redactor := e.process.Redactor
-	message = fault.Clip(redactor.Text(strings.TrimSuffix(message, ".")), maxMessage)
+	message = redactor.Text(strings.TrimSuffix(message, "."))
+	if !e.process.Verbose {
+		message = fault.Clip(message, maxMessage)
+	}
 	e.findings = append(e.findings, Finding{check, subject, status, message, redactor.Text(remedy)})
 }
 
@@ -158,6 +161,10 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	if path := e.process.Config; path != "" {
 		more = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
 	}
+	address, isDocument := e.address(info.Name)
+	if address != "" {
+		more = "check " + address + ", and whether this machine reaches it"
+	}
 	offers := fmt.Sprintf("%d functions", len(info.Functions))
 	if len(info.Functions) == 1 {
 		offers = "1 function"
@@ -177,10 +184,27 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 		e.add(CheckSource, info.Name, StatusFail, string(info.State), more)
 	case info.Error.Code == fault.Unavailable:
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, more)
+	case isDocument && info.Error.Code == fault.BadRequest:
+		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, "check "+address)
 	default: // the message contains the remedy
 		e.refused[info.Name] = info.Error.Code == fault.Denied
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, "")
 	}
+}
+
+// address returns the setting with a source's address; "": it has none. isDocument says that it is the address of an OpenAPI document.
+func (e *examination) address(source string) (setting string, isDocument bool) {
+	for i := range e.config.OpenAPI {
+		if entry := &e.config.OpenAPI[i]; entry.Source() == source {
+			return "openapi." + entry.Name + ".spec", true
+		}
+	}
+	for i := range e.config.MCPServers {
+		if entry := &e.config.MCPServers[i]; entry.Source() == source && entry.Config.URL != nil {
+			return "mcpServers." + entry.Name + ".url", false
+		}
+	}
+	return "", false
 }
 
 // commands looks up the programs of the stdio servers with the PATH of this shell and with that of a desktop client. If started is set,

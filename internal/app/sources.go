@@ -249,6 +249,7 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	source, err := openapi.New(&openapi.Options{
 		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
 		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.noteDocument,
+		WarnOfAll: o.process.Verbose,
 	})
 	if err != nil {
 		client.Close()

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -59,7 +60,14 @@ func (c *cli) trace(ctx context.Context, a *app.App, name string) (*history.Trac
 	if a.Journal == nil {
 		return nil, errNoJournal
 	}
-	t, err := c.timeline(ctx, a, name)
+	id, err := history.Find(ctx, a.Journal, name)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, opErrorf("there is neither a run nor a file %s: onecall runs lists the runs that are kept", fault.Clip(name, 60))
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.timeline(ctx, a, id)
 	if err != nil {
 		return nil, err
 	}

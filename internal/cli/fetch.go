@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 )
 
@@ -43,7 +45,16 @@ func newFetchCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runRequest(cmd.Context(), a, request, override, out)
+		expired := false
+		err = c.answerOne(override, out, &document{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
+			answer := a.Run(cmd.Context(), request, caller)
+			expired = answer.Error != nil && answer.Error.Code == fault.TokenExpired
+			return answer
+		})
+		if expired { // the answer's advice is for agents
+			c.note("run the chain again: its answer has a new token")
+		}
+		return err
 	}
 	return cmd
 }

@@ -124,7 +124,7 @@ func TestImport(t *testing.T) {
 		"worse: left out: it is not an object", "cmd: left out: command: ${command:",
 		"gh: taken over as disabled: not set is GITHUB_TOKEN", "VS Code asks for github_token", "envFile is left out", "other is left out",
 		".cursor/mcp.json (Cursor): line 1 is not JSON", "settings.json (VS Code): it is a folder",
-		"A_TOKEN: ************** # a secret in plain text", "# set GITHUB_TOKEN, then remove this line",
+		"A_TOKEN: ****** # a secret in plain text", "# set GITHUB_TOKEN, then remove this line",
 		"args: [\"-y\", \"x\", \"1.10\", \"${TOKEN}\"]"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)

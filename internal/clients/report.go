@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,8 @@ func (im *Import) Report(text []byte, out string) []byte {
 	return b.Bytes()
 }
 
+var masks = regexp.MustCompile(`\*{3,}`)
+
 // redacted returns the file without its secrets, which are known once it is decoded.
 func (im *Import) redacted(text []byte) []byte {
 	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
@@ -60,6 +63,8 @@ func (im *Import) redacted(text []byte) []byte {
 	for i := range after {
 		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
 			after[i] = before[i] // comments are written by init
+		} else if i < len(before) && !bytes.Equal(before[i], after[i]) {
+			after[i] = masks.ReplaceAll(after[i], []byte("******")) // so that the length of a secret is not shown
 		}
 	}
 	return bytes.Join(after, []byte{'\n'})

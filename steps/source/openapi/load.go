@@ -104,7 +104,7 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 		}
 	}()
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
-		return nil, fault.New(fault.BadRequest, "this is no OpenAPI document but a page, HTML or XML: check its address")
+		return nil, fault.New(fault.BadRequest, "this is not an OpenAPI document but a page, HTML or XML: check its address")
 	}
 	if l.root, err = parse(text); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (l *loader) spend(n int) {
 func (l *loader) detectVersion() error {
 	root := l.root.root()
 	if !root.isObject() {
-		return fault.New(fault.BadRequest, "this is no OpenAPI document: it is not an object")
+		return fault.New(fault.BadRequest, "this is not an OpenAPI document: it is not an object")
 	}
 	version := func(name string) string { return strings.Trim(string(root.get(name).raw()), `"`) }
 	swagger, openapi := version("swagger"), version("openapi")
@@ -151,7 +151,7 @@ func (l *loader) detectVersion() error {
 	case openapi+swagger != "":
 		return fault.New(fault.NotSupported, "version %s of OpenAPI is not read: 3.0, 3.1 and Swagger 2.0 are", shorten(openapi+swagger))
 	default:
-		f := fault.New(fault.BadRequest, `this is no OpenAPI document: it has neither "openapi" nor "swagger" at its top`)
+		f := fault.New(fault.BadRequest, `this is not an OpenAPI document: it has neither "openapi" nor "swagger" at its top`)
 		for name := range root.members() {
 			if f.Available = append(f.Available, shorten(name)); len(f.Available) == 20 {
 				break

@@ -61,13 +61,14 @@ type Options struct {
 	// and one about schemas that were changed. It receives a fault with another code if a document at a URL cannot be loaded again.
 	// May be nil. One goroutine calls it at a time: New's for a file, else one of the source's.
 	Warn func(*fault.Error)
+	// WarnOfAll has warnings name every operation that they are about, not only the first.
+	WarnOfAll bool
 }
 
 const (
 	defaultStartTimeout = 30 * time.Second
 	defaultMaxBodyBytes = steps.DefaultMaxResultBytes
 	maxSpecBytes        = 128 << 20
-	maxListed           = 3 // operations that a warning names
 )
 
 // Source offers the operations of one document. It implements steps.Live.
@@ -298,14 +299,17 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 	return result, nil
 }
 
-// warn gives one warning for all operations with the same problem, and lists the first of them.
+// warn gives one warning for all operations with the same problem, and names the first of them.
 func (s *Source) warn(what string, operations []string) {
 	if len(operations) == 0 {
 		return
 	}
-	list := strings.Join(operations[:min(len(operations), maxListed)], "; ")
-	if len(operations) > maxListed {
-		list += fmt.Sprintf("; and %d more", len(operations)-maxListed)
+	list := operations[0]
+	switch more := len(operations) - 1; {
+	case s.options.WarnOfAll:
+		list = strings.Join(operations, "; ")
+	case more > 0:
+		list += fmt.Sprintf("; and %d more, which --verbose names", more)
 	}
 	s.options.Warn(fault.New(fault.BadRequest, "%s: %s (%d): %s", s.options.Name, what, len(operations), list))
 }

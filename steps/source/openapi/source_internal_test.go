@@ -122,10 +122,11 @@ func TestWarnings(t *testing.T) {
 	broken := guarded("GET")
 	broken.path, broken.label = "/{missing}", "GET /{missing}"
 	doc.operations = append(doc.operations, broken)
-	var warned []string
+	var warned, whole []string
 	s := sourceOf(t, Options{Client: &capture{}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, doc)
-	if len(warned) != 2 || !strings.HasPrefix(warned[0], "api: operations that are left out (51): PUT /x0: why; ") ||
-		!strings.HasSuffix(warned[0], "; and 48 more") ||
+	sourceOf(t, Options{Client: &capture{}, WarnOfAll: true, Warn: func(f *fault.Error) { whole = append(whole, f.Message) }}, doc)
+	if len(warned) != 2 || warned[0] != "api: operations that are left out (51): PUT /x0: why; and 50 more, which --verbose names" ||
+		len(whole) != 2 || strings.Count(whole[0], ": why") != 50 || strings.Contains(whole[0], "more") || whole[1] != warned[1] ||
 		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
 		t.Errorf("%s", strings.Join(warned, "\n"))
 	}

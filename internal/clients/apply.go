@@ -25,7 +25,7 @@ func (p *Plan) install(ctx context.Context) error {
 		return err
 	}
 	if err := p.writeConfiguration(); err != nil {
-		return err
+		return p.withoutRecord(err)
 	}
 	if len(p.inserted) > 0 && p.runClientCommand(ctx) {
 		if err := p.recompute(); err != nil {
@@ -33,9 +33,19 @@ func (p *Plan) install(ctx context.Context) error {
 		}
 	}
 	if err := replace(p.client, p.file, p.after); err != nil {
-		return err
+		return p.withoutRecord(err)
 	}
 	return p.recordResult()
+}
+
+// withoutRecord removes the record of a first installation that has failed before the client's file was changed, and returns err. If
+// another installation is at work, the record is that one's too, and stays. The backup always stays.
+func (p *Plan) withoutRecord(err error) error {
+	now, failed := readTarget(p.client, p.file)
+	if failed == nil && p.record.first && bytes.Equal(now, p.before) && !errors.Is(err, errChanged) {
+		_ = os.Remove(recordPath(p.file)) // otherwise the next installation or removal finds that nothing was done
+	}
+	return err
 }
 
 // unchanged refuses to overwrite what was written since the plan was made. It includes the configuration even if nothing is added to it:
@@ -55,8 +65,12 @@ func (p *Plan) unchanged() error {
 	return err
 }
 
+var errChanged = errors.New("a file has changed in the meantime")
+
 func changed(file string) error {
-	return fault.New(fault.BadRequest, "%s has changed in the meantime: run this again; nothing was changed", file)
+	f := fault.New(fault.BadRequest, "%s has changed in the meantime: run this again; nothing was changed", file)
+	f.Err = errChanged
+	return f
 }
 
 func (p *Plan) writeConfiguration() (err error) {

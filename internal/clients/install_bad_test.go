@@ -126,6 +126,9 @@ func TestInstallReadOnly(t *testing.T) {
 	if err := p.writeRecord(); err != nil { // all that an installation does that is cut off at once
 		t.Fatal(err)
 	}
+	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "is as it was before onecall was installed") {
+		t.Error(err)
+	}
 	apply(t, l.plan(t))
 	apply(t, l.uninstall(t))
 	if text := string(readText(t, path)); text != `{}` {
@@ -173,6 +176,28 @@ func TestInstallMeanwhile(t *testing.T) {
 				t.Errorf("%q became %q", before, after)
 			}
 		})
+	}
+}
+
+// TestInstallFails: an installation that cannot write the configuration leaves nothing to remove.
+func TestInstallFails(t *testing.T) {
+	t.Parallel()
+	l := home(t, "cursor")
+	path := l.in(".cursor/mcp.json")
+	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
+	long := strings.Repeat("x", 240) + ".yaml" // the name of a temporary file beside it is too long
+	p, err := l.machine.install(l.client, l.in("onecall/"+long), "/usr/local/bin/onecall", os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(recordPath(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the record: %v", err)
+	}
+	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "nothing to do: Cursor has no onecall") {
+		t.Error(err)
 	}
 }
 

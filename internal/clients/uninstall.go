@@ -32,6 +32,9 @@ func (m *machine) uninstall(c *Client) (*Plan, error) {
 	if p.before == nil {
 		return nil, fault.New(fault.BadRequest, "%s is not there any more: %s holds what was in it", p.file, p.backup())
 	}
+	if p.unfinished() {
+		return nil, fault.New(fault.BadRequest, "nothing to do: %s is as it was before onecall was installed", p.file)
+	}
 	if digest(p.before) == p.record.After {
 		return p, p.restoreBackup()
 	}

@@ -10,6 +10,12 @@ import (
 func (s *streams) writeComparison(r *comparison) error {
 	var b bytes.Buffer
 	row := func(what, chain, waves, calls string) {
+		if s.narrow() && what != "" {
+			fmt.Fprintf(&b, "%s\n  chain: %s\n  side by side: %s\n  one by one: %s\n", what, chain, waves, calls)
+		}
+		if s.narrow() {
+			return
+		}
 		fmt.Fprintf(&b, "%-30s%10s%21s%19s\n", what, chain, waves, calls)
 	}
 	row("", "chain", "calls side by side", "calls one by one")
@@ -23,7 +29,11 @@ func (s *streams) writeComparison(r *comparison) error {
 		}
 		row(what, formatShortMillis(at.Chain), formatShortMillis(at.Waves), formatShortMillis(at.Calls))
 	}
-	if err := s.writeRows(b.Bytes()); err != nil {
+	write := s.writeRows
+	if s.narrow() {
+		write = s.writeText
+	}
+	if err := write(b.Bytes()); err != nil {
 		return err
 	}
 	b.Reset()

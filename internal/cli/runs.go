@@ -183,9 +183,21 @@ func partsText(p journal.Parts) string {
 	return figure.Text(float64(p.Total())) + " parts: " + strings.Join(counts, ", ")
 }
 
-// table writes rows under a header.
+// table writes rows under a header. At a narrow terminal it writes each value on a line of its own, after its header.
 func (c *cli) table(head string, rows int, row func(i int) string) error {
 	var b bytes.Buffer
+	if c.narrow() {
+		heads := strings.Split(strings.TrimLeft(head, "\n"), "\t")
+		for i := range rows {
+			b.WriteByte('\n')
+			for i, cell := range strings.SplitN(row(i), "\t", len(heads)) {
+				if cell = strings.TrimSpace(heads[i] + " " + textfile.Printable(cell)); cell != heads[i] {
+					b.WriteString(cell + "\n")
+				}
+			}
+		}
+		return c.writeText(b.Bytes())
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, head)
 	for i := range rows {
@@ -200,6 +212,9 @@ func (c *cli) table(head string, rows int, row func(i int) string) error {
 	}
 	return c.writeRows(b.Bytes())
 }
+
+// narrow reports whether the terminal has too few columns for a table.
+func (s *streams) narrow() bool { return s.outTerminal && s.outWidth() < 40 }
 
 // writeRows writes the rows of a table. At a terminal they are cut to its width.
 func (s *streams) writeRows(text []byte) error {

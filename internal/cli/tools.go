@@ -178,6 +178,10 @@ func (s *streams) showTable(list *toolList) error {
 	}
 	nameWidth = min(nameWidth, max(width/2, 12))
 	line := func(fn, effect, tokens, text string) {
+		if s.narrow() {
+			fmt.Fprintf(&b, "%s\n  %s %s\n", fn, effect, tokens)
+			return
+		}
 		start := fmt.Sprintf("%s  %-7s  %6s  ", fitted(fn, nameWidth), effect, tokens)
 		if space := width - uniseg.StringWidth(start); space > 0 {
 			start += truncate(text, space)

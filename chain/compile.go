@@ -174,7 +174,7 @@ func (c *compiler) compileStep(l *level, i int) *plannedStep {
 
 func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 	if strings.HasPrefix(s.Fn, "$") {
-		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference",
+		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is not a function: a function's name is written out, never a reference",
 			fault.ClipRunes(s.Fn, 60))
 		return
 	}

@@ -150,7 +150,7 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 func literalValue(v gjson.Result, path string) (string, *fault.Error) {
 	t, faults := refs.CompileTemplate([]byte(v.Raw), refs.CompileScope{Steps: DefaultMaxSteps, Step: DefaultMaxSteps})
 	if len(faults) > 0 || len(t.Uses()) > 0 {
-		return "", fault.New(fault.BadRequest, "%s is no literal, but refers to other values: %s", path, fault.ClipRunes(v.Raw, 100))
+		return "", fault.New(fault.BadRequest, "%s is not a literal, but refers to other values: %s", path, fault.ClipRunes(v.Raw, 100))
 	}
 	value, err := t.Resolve(context.Background(), nil, &refs.Scope{})
 	if err != nil {

@@ -74,7 +74,7 @@ func TestSaveAs(t *testing.T) {
 	}
 }
 
-// TestSaveAsRefused: what is not there, or is no literal, is told with what is there.
+// TestSaveAsRefused: what is not there, or is not a literal, is told with what is there.
 func TestSaveAsRefused(t *testing.T) {
 	t.Parallel()
 	const text = `{"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"a","tags":["x"]}},{"fn":"bin.put","args":{"key":"$0.id"}}]}`
@@ -87,7 +87,7 @@ func TestSaveAsRefused(t *testing.T) {
 		{"0.tags.4", "n", `no "4"`, []string{"0"}},
 		{"0.key.x", "n", `no "x"`, nil},
 		{"0", "n", "named further", []string{"key", "tags"}},
-		{"1.key", "n", "no literal", nil},
+		{"1.key", "n", "not a literal", nil},
 		{"0.key", "a b", "not a valid name", nil},
 		{"0.key", "region", "reads $input.region already", nil},
 	} {

@@ -108,7 +108,7 @@ func TestListHint(t *testing.T) {
 // TestTypesOfParams: a type that is none comes with those that there are, wherever it stands.
 func TestTypesOfParams(t *testing.T) {
 	t.Parallel()
-	const types = " is no type: the types are array, boolean, integer, null, number, object, string"
+	const types = " is not a type: the types are array, boolean, integer, null, number, object, string"
 	for param, want := range map[string]struct{ at, message string }{
 		`{"type":"integr"}`:                         {"/params/n/type", `"integr"` + types + "; did you mean integer?"},
 		`{"type":["string","nul"]}`:                 {"/params/n/type", `"nul"` + types + "; did you mean null?"},

@@ -130,7 +130,7 @@ func TestHangupAtStart(t *testing.T) {
 	}
 	pipe.Close()
 	waitForLog(t, log, "listening on", 1)
-	waitForLog(t, log, "is no regular file, and cannot be read again", 1)
+	waitForLog(t, log, "is not a regular file, and cannot be read again", 1)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if code := clitest.ExitCode(cmd.Wait()); code != "0" {
 		t.Errorf("it ended with %s: %s", code, log)

@@ -237,7 +237,7 @@ func TestReloadRefused(t *testing.T) {
 	}{
 		{func() { _ = os.Remove(config) }, "onecall.yaml cannot be read"},
 		{func() { clitest.Write(t, folder, "onecall.yaml", " \n") }, "onecall.yaml is empty"},
-		{func() { _ = os.Remove(config); _ = os.Mkdir(config, 0o700) }, "onecall.yaml is no regular file"},
+		{func() { _ = os.Remove(config); _ = os.Mkdir(config, 0o700) }, "onecall.yaml is not a regular file"},
 	} {
 		lacks.do()
 		waitForLog(t, p.stderr, lacks.say, 1)

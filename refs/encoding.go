@@ -208,7 +208,7 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 
 func appendFloat(dst []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return dst, fault.New(fault.BadExpression, "The value is no finite number, which JSON cannot hold. A division by zero gives one.")
+		return dst, fault.New(fault.BadExpression, "The value is not a finite number, which JSON cannot hold. A division by zero gives one.")
 	}
 	raw, err := json.Marshal(f)
 	return append(dst, raw...), err

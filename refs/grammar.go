@@ -147,7 +147,7 @@ func (p *referenceParser) root() (Reference, *fault.Error) {
 	case isDigit(word[0]):
 		n, err := strconv.Atoi(word)
 		if err != nil || strconv.Itoa(n) != word {
-			return Reference{}, p.malformed(start, "%q is no step number: steps are numbered 0, 1, 2, without leading zeros.", clip(word))
+			return Reference{}, p.malformed(start, "%q is not a step number: steps are numbered 0, 1, 2, without leading zeros.", clip(word))
 		}
 		return Reference{step: n}, nil
 	case word == "env":
@@ -251,7 +251,7 @@ func (p *referenceParser) integer() (int, *fault.Error) {
 	text := p.text[start:p.pos]
 	n, err := strconv.Atoi(text)
 	if err != nil || strconv.Itoa(n) != text {
-		return 0, p.malformed(start, "%q is no index: write 0, 1, 2 or, from the end, -1, -2, without leading zeros.", clip(text))
+		return 0, p.malformed(start, "%q is not an index: write 0, 1, 2 or, from the end, -1, -2, without leading zeros.", clip(text))
 	}
 	return n, nil
 }

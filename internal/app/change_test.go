@@ -76,7 +76,7 @@ func TestLoadable(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := fault.Message(checkLoadable(folder)); got != folder+" is no regular file, and cannot be read again" {
+	if got := fault.Message(checkLoadable(folder)); got != folder+" is not a regular file, and cannot be read again" {
 		t.Errorf("a folder: %q", got)
 	}
 	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(checkLoadable(none)), none+" cannot be read (") {

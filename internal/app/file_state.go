@@ -119,7 +119,7 @@ func checkLoadable(path string) error {
 	case err != nil:
 		return fault.New(fault.BadRequest, "%s cannot be read (%v)", path, textfile.Cause(err))
 	case !info.Mode().IsRegular():
-		return fault.New(fault.BadRequest, "%s is no regular file, and cannot be read again", path)
+		return fault.New(fault.BadRequest, "%s is not a regular file, and cannot be read again", path)
 	case info.Size() > config.MaxBytes:
 		return nil // config.Load reports it
 	}

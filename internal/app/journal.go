@@ -115,7 +115,7 @@ func readOrCreateKey(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil && len(key) < journal.LeastKey {
 			err = fault.New(fault.Unavailable,
-				"%s is no key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
+				"%s is not the key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
 		}
 		return key, err
 	}

@@ -35,7 +35,7 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 		return nil, shortened(err)
 	}
 	if !info.Mode().IsRegular() { // opening a FIFO would block
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	if have != nil && k.settled && k.unchanged(info) {
 		return have, nil

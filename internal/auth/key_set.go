@@ -86,9 +86,9 @@ func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error)
 	}
 	switch err := json.Unmarshal(text, &document); {
 	case err != nil:
-		return nil, fmt.Errorf("it is no JSON Web Key Set: %w", err)
+		return nil, fmt.Errorf("it is not a JSON Web Key Set: %w", err)
 	case document.Keys == nil:
-		return nil, fmt.Errorf(`it is no JSON Web Key Set: it has no "keys"`)
+		return nil, fmt.Errorf(`it is not a JSON Web Key Set: it has no "keys"`)
 	case len(document.Keys) > maxKeys:
 		return nil, fmt.Errorf("it has more than %d keys", maxKeys)
 	}
@@ -120,7 +120,7 @@ func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error
 	case json.Unmarshal(raw, &purpose) != nil || key.UnmarshalJSON(raw) != nil:
 		return signingKey{}, fmt.Errorf("it is malformed, or of a type that is not known")
 	case !key.Valid() || !key.IsPublic():
-		return signingKey{}, fmt.Errorf("it is no public key: whoever can read it can sign tokens")
+		return signingKey{}, fmt.Errorf("it is not a public key: whoever can read it can sign tokens")
 	case key.Use != "" && key.Use != "sig" || purpose.Operations != nil && !slices.Contains(purpose.Operations, "verify"):
 		return signingKey{}, fmt.Errorf("it is not for signatures")
 	case len(key.KeyID) > maxKeyID:

@@ -248,5 +248,5 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 // unavailable returns the fault while keys are not available.
 func unavailable(cause error) *fault.Error {
 	return &fault.Error{Code: fault.Unavailable, Err: fmt.Errorf("the issuer's keys: %w", cause),
-		Message: "the bearer token cannot be checked, because the keys of its issuer cannot be had at the moment: try again later"}
+		Message: "the bearer token cannot be checked, because the keys of its issuer cannot be loaded at the moment: try again later"}
 }

@@ -22,7 +22,7 @@ var examples = map[string]string{
 	"tools":   "onecall tools\nonecall tools search files\nonecall tools fs.grep",
 	"serve":   "onecall serve\nonecall serve --http 127.0.0.1:8080",
 	"runs":    "onecall runs --status failed --since 24h\nonecall runs run_…",
-	"resume":  "onecall resume run_… mended.chain.json\nonecall resume run_… --assume 3=applied",
+	"resume":  "onecall resume run_… fixed.chain.json\nonecall resume run_… --assume 3=applied",
 	"undo":    "onecall undo run_…",
 	"approve": "onecall approve run_… --show\nonecall approve run_…",
 	"stats":   "onecall stats --since 168h",

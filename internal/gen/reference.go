@@ -23,7 +23,7 @@ func codesReference() []byte {
 	var b strings.Builder
 	b.WriteString("# The error codes\n\nGenerated from the one table of codes. A released code is not renamed. *Exit* is the status of " +
 		"the command line, *HTTP* that of an answer " +
-		"over HTTP that is no tool result;\n*again*: the same request may succeed when it is sent again.\n\n" +
+		"over HTTP that is not a tool result;\n*again*: the same request may succeed when it is sent again.\n\n" +
 		"| code | exit | HTTP | again | meaning |\n|---|---|---|---|---|\n")
 	for _, code := range fault.Codes() {
 		again := ""

@@ -31,7 +31,7 @@ const Path = "/mcp"
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
 	if host, _, err := net.SplitHostPort(l.Addr().String()); a.Callers == nil && (err != nil || !loopback.Is(host)) {
 		l.Close()
-		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
+		return fault.New(fault.Denied, "%s is not a loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
 	}
 	s.SetAccess(a)
 	var fresh newConnections

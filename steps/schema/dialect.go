@@ -111,7 +111,7 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 		return true
 	case !ok:
 		if _, ok := v.(bool); !ok {
-			d.warn(at, "is no schema")
+			d.warn(at, "is not a schema")
 			return true
 		}
 		return v

@@ -109,7 +109,7 @@ func unusable(form form, v any) string {
 			break
 		}
 	}
-	return subject + " is no type: the types are " + strings.Join(jsonTypes, ", ") + suggestion
+	return subject + " is not a type: the types are " + strings.Join(jsonTypes, ", ") + suggestion
 }
 
 func numeric(v any, form form) (any, bool) {

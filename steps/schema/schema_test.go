@@ -82,7 +82,7 @@ func TestDialects(t *testing.T) {
 			bad: []string{"12345678901234567889"}},
 		{name: "not JSON", schema: `{"type":`, good: []string{"1"}, warning: "not JSON"},
 		{name: "a list", schema: `[]`, good: []string{"1"}, warning: "not a JSON Schema"},
-		{name: "a text", schema: object(`"string"`), good: []string{"1"}, warning: "is no schema"},
+		{name: "a text", schema: object(`"string"`), good: []string{"1"}, warning: "is not a schema"},
 		{name: "twice the same key", schema: `{"type":"object","type":"array"}`, good: []string{"1"}, warning: "twice"},
 		{name: "deep", schema: strings.Repeat(`{"items":`, 200) + "{}" + strings.Repeat("}", 200), good: []string{"1"}, warning: "deep"},
 	}

@@ -43,7 +43,7 @@ func checkSpecs(s *suite) {
 
 func (s *suite) checkSpec(fn *steps.Function) {
 	if !canonical.MatchString(fn.Name) {
-		s.fail("%q is no canonical name: source.tool or source.resource.action", fn.Name)
+		s.fail("%q is not a canonical name: source.tool or source.resource.action", fn.Name)
 	}
 	if strings.TrimSpace(fn.Description) == "" {
 		s.fail("%s has no description", fn.Name)

@@ -193,7 +193,7 @@ func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a limit of this process
 		return where + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), retryNow
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return where + "is damaged, or is no journal: move it away, and a new one is made.", mustReopen
+		return where + "is damaged, or is not a journal: move it away, and a new one is made.", mustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
 		return where + "cannot be written: see that this user may write to the file and its folder.", mustReopen
 	}

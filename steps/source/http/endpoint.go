@@ -184,7 +184,7 @@ func (c *endpointCompiler) compileHeaders() {
 			header.template = c.template(at, quote(value))
 			for i := range c.faults[before:] { // the reference's text may show a secret next to it
 				c.faults[before+i] = &fault.Error{Code: c.faults[before+i].Code, At: c.faults[before+i].At,
-					Message: "the value of this header is no template: write $input.x alone, or ${$input.x} within a text"}
+					Message: "the value of this header is not a template: write $input.x alone, or ${$input.x} within a text"}
 			}
 		}
 		seen[strings.ToLower(name)] = true

@@ -48,14 +48,14 @@ func malformed(result gjson.Result) (problem string) {
 		return "it is not an object"
 	}
 	if isError := result.Get("isError"); isError.Exists() && isError.Type != gjson.Null && !isError.IsBool() {
-		return "isError is no boolean"
+		return "isError is not a boolean"
 	}
 	blocks := result.Get("content")
 	if !blocks.Exists() || blocks.Type == gjson.Null {
 		return ""
 	}
 	if !blocks.IsArray() {
-		return "content is no array"
+		return "content is not an array"
 	}
 	blocks.ForEach(func(_, block gjson.Result) bool {
 		kind := block.Get("type")

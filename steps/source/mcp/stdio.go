@@ -236,7 +236,7 @@ func (p *stdioPipe) deliver(m jsonrpc.Message) error {
 // countGarbage counts output that is not a message, warns about the first, and fails after too much.
 func (p *stdioPipe) countGarbage(line []byte) error {
 	if p.garbage == 0 {
-		p.tap.stray(p.warning(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr"))
+		p.tap.stray(p.warning(line, "what it prints on stdout is not a message, and is skipped: a server over stdio must log to stderr"))
 	}
 	p.garbage++
 	p.garbageBytes += len(line)

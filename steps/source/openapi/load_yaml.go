@@ -126,7 +126,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			return w.fault(key, fault.BadRequest, "a key is no text")
+			return w.fault(key, fault.BadRequest, "a key is not text")
 		case key.Value == "<<" && key.Style == 0:
 			merged = append(merged, member)
 			continue

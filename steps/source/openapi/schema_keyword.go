@@ -232,7 +232,7 @@ func (e *emitter) enum(member value, nullable, preceded bool) bool {
 func (e *emitter) required(v, member value, preceded bool) bool {
 	if member.kind() != '[' {
 		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 has a boolean
-			e.warn("required %s is not used: it is no list of names", shorten(string(member.raw())))
+			e.warn("required %s is not used: it is not a list of names", shorten(string(member.raw())))
 		}
 		return preceded
 	}
@@ -258,7 +258,7 @@ func (e *emitter) required(v, member value, preceded bool) bool {
 
 func (e *emitter) properties(member value, depth int, preceded bool) bool {
 	if !member.isObject() {
-		e.warn("properties that are no object are not used")
+		e.warn("properties that are not objects are not used")
 		return preceded
 	}
 	e.begin("properties", preceded)

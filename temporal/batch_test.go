@@ -19,7 +19,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
@@ -159,11 +158,8 @@ func TestClientDies(t *testing.T) {
 	s.startWorker(t)
 	ids := s.batch(t, "b", 100)
 	client := s.begin(t, "run", "--durable", "b.jsonl")
-	for end := time.Now().Add(clitest.TooLong); client.batch() == "" && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	id := client.awaitBatch(t)
 	client.kill()
-	id := client.batch()
 	s.record(t, "batch", id)
 	for range 2 { // the second time nothing is left to do
 		answers, said, status := s.run(t, "resume", id)
@@ -316,20 +312,7 @@ func TestLostResults(t *testing.T) {
 	ids := s.batch(t, "b", 10)
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	client := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
-	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	key, lost := "", false
-	for end := time.Now().Add(clitest.TooLong); !lost && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		key = (&durable.Batch{ID: client.batch()}).ResultKey(durable.FirstTurn(3)) // of the fourth chain
-		_, err := store.Get(t.Context(), key, nil)
-		lost = err == nil
-	}
-	if err := store.Delete(t.Context(), key); err != nil || !lost {
-		t.Fatalf("%s: there was one: %t, %v", key, lost, err)
-	}
+	s.lose(t, (&durable.Batch{ID: client.awaitBatch(t)}).ResultKey(durable.FirstTurn(3))) // of the fourth chain
 	close(release)
 	<-client.ended
 	answers := strings.SplitAfter(client.stdout.String(), "\n")

@@ -30,6 +30,39 @@ func (c *client) awaitBatch(t *testing.T) string {
 	return c.batch()
 }
 
+// hold has calls of /read/poison wait until release is closed. Each says that it has been reached.
+func (u *upstream) hold() (reached, release chan struct{}) {
+	reached, release = make(chan struct{}, 10), make(chan struct{})
+	u.poison(func() {
+		reached <- struct{}{}
+		<-release
+	})
+	return reached, release
+}
+
+// lose waits until the store of results has the first of keys, then removes them all from it.
+func (s *stack) lose(t *testing.T, keys ...string) {
+	t.Helper()
+	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	found := false
+	for end := time.Now().Add(clitest.TooLong); !found && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		_, err := store.Get(t.Context(), keys[0], nil)
+		found = err == nil
+	}
+	if !found {
+		t.Fatalf("the store never had %s", keys[0])
+	}
+	for _, key := range keys {
+		if err := store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // writeThenPoison is a chain that writes, then reads what poison says.
 func writeThenPoison(id, more string) string {
 	return fmt.Sprintf(`{"steps":[{"fn":"http.write","args":{"id":%q}},{"fn":"http.read","args":{"id":"poison"}}]%s}`+"\n", id, more)
@@ -84,11 +117,7 @@ func TestTerminated(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	s.startWorker(t)
-	reached, release := make(chan struct{}, 10), make(chan struct{})
-	s.poison(func() {
-		reached <- struct{}{}
-		<-release
-	})
+	reached, release := s.hold()
 	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
 	c := s.begin(t, "run", "--durable", "n.jsonl")
 	id := c.awaitBatch(t)
@@ -114,21 +143,7 @@ func TestLostInput(t *testing.T) {
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	c := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
 	b := &durable.Batch{ID: c.awaitBatch(t)}
-	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	for end := time.Now().Add(clitest.TooLong); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, err := store.Get(t.Context(), b.ResultKey(durable.FirstTurn(3)), nil); err == nil {
-			break
-		}
-	}
-	for _, key := range []string{b.ResultKey(durable.FirstTurn(3)), b.InputKey(3)} {
-		if err := store.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.lose(t, b.ResultKey(durable.FirstTurn(3)), b.InputKey(3))
 	close(release)
 	<-c.ended
 	out, said, _ := s.run(t, "resume", b.ID)
@@ -144,11 +159,7 @@ func TestServerPauses(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	s.startWorker(t)
-	reached, release := make(chan struct{}, 10), make(chan struct{})
-	s.poison(func() {
-		reached <- struct{}{}
-		<-release
-	})
+	reached, release := s.hold()
 	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
 	c := s.begin(t, "run", "--durable", "n.jsonl")
 	<-reached

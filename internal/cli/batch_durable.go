@@ -207,14 +207,18 @@ func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *du
 	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
 		return true
 	}
+	return !errors.Is(d.findRun(ctx, one), journal.ErrNotFound)
+}
+
+// findRun fails with journal.ErrNotFound if the journal has no run of a chain.
+func (d *durableRun) findRun(ctx context.Context, one *durable.Chain) error {
 	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
-	return !errors.Is(err, journal.ErrNotFound)
+	return err
 }
 
 // missingFault is the fault of a chain that the store has no result of: the journal knows whether it was begun.
 func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
-	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
-	switch {
+	switch err := d.findRun(ctx, one); {
 	case errors.Is(err, journal.ErrNotFound):
 		return fault.New(fault.Cancelled, "it was cancelled before a worker began it"), nil
 	case err != nil:

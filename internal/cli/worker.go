@@ -117,7 +117,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			first = ch.Begun
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		f := c.checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		f := checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first)
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
 			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
 		}
@@ -170,7 +170,7 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 }
 
 // checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
-func (c *cli) checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+func checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil
 	}

@@ -149,7 +149,8 @@ func TestFailedIsNotRetried(t *testing.T) {
 		if len(m.greeted()) != 2 || s.Status().State != steps.StateFailed || !s.Status().Retry.IsZero() {
 			t.Fatalf("%d starts, %+v", len(m.greeted()), s.Status())
 		}
-		if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.BadRequest); f.Outcome != fault.NotSent || !strings.Contains(f.Message, "no such server") {
+		if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.BadRequest); f.Outcome != fault.NotSent ||
+			!strings.Contains(f.Message, "no such server") {
 			t.Errorf("%+v", f)
 		}
 		m.set(nil, false)
@@ -192,14 +193,12 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 			starts := len(m.greeted())
 			m.lose(t, s)
 			m.set(nil, false)
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if len(m.greeted()) != starts+1 {
-				t.Fatalf("not restarted within a second: %d starts", len(m.greeted())-starts)
+			// The call that finds the loss out may itself wait for a first start, which fails.
+			if n := len(m.greeted()) - starts; n < 1 || n > 2 || s.Status().State != steps.StateReady {
+				t.Fatalf("two seconds after the loss, with %d starts: %+v", n, s.Status())
 			}
-		}
-		if s.Status().State != steps.StateReady {
-			t.Errorf("%+v", s.Status())
 		}
 	})
 }
@@ -218,7 +217,8 @@ func TestStartDeadline(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if status := s.Status(); status.State != steps.StateRetrying || status.Error == nil || !strings.Contains(status.Error.Message, "not ready within 5s") {
+		if status := s.Status(); status.State != steps.StateRetrying || status.Error == nil ||
+			!strings.Contains(status.Error.Message, "not ready within 5s") {
 			t.Errorf("after its deadline: %+v", status)
 		}
 	})

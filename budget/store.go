@@ -226,6 +226,9 @@ func (r *Results) keep(ctx context.Context, owner, token string, value []byte) e
 	return nil
 }
 
+// MaxTTL returns how long a result is stored at most.
+func (r *Results) MaxTTL() time.Duration { return r.o.MaxTTL }
+
 // Value returns a result of its owner, and its remaining lifetime if it is not used again: each use extends the lifetime by TTL, up to
 // MaxTTL from creation. A token that is not a live token of this owner is token_expired. So is one stored with rights that the owner no
 // longer has (see WithRights); its value is not read. Callers must not change the value.

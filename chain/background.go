@@ -20,7 +20,8 @@ type Background struct {
 
 // KeptAnswer is an answer in the result store.
 type KeptAnswer struct {
-	Token string // the continuation token of Answer.JSON; "": it could not be stored
+	Token string        // the continuation token of Answer.JSON; "": it could not be stored
+	Life  time.Duration // after which it is not there, however often it is fetched; 0: it is not
 }
 
 // BackgroundRun describes a run that may outlast its request.
@@ -144,6 +145,9 @@ func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
 // keepAnswer stores an answer for its caller.
 func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (kept KeptAnswer) {
 	kept.Token, _, _ = s.results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
+	if kept.Token != "" {
+		kept.Life = s.results.MaxTTL()
+	}
 	return kept
 }
 

@@ -51,7 +51,8 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 		runs.Close()
 		results.Close()
 	})
-	if e, err = chain.New(&chain.Options{Functions: registry, Journal: runs, Results: results, StepTimeout: time.Hour, MaxDuration: time.Hour}); err != nil {
+	if e, err = chain.New(&chain.Options{Functions: registry, Journal: runs, Results: results, StepTimeout: time.Hour,
+		MaxDuration: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	ended, tokens = make(chan *chain.Answer, 1), make(chan string, 1)
@@ -59,10 +60,11 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 		if run.ID == "" || run.Steps != 1 {
 			t.Errorf("%+v", run)
 		}
-		return &chain.Background{Context: context.WithoutCancel(ctx), Progress: func(chain.Progress) {}, End: func(a *chain.Answer, kept chain.KeptAnswer) {
-			ended <- a
-			tokens <- kept.Token
-		}}, nil
+		return &chain.Background{Context: context.WithoutCancel(ctx), Progress: func(chain.Progress) {},
+			End: func(a *chain.Answer, kept chain.KeptAnswer) {
+				ended <- a
+				tokens <- kept.Token
+			}}, nil
 	}}, ended, tokens
 }
 

@@ -32,8 +32,9 @@ type backgroundRun struct {
 
 	ended  time.Time // zero: it goes on
 	status journal.Status
-	code   fault.Code // "": ok
-	token  string     // of its answer; "": it could not be stored
+	code   fault.Code    // "": ok
+	token  string        // of its answer; "": it could not be stored
+	life   time.Duration // of its answer, at most
 }
 
 func (b *backgroundRuns) add(r *backgroundRun) {
@@ -43,7 +44,7 @@ func (b *backgroundRuns) add(r *backgroundRun) {
 		b.byID = map[string]*backgroundRun{}
 	}
 	for id, other := range b.byID {
-		if !other.ended.IsZero() && time.Since(other.ended) > budget.DefaultMaxTTL {
+		if !other.ended.IsZero() && time.Since(other.ended) > max(other.life, budget.DefaultMaxTTL) {
 			delete(b.byID, id)
 		}
 	}
@@ -112,7 +113,7 @@ func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, kept chain.KeptA
 		return
 	}
 	r.ended = time.Now()
-	r.updated, r.token, r.status = r.ended, kept.Token, journal.OK
+	r.updated, r.token, r.life, r.status = r.ended, kept.Token, kept.Life, journal.OK
 	if a.Error == nil {
 		return
 	}

@@ -14,6 +14,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/mcp"
@@ -29,7 +31,8 @@ func remembering(t *testing.T, runs *journal.Journal) func(*mcp.Options) {
 		counter, results := storeOf(t)
 		t.Cleanup(func() { results.Close() })
 		var err error
-		o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs, MaxTotalTokens: o.MaxTotalTokens})
+		o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs,
+			MaxTotalTokens: o.MaxTotalTokens})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +85,47 @@ func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	}
 }
 
+// TestBackgroundAnswerIsFoundAsLongAsItLives: a run in the background is known as long as its answer can be stored.
+func TestBackgroundAnswerIsFoundAsLongAsItLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memstore.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := serve(t, func(o *mcp.Options) {
+			results, err := budget.NewResults(store, &budget.ResultsOptions{Counter: o.Counter, TTL: 24 * time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { results.Close() })
+			o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Results: results, Journal: newRuns(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		url := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
+			return s.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
+		}) + transport.Path
+		id := ""
+		for i, after := range []time.Duration{0, 23 * time.Hour} { // the second run has old ones dropped
+			time.Sleep(after)
+			run := staffClient(t, url, "ann")("chain", slowInBackground).Get("run").Str
+			<-s.shop.started
+			s.shop.enough <- struct{}{}
+			synctest.Wait()
+			if i == 0 {
+				id = run
+			}
+		}
+		ann := staffClient(t, url, "ann")
+		told := ann("info", `{"run":"`+id+`"}`)
+		if answer := ann("chain", told.Get("fetch").Raw); answer.Get("result").Str != "late" {
+			t.Errorf("%s: %s", told, answer)
+		}
+	})
+}
+
 // TestBackgroundRunWhileServerEnds: a server that ends waits for a run in the background, then cancels it. Whoever resumes it goes on.
 func TestBackgroundRunWhileServerEnds(t *testing.T) {
 	t.Parallel()
@@ -122,7 +166,8 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 					}
 					return
 				}
-				if told.Get("status").Str != "failed" || told.Get("code").Str != "cancelled" || !strings.Contains(told.Get("note").Str, `{"resume":"`+id+`"}`) {
+				if told.Get("status").Str != "failed" || told.Get("code").Str != "cancelled" || !strings.Contains(told.Get("note").Str,
+					`{"resume":"`+id+`"}`) {
 					t.Errorf("%s", told)
 				}
 				after.shop.enough <- struct{}{}
@@ -153,7 +198,8 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 	}
 	c := newTaskClient(t, after, writer)
 	got := c("tasks/get", `"taskId":"`+id+`"`)
-	if got.Get("result.status").Str != "failed" || got.Get("result.error.code").Int() != -32603 || !strings.Contains(got.Get("result.statusMessage").Str, "resume") {
+	if got.Get("result.status").Str != "failed" || got.Get("result.error.code").Int() != -32603 ||
+		!strings.Contains(got.Get("result.statusMessage").Str, "resume") {
 		t.Errorf("%s", got)
 	}
 	s.shop.enough <- struct{}{}
@@ -177,8 +223,10 @@ func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, p
 	url := s.http(t, as)
 	return func(method, params string) gjson.Result {
 		t.Helper()
-		meta := strings.Replace(mcptest.StatelessMeta, `clientCapabilities":{}`, `clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
-		headers := mcptest.Header{"Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method, "Mcp-Name": gjson.Get("{"+params+"}", "name").Str}
+		meta := strings.Replace(mcptest.StatelessMeta, `clientCapabilities":{}`,
+			`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
+		headers := mcptest.Header{"Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method,
+			"Mcp-Name": gjson.Get("{"+params+"}", "name").Str}
 		_, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+meta+"}}", headers)
 		return gjson.Parse(lastMessage(text))
 	}
@@ -218,7 +266,8 @@ func TestCancelledBeforeItGoesOn(t *testing.T) {
 		return s.ServeStdio(ctx, in, out, writer)
 	})
 	go func() {
-		_, _ = c.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}],"asyncAfterMs":3600000}`)})
+		_, _ = c.CallTool(ctx, &sdk.CallToolParams{Name: "chain",
+			Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}],"asyncAfterMs":3600000}`)})
 	}()
 	<-s.shop.started
 	cancel()
@@ -281,7 +330,8 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 		counter, results := storeOf(t)
 		t.Cleanup(func() { results.Close() })
 		var err error
-		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs, Approve: steps.ApproveWrite}); err != nil {
+		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: counter, Results: results, Journal: runs,
+			Approve: steps.ApproveWrite}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -299,7 +349,8 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 		t.Fatalf("%s", waits)
 	}
 	again := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
-	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str, again.Get("answer.approve").Str))
+	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str,
+		again.Get("answer.approve").Str))
 	told, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
 	if gjson.Get(told, "status").Str != "ok" || gjson.Get(told, "fetch").Exists() {
 		t.Errorf("resumed by a call: %s", told)

@@ -1,18 +1,17 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -22,21 +21,8 @@ import (
 // failingServer is a server over sources that ail, and what it logs.
 type failingServer struct {
 	*worldServer
-	mu         sync.Mutex
-	log        bytes.Buffer
+	log        syncbuf.Buffer
 	gone, sick []*matrixFunction
-}
-
-func (w *failingServer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
-}
-
-func (w *failingServer) logged() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
 }
 
 func newAilingWorld(t *testing.T) *failingServer {
@@ -44,7 +30,7 @@ func newAilingWorld(t *testing.T) *failingServer {
 	w := &failingServer{}
 	w.gone, w.sick = sickFunctions()
 	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *mcp.Options) {
-		o.Log = slog.New(slog.NewJSONHandler(w, nil))
+		o.Log = slog.New(slog.NewJSONHandler(&w.log, nil))
 		for name, source := range map[string]*failingSource{
 			neverSource: {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
 			loginSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
@@ -82,7 +68,9 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
 		}
 	}
-	strangers := []*matrixFunction{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, goneSource+".part", false, kindOfFunction{effect: steps.Read})}
+	strangers := []*matrixFunction{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}),
+		newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, goneSource+".part", false,
+			kindOfFunction{effect: steps.Read})}
 	for _, list := range [][]*matrixFunction{w.gone, w.sick, strangers} {
 		for i, m := range list {
 			turn := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
@@ -157,7 +145,8 @@ func TestMatrixOfCauses(t *testing.T) {
 					if test.told != (discreet == 0) {
 						t.Errorf("%d times the log is named", discreet)
 					}
-					if logged := w.logged(); !test.told && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) && strings.Contains(logged, causeWord)) {
+					if logged := w.log.String(); !test.told && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) &&
+						strings.Contains(logged, causeWord)) {
 						t.Errorf("logged:\n%s", logged)
 					}
 					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", told, failed, discreet)
@@ -175,7 +164,8 @@ func TestCausesOfAnUpstream(t *testing.T) {
 		addUpstream(t, o, up)
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
-	url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
+	url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""),
+		"a": matrixCaller("a", steps.TierAdmin, "")}})
 	address := strings.TrimPrefix(up.front.URL, "http://")
 	up.front.CloseClientConnections()
 	_ = up.front.Listener.Close()
@@ -271,7 +261,8 @@ func TestAnswersAreNoCauses(t *testing.T) {
 	})
 	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
 	for _, m := range append(tools, plain) {
-		if text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
+		if text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name,
+			m.good())); !strings.Contains(text, answerWord) {
 			t.Errorf("%s: %s", m.Spec.Name, text)
 		}
 	}
@@ -282,7 +273,8 @@ func TestCausesOverStdio(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
 	client := legacyStdio(t, w.testServer, nil)
-	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {
+	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name,
+		w.sick[0].good())} {
 		if text, _ := mcptest.Ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
 			t.Errorf("%s", text)
 		}

@@ -1,14 +1,12 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
@@ -24,22 +23,11 @@ import (
 )
 
 // idLog is a log whose lines are looked up by their chain ids.
-type idLog struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *idLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
+type idLog struct{ syncbuf.Buffer }
 
 // of are the lines of the requests with an id.
 func (l *idLog) of(id string) (found []gjson.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.SplitSeq(l.out.String(), "\n") {
+	for line := range strings.SplitSeq(l.String(), "\n") {
 		if one := gjson.Parse(line); one.Get("msg").Str == "request" && one.Get("chain_id").Str == id {
 			found = append(found, one)
 		}
@@ -138,7 +126,8 @@ func TestChainID(t *testing.T) {
 					t.Fatalf("%s %s over %s: the id is %q; before: %t", call.tool, call.args, version, id, seen[id])
 				}
 				seen[id] = true
-				if lines := log.of(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code || !strings.Contains(lines[0].Get("caller").Str, caller) {
+				if lines := log.of(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code ||
+					!strings.Contains(lines[0].Get("caller").Str, caller) {
 					t.Errorf("%s %s has the id %s, and the log tells of it: %v", call.tool, call.args, id, lines)
 				}
 				if call.tool == "a_exact" && result.Meta["mine"] != 1.0 {
@@ -162,7 +151,8 @@ func TestChainIDOfRefusals(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = slow.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
+		_, _ = slow.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain",
+			Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
 	}()
 	<-s.shop.started
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {

@@ -1,20 +1,19 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
@@ -75,7 +74,8 @@ func addUpstream(t testing.TB, o *mcp.Options, b *upstreamServer) {
 func newBare(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
-	b.server.AddTool(&sdk.Tool{Name: name + "_exact", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+	b.server.AddTool(&sdk.Tool{Name: name + "_exact", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+		InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "exact"}}}, nil
 		})
@@ -101,7 +101,8 @@ type unreachableUpstream struct{ proxy.Upstream }
 
 func (unreachableUpstream) Name() string                          { return closedUpstream }
 func (unreachableUpstream) Capabilities() *sdk.ServerCapabilities { return nil }
-func (unreachableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession, error)) context.Context {
+func (unreachableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession,
+	error)) context.Context {
 	return ctx
 }
 func (unreachableUpstream) OpenSession(context.Context, *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
@@ -153,8 +154,7 @@ func (k knownCallers) Verify(_ context.Context, token string) (*steps.Caller, er
 // recordingTransport sends a token with each request, and keeps all bytes that come.
 type recordingTransport struct {
 	token string
-	mu    sync.Mutex
-	text  bytes.Buffer
+	text  syncbuf.Buffer
 }
 
 func (r *recordingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -164,26 +164,14 @@ func (r *recordingTransport) RoundTrip(request *http.Request) (*http.Response, e
 	if err != nil {
 		return nil, err
 	}
-	_ = response.Header.Write(r) // a buffer takes it
-	response.Body = &recordingBody{response.Body, r}
+	_ = response.Header.Write(&r.text) // a buffer takes it
+	response.Body = &recordingBody{response.Body, &r.text}
 	return response, nil
-}
-
-func (r *recordingTransport) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *recordingTransport) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.ToLower(r.text.String())
 }
 
 type recordingBody struct {
 	io.ReadCloser
-	to *recordingTransport
+	to *syncbuf.Buffer
 }
 
 func (b *recordingBody) Read(p []byte) (int, error) {
@@ -216,7 +204,8 @@ func TestMatrixOfNotifications(t *testing.T) {
 			closed.server.AddResource(&sdk.Resource{Name: "late", URI: "late://" + closedUpstream}, closed.read)
 			adminTold.await(t, "resources")
 			before := adminTold.count("tools")
-			if err := w.catalog.Add(sourceWord(30), markedSource{newMarked(310, sourceWord(30), false, kindOfFunction{steps.Read, steps.TierAdmin})}); err != nil {
+			if err := w.catalog.Add(sourceWord(30), markedSource{newMarked(310, sourceWord(30), false,
+				kindOfFunction{steps.Read, steps.TierAdmin})}); err != nil {
 				t.Fatal(err)
 			}
 			adminTold.awaitMore(t, "tools", before)
@@ -228,7 +217,8 @@ func TestMatrixOfNotifications(t *testing.T) {
 				t.Errorf("a reader is told %q of what it may not use", all)
 			}
 			// The same for all: everybody is told.
-			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+				InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			told.await(t, "tools")
 			opened.server.AddPrompt(&sdk.Prompt{Name: "new"}, nil)
 			told.await(t, "prompts")
@@ -237,7 +227,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 			if told.count("tools") != 1 || told.count("prompts") != 1 || told.count("resources") != 1 {
 				t.Errorf("a reader is told %q", told.all())
 			}
-			text := bytesTold.String()
+			text := strings.ToLower(bytesTold.text.String())
 			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*placesOfMarks)) {
 				if strings.Contains(text, word) {
 					t.Errorf("a reader reads %s:\n%s", word, text)
@@ -268,7 +258,8 @@ func listening(t *testing.T, url, token, version string) (*notificationLog, *rec
 	t.Helper()
 	h, o := capableClient("listener")
 	recorded := &recordingTransport{token: token}
-	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o, version)
+	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o,
+		version)
 	if _, err := c.ListTools(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

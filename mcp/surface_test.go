@@ -3,13 +3,17 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -30,7 +34,8 @@ func TestHelpInLittle(t *testing.T) {
 	t.Parallel()
 	small := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
 	for range 2 {
-		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
+		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") &&
+			!strings.Contains(text, `"get"`) {
 			t.Errorf("help in 150 tokens: %s", text)
 		}
 	}
@@ -59,7 +64,8 @@ func (s *startingSource) Functions() []steps.Function {
 	if !s.here {
 		return nil
 	}
-	return []steps.Function{{Spec: steps.Spec{Name: "late.item.come", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
+	return []steps.Function{{Spec: steps.Spec{Name: "late.item.come", Effect: steps.Read},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
 }
 
 func (s *startingSource) Watch(changed func()) {
@@ -102,6 +108,44 @@ func TestStartingSource(t *testing.T) {
 	}
 }
 
+// output is the end of a pipe that remembers what was written before it was closed.
+type output struct {
+	syncbuf.Buffer
+	closed atomic.Bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.closed.Load() {
+		return 0, os.ErrClosed
+	}
+	return o.Buffer.Write(p)
+}
+
+func (o *output) Close() error {
+	o.closed.Store(true)
+	return nil
+}
+
+// TestStartingSourceOfClientThatLeft: a client that has left is answered also if its tool is still waited for.
+func TestStartingSourceOfClientThatLeft(t *testing.T) {
+	t.Parallel()
+	s := serve(t, grouped(mcp.SurfaceDispatch))
+	if err := s.catalog.Add("late", &startingSource{shop: newShop()}); err != nil {
+		t.Fatal(err)
+	}
+	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"later","arguments":{}}}
+`)
+	out := &output{}
+	if err := s.ServeStdio(t.Context(), io.NopCloser(in), out, writer); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(out.String(), `"id":2`) {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestListChanged tells clients of tools that come and go, and only of those.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
@@ -110,10 +154,14 @@ func TestListChanged(t *testing.T) {
 			t.Parallel()
 			s := serve(t, grouped(surface))
 			changed := make(chan struct{}, 10)
-			client := s.stdio(t, writer, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }})
+			client := s.stdio(t, writer, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context,
+				*sdk.ToolListChangedRequest) {
+				changed <- struct{}{}
+			}})
 			before := names(t, client)
 			late := newShop()
-			late.more = []steps.Function{{Spec: steps.Spec{Name: "late.come", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
+			late.more = []steps.Function{{Spec: steps.Spec{Name: "late.come", Effect: steps.Read},
+				Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
 			}

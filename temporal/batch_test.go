@@ -161,6 +161,22 @@ func TestClientDies(t *testing.T) {
 	id := client.awaitBatch(t)
 	client.kill()
 	s.record(t, "batch", id)
+	parent := gjson.Result{}
+	for end := time.Now().Add(clitest.TooLong); parent.Get("status").Str != "ok" && time.Now().Before(end); {
+		found, _, _ := s.run(t, "runs", id, "--json")
+		parent = gjson.Parse(found)
+	}
+	if parent.Get("status").Str != "ok" || parent.Get("key").Str != id {
+		t.Errorf("nobody has recorded the end: %.500s", parent.Raw)
+	}
+	if _, said, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(said, "resume "+id) {
+		t.Errorf("resume of the batch's run: exit %s: %s", status, said)
+	}
+	for _, wrong := range [][]string{{"--dry-run"}, {"--assume", "1=applied"}, {"--set", "a=1"}, {"b.jsonl"}} {
+		if out, said, status := s.run(t, append([]string{"resume", id}, wrong...)...); status != "2" || out != "" {
+			t.Errorf("resume with %s: exit %s: %s%s", wrong, status, said, out)
+		}
+	}
 	for range 2 { // the second time nothing is left to do
 		answers, said, status := s.run(t, "resume", id)
 		if ok := s.checkAnswers(t, ids, answers); ok != len(ids) || status != "0" {
@@ -168,10 +184,12 @@ func TestClientDies(t *testing.T) {
 		}
 	}
 	listed, _, _ := s.run(t, "runs", "--json")
-	if n := gjson.Get(listed, "runs.#").Int(); n != 1 || gjson.Get(listed, "runs.0.status").Str != "ok" || gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
+	if n := gjson.Get(listed, "runs.#").Int(); n != 1 || gjson.Get(listed, "runs.0.status").Str != "ok" ||
+		gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
 		t.Errorf("runs: %.500s", listed)
 	}
-	if _, said, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" || !strings.Contains(said, "there is no batch") {
+	if _, said, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" ||
+		!strings.Contains(said, "there is no batch") {
 		t.Errorf("exit %s: %s", status, said)
 	}
 }
@@ -189,6 +207,10 @@ func TestInterruptedBatch(t *testing.T) {
 	_ = client.cmd.Process.Signal(os.Interrupt)
 	<-client.ended
 	ok := s.checkAnswers(t, ids, client.stdout.String())
+	if want := fmt.Sprintf("%d of %d ok: onecall-temporal resume %s", ok, len(ids), client.batch()); !strings.Contains(client.stderr.String(),
+		want) {
+		t.Errorf("want %q: %s", want, &client.stderr)
+	}
 	if ok == 0 || ok == len(ids) || !strings.Contains(client.stdout.String(), `"cancelled"`) {
 		t.Errorf("%d of %d were done: %s", ok, len(ids), &client.stderr)
 	}
@@ -264,7 +286,8 @@ func TestPoison(t *testing.T) {
 	if !gjson.Get(lines[0], "ok").Bool() || !gjson.Get(lines[1], "ok").Bool() {
 		t.Errorf("the others: %s", answers)
 	}
-	if code := gjson.Get(lines[2], "error.code").Str; code != "internal" || !strings.Contains(lines[2], "its workers ended each time") || died < 10 {
+	if code := gjson.Get(lines[2], "error.code").Str; code != "internal" || !strings.Contains(lines[2], "its workers ended each time") ||
+		died < 10 {
 		t.Errorf("after %d deaths: %s", died, lines[2])
 	}
 	s.record(t, "parked", batchID.FindString(said))
@@ -338,13 +361,14 @@ func TestOtherJournal(t *testing.T) {
 	s.startWorker(t, "--config", "other.yaml")
 	ids := s.batch(t, "b", 3)
 	client := s.begin(t, "run", "--durable", "b.jsonl")
-	for end := time.Now().Add(clitest.TooLong); !strings.Contains(s.workers[0].log.String(), "journal has no batch") && time.Now().Before(end); {
+	for end := time.Now().Add(clitest.TooLong); !strings.Contains(s.workers[0].log.String(), "journal has no batch") &&
+		time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.startWorker(t)
 	<-client.ended
 	answers := client.stdout.String()
-	lines := strings.Count(answers, `"ok":true`) + strings.Count(answers, "could not take it on")
+	lines := strings.Count(answers, `"ok":true`) + strings.Count(answers, "take it on")
 	if s.checkAnswers(t, ids, answers); lines != len(ids) {
 		t.Errorf("%s%s", answers, &client.stderr)
 	}

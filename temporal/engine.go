@@ -80,14 +80,15 @@ func dial(ctx context.Context, options client.Options, queue string) (*Engine, e
 func optionsOf(address string) (options client.Options, queue string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.User != nil {
-		return options, "", fault.New(fault.BadRequest, "the engine's address is written as temporal://host:7233/namespace: credentials go to Temporal's own "+
-			"variables, such as TEMPORAL_API_KEY")
+		return options, "", fault.New(fault.BadRequest, "the engine's address is written as temporal://host:7233/namespace: credentials go to "+
+			"Temporal's own variables, such as TEMPORAL_API_KEY")
 	}
 	query := u.Query()
 	queue = query.Get("queue")
 	if query.Del("queue"); len(query) > 0 {
 		return options, "", fault.New(fault.BadRequest, "the engine's address has ?%s: only queue= is known there. TLS and API keys are set "+
-			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY", fault.Clip(strings.Join(slices.Sorted(maps.Keys(query)), ", "), 100))
+			"by Temporal's own variables, such as TEMPORAL_TLS and TEMPORAL_API_KEY",
+			fault.Clip(strings.Join(slices.Sorted(maps.Keys(query)), ", "), 100))
 	}
 	if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
 		return options, "", fault.New(fault.BadRequest, "Temporal's configuration in the environment or its file: %v", err)
@@ -118,8 +119,8 @@ func (e *Engine) fault(err error) error {
 	case coded, errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &namespace):
-		return fault.New(fault.BadRequest, "the Temporal server has no namespace of that name (%s): create it, or name another in the address",
-			e.server)
+		return fault.New(fault.BadRequest, "the Temporal server has no namespace of that name (%s): create it (temporal operator namespace "+
+			"create), or name another in the address", e.server)
 	case errors.As(err, &denied), strings.Contains(text, "unauthorized"), strings.Contains(text, "unauthenticated"):
 		return fault.New(fault.Denied, "the Temporal server refuses these credentials (%s): see TEMPORAL_API_KEY and TEMPORAL_TLS_…: %v",
 			e.server, err)
@@ -128,7 +129,8 @@ func (e *Engine) fault(err error) error {
 	case errors.As(err, &invalid):
 		return fault.New(fault.LimitExceeded, "the Temporal server refuses this batch (%s): %v", e.server, err)
 	}
-	return fault.New(fault.Unavailable, "no Temporal server answers at %s: is it running, and reached with TLS if it wants TLS? %v", e.server, err)
+	return fault.New(fault.Unavailable, "no Temporal server answers at %s: is it running, and reached with TLS if it wants TLS? %v", e.server,
+		err)
 }
 
 // Close closes the connection.

@@ -188,6 +188,35 @@ func TestResumeLine(t *testing.T) {
 	if status != "3" || !strings.Contains(out, `"code":"not_supported"`) || !strings.Contains(out, `"ok":true`) {
 		t.Errorf("exit %s: %s%s", status, out, said)
 	}
+	listed, _, _ := s.run(t, "runs", batchID.FindString(said)) // the line that was refused has no run
+	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
+		t.Errorf("runs: %s", listed)
+	}
+}
+
+// TestNoWorker: a chain that nobody takes is cancelled without waiting for somebody, and runs when it is resumed.
+func TestNoWorker(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	ids := s.batch(t, "b", 1)
+	c := s.begin(t, "run", "--durable", "b.jsonl")
+	for end := time.Now().Add(clitest.TooLong); !strings.Contains(c.stderr.String(), "no worker asks for work") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = c.cmd.Process.Signal(os.Interrupt)
+	<-c.ended
+	if status := c.cmd.ProcessState.ExitCode(); status != 130 || !strings.Contains(c.stderr.String(), "ends when a worker takes note") {
+		t.Errorf("exit %d: %s", status, &c.stderr)
+	}
+	s.startWorker(t)
+	for range 2 { // the first time it may still find the batch ending
+		answers, said, status := s.run(t, "resume", c.batch())
+		if ok := s.checkAnswers(t, ids, answers); ok == 1 && status == "0" {
+			return
+		}
+		t.Logf("%s%s", answers, said)
+	}
+	t.Error("it does not go on")
 }
 
 // TestAddress: a wrong address is not repeated, as it may hold credentials.

@@ -15,7 +15,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/grpc"
@@ -47,7 +49,8 @@ func certified(t *testing.T) (config *tls.Config, certificate string) {
 	borrowed := httptest.NewTLSServer(nil)
 	t.Cleanup(borrowed.Close)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: borrowed.Certificate().Raw})
-	return &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2"}}, clitest.Write(t, t.TempDir(), "ca.pem", string(text))
+	return &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2"}},
+		clitest.Write(t, t.TempDir(), "ca.pem", string(text))
 }
 
 // encrypted returns the address of a TLS port that leads to another one.
@@ -157,7 +160,33 @@ func TestWorkerMetrics(t *testing.T) {
 	}
 }
 
-// TestHistory: what Temporal stores of a batch holds none of its arguments and results, and the name of its file.
+// TestAtOnce: the chains of a small batch run at once, if workers have places for them: each waits here for all the others.
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	for range 2 {
+		s.startWorker(t, "--jobs", "100")
+	}
+	const n = 150
+	var came atomic.Int32
+	all := make(chan struct{})
+	s.poison(func() {
+		if came.Add(1) == n {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-time.After(clitest.TooLong):
+		}
+	})
+	clitest.Write(t, s.home, "together.jsonl", strings.Repeat(`{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n", n))
+	out, said, status := s.run(t, "run", "--durable", "together.jsonl")
+	if status != "0" || strings.Count(out, `"status":"ok"`) != n {
+		t.Errorf("exit %s, %d came: %s\n%.2000s", status, came.Load(), said, out)
+	}
+}
+
+// TestHistory: what Temporal stores of a batch holds none of its functions, arguments and results, and the name of its file.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -180,7 +209,8 @@ func TestHistory(t *testing.T) {
 		}
 		text += string(decoded)
 	}
-	if strings.Contains(text, "hunter2") || !strings.Contains(text, `"file.jsonl"`) || !strings.Contains(text, `"OK":1`) {
+	if strings.Contains(text, "hunter2") || strings.Contains(text, "http.") || !strings.Contains(text, `"file.jsonl"`) ||
+		!strings.Contains(text, `"OK":1`) {
 		t.Errorf("%s", text)
 	}
 }

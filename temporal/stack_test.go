@@ -21,17 +21,19 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // temporalServer is Temporal's development server, with its database in a file.
 type temporalServer struct {
 	program, folder, address string
+	flags                    []string
 	running                  *exec.Cmd
 	log                      bytes.Buffer
 }
 
-// startTemporal starts a server that ends with the test. Without its program the test is skipped.
-func startTemporal(t testing.TB) *temporalServer {
+// startTemporal starts a server that ends with the test, with flags beside its own. Without its program the test is skipped.
+func startTemporal(t testing.TB, flags ...string) *temporalServer {
 	t.Helper()
 	program := filepath.Join(os.Getenv("ONECALL_TEST_BIN"), "temporal")
 	if _, err := os.Stat(program); err != nil {
@@ -39,7 +41,7 @@ func startTemporal(t testing.TB) *temporalServer {
 			t.Skip("the program temporal is not installed: go install github.com/temporalio/cli/cmd/temporal@v1.5.1")
 		}
 	}
-	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + redistest.FreePort(t)}
+	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + redistest.FreePort(t), flags: flags}
 	s.start(t)
 	t.Cleanup(func() {
 		s.kill()
@@ -55,8 +57,9 @@ func (s *temporalServer) start(t testing.TB) {
 	t.Helper()
 	_, port, _ := strings.Cut(s.address, ":")
 	for end := time.Now().Add(clitest.TooLong); ; {
-		s.running = exec.Command(s.program, "server", "start-dev", "--headless", "--port", port, "--log-level", "error",
-			"--db-filename", filepath.Join(s.folder, "temporal.db"), "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000")
+		s.running = exec.Command(s.program, append([]string{"server", "start-dev", "--headless", "--port", port, "--log-level", "error",
+			"--db-filename", filepath.Join(s.folder, "temporal.db"), "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"},
+			s.flags...)...)
 		s.running.Env = append(os.Environ(), "HOME="+s.folder)
 		s.running.Stdout, s.running.Stderr = &s.log, &s.log
 		if err := s.running.Start(); err != nil {
@@ -146,10 +149,11 @@ func (u *upstream) writes(id string) int {
 type stack struct {
 	*temporalServer
 	*upstream
-	postgres *postgrestest.Server
-	redis    *redistest.Server
-	home     string
-	workers  []*worker
+	postgres  *postgrestest.Server
+	redis     *redistest.Server
+	home      string
+	variables []string // of commands
+	workers   []*worker
 }
 
 // newStack starts a stack. more is added to the configuration.
@@ -172,22 +176,26 @@ http:
       url: "http://%s/read/{id}"
       input: {type: object, required: [id], properties: {id: {type: string}}}
 %s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, more))
-	t.Cleanup(func() {
-		for _, w := range s.workers {
-			w.kill()
-			if t.Failed() {
-				t.Logf("a worker: %s", &w.log)
-			}
-		}
-	})
+	s.variables = []string{"JOURNAL_KEY=a key that all who take part have got"}
+	t.Cleanup(func() { s.endWorkers(t) })
 	return s
+}
+
+// endWorkers kills the workers, and shows their logs if the test has failed.
+func (s *stack) endWorkers(t testing.TB) {
+	for _, w := range s.workers {
+		w.kill()
+		if t.Failed() {
+			t.Logf("a worker: %s", &w.log)
+		}
+	}
 }
 
 // command returns a command line in the stack's folder.
 func (s *stack) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := clitest.Self(t, s.home, args...)
-	cmd.Env = append(cmd.Env, "JOURNAL_KEY=a key that all who take part have got")
+	cmd.Env = append(cmd.Env, s.variables...)
 	return cmd
 }
 
@@ -204,7 +212,7 @@ func (s *stack) run(t testing.TB, args ...string) (stdout, stderr, status string
 // client is a command that runs beside the test.
 type client struct {
 	cmd            *exec.Cmd
-	stdout, stderr clitest.Buffer
+	stdout, stderr syncbuf.Buffer
 	ended          chan struct{}
 }
 
@@ -235,7 +243,7 @@ func (c *client) batch() string { return batchID.FindString(c.stderr.String()) }
 // worker is a worker process.
 type worker struct {
 	cmd   *exec.Cmd
-	log   clitest.Buffer
+	log   syncbuf.Buffer
 	ended chan struct{}
 	err   error // when it has ended
 }
@@ -271,7 +279,7 @@ func (w *worker) kill() {
 
 // untilReady closes ready when a line says it.
 type untilReady struct {
-	to    *clitest.Buffer
+	to    *syncbuf.Buffer
 	ready chan struct{}
 	found bool
 }

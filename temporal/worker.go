@@ -20,6 +20,7 @@ import (
 const (
 	batchWorkflow = "onecall.batch"
 	chunkActivity = "onecall.chunk"
+	endActivity   = "onecall.end"
 
 	stopTime   = 10 * time.Second // that chains under way have to end when a worker ends
 	recordTime = 5 * time.Second  // after that, for what they did to be recorded
@@ -40,6 +41,13 @@ type chunkDone struct {
 	OK, Failed int
 	Try        int // which of the turn's this was
 	Waits      []wait
+}
+
+// batchEnd is how a batch ended.
+type batchEnd struct {
+	Parent string
+	OK     bool
+	Code   fault.Code // "": see its chains
 }
 
 // Work implements durable.Engine.
@@ -68,12 +76,13 @@ func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 func register(r worker.Registry, c *chunks) {
 	registerWorkflow(r)
 	r.RegisterActivityWithOptions(c.run, activity.RegisterOptions{Name: chunkActivity})
+	r.RegisterActivityWithOptions(c.end, activity.RegisterOptions{Name: endActivity})
 }
 
 func registerWorkflow(r interface {
 	RegisterWorkflowWithOptions(w any, o workflow.RegisterOptions)
 }) {
-	r.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+	r.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 }
 
 // chunks runs chunks of chains.
@@ -92,6 +101,17 @@ func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	activity.GetLogger(ctx).Warn("the chunk goes to another worker, or is parked", "error", err)
 	code := string(fault.CodeOf(err))
 	return nil, temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{NonRetryable: isFinal(err)})
+}
+
+// end is the activity that records the end of a batch.
+func (c *chunks) end(ctx context.Context, in *batchEnd) error {
+	err := c.End(ctx, in.Parent, in.OK, in.Code)
+	if err != nil {
+		activity.GetLogger(ctx).Warn("the end of a batch is not recorded yet", "error", err)
+		code := string(fault.CodeOf(err))
+		return temporal.NewApplicationError(code, code)
+	}
+	return nil
 }
 
 func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
@@ -179,9 +199,9 @@ func lasting(ctx context.Context) (work context.Context, end func()) {
 func isMeant(cause error) bool {
 	var (
 		cancelled *temporal.CanceledError
-		gone      *serviceerror.NotFound
+		missing   *serviceerror.NotFound
 	)
-	return errors.As(cause, &cancelled) || errors.As(cause, &gone)
+	return errors.As(cause, &cancelled) || errors.As(cause, &missing)
 }
 
 // check fails on a worker that must not take a chunk on, with bad_request. It waits while the journal cannot be reached.

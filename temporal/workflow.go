@@ -1,12 +1,14 @@
 package temporal
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
@@ -14,14 +16,22 @@ const (
 	progressQuery = "progress"
 	decidedSignal = "decided"
 
-	maxChunks    = 32                   // of a batch, at work at once
-	maxHistory   = 400                  // chunks and waits of one history; a batch goes on in another then
 	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
 	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
 	lookAgain    = 10 * time.Minute     // in which a decision is found that the engine was not told of
+	settleTime   = 20 * time.Second     // in which the journal is told that a batch has ended
 	heartbeat    = 5 * time.Second      // after that time without a sign of life another worker goes on
 	maxChunkTime = 365 * 24 * time.Hour // Temporal wants a bound; that of a chain is its own
 )
+
+// bounds keep the history of a batch in what Temporal takes.
+type bounds struct {
+	maxActive int // chunks at work at once
+	maxWaits  int // chains that wait; at that number no other chunk begins
+	maxUsed   int // chunks and later turns in one history; the batch goes on in another then
+}
+
+var usualBounds = bounds{maxActive: 200, maxWaits: 2000, maxUsed: 400}
 
 // input is a batch, and how far an earlier history has brought it.
 type input struct {
@@ -43,21 +53,22 @@ type wait struct {
 // state is a batch under way. Coroutines of a workflow run one at a time.
 type state struct {
 	input
+	bounds
 	decided map[int]bool // by position: somebody has decided since it was asked for
-	used    int          // chunks and waits in this history
+	used    int          // chunks and later turns in this history
 	active  int          // chunks at work
 }
 
 // runBatch runs the chunks of a batch, a few at once, and waits for chains that wait.
-func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
-	s := &state{input: *in, decided: map[int]bool{}}
+func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
+	s := &state{input: *in, bounds: b, decided: map[int]bool{}}
 	if s.Progress.Total == 0 {
 		for _, n := range s.Chunks {
 			s.Progress.Total += n
 		}
 	}
 	s.Progress.Waits = 0
-	if err := workflow.SetQueryHandler(ctx, progressQuery, func() (durable.Progress, error) { return s.Progress, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, progressQuery, s.counts); err != nil {
 		return s.Progress, err
 	}
 	decisions := workflow.GetSignalChannel(ctx, decidedSignal)
@@ -74,23 +85,27 @@ func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 	for _, w := range waits {
 		s.later(ctx, w)
 	}
-	for s.Next < len(s.Chunks) && s.used < maxHistory && ctx.Err() == nil {
+	for s.Next < len(s.Chunks) && ctx.Err() == nil {
+		// When the batch is cancelled the chunks at work end by themselves, with answers that say so.
+		err := workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive && len(s.Waits) < s.maxWaits })
+		if err != nil || s.used >= s.maxUsed {
+			break
+		}
 		chunk := s.Next
 		s.Next, s.active = s.Next+1, s.active+1
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			s.runChunk(ctx, chunk)
 			s.active--
 		})
-		// When the batch is cancelled the chunks at work end by themselves, with answers that say so.
-		_ = workflow.Await(ctx, func() bool { return s.active < maxChunks })
 	}
 	outside, _ := workflow.NewDisconnectedContext(ctx)
-	mayGoOn := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= maxHistory }
+	mayGoOn := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= s.maxUsed }
 	if err := workflow.Await(outside, func() bool { return s.active == 0 && (len(s.Waits) == 0 || mayGoOn()) }); err != nil {
 		return s.Progress, err
 	}
 	switch {
 	case ctx.Err() != nil:
+		s.settle(outside, fault.Cancelled)
 		return s.Progress, temporal.NewCanceledError(s.Progress)
 	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
 		for position := 0; decisions.ReceiveAsync(&position); { // or it would be lost with this history
@@ -101,7 +116,28 @@ func runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 		}
 		return s.Progress, workflow.NewContinueAsNewError(ctx, batchWorkflow, &s.input)
 	}
+	s.settle(outside, "")
 	return s.Progress, nil
+}
+
+// settle has the journal record that the batch has ended, for a client that is not there any more. One that is records it again.
+func (s *state) settle(ctx workflow.Context, code fault.Code) {
+	if s.Parent == "" {
+		return
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: settleTime, ScheduleToCloseTimeout: settleTime,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
+	})
+	end := &batchEnd{Parent: s.Parent, OK: s.Progress.Failed == 0 && code == "", Code: code}
+	_ = workflow.ExecuteActivity(ctx, endActivity, end).Get(ctx, nil)
+}
+
+// counts returns how far the batch is, without the lists that only its end needs.
+func (s *state) counts() (durable.Progress, error) {
+	p := s.Progress
+	p.Turns, p.Parked = nil, nil
+	return p, nil
 }
 
 // runChunk runs the chains of a chunk on one worker. If its workers die of it, each chain runs by itself.
@@ -123,7 +159,10 @@ func (s *state) runChunk(ctx workflow.Context, chunk int) {
 // runAlone runs one chain. If its workers die of it, it is parked: its run can be resumed.
 func (s *state) runAlone(ctx workflow.Context, turn durable.Turn, first time.Time) {
 	if err := s.run(ctx, turn, first, itemTries); err != nil && ctx.Err() == nil {
-		s.Progress.Parked = append(s.Progress.Parked, durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0)})
+		last := new(temporal.ApplicationError)
+		refused := errors.As(err, &last) && last.Type() == string(fault.BadRequest)
+		s.Progress.Parked = append(s.Progress.Parked, durable.Parked{Place: durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0)},
+			Refused: refused})
 		s.Progress.Ended++
 		s.Progress.Failed++
 	}
@@ -168,7 +207,7 @@ func (s *state) later(ctx workflow.Context, w wait) {
 	s.Progress.Waits++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		_, _ = workflow.AwaitWithTimeout(ctx, lookAgain, func() bool { return w.Decided || s.decided[w.Position] })
-		if ctx.Err() == nil && s.used >= maxHistory { // the next history gives it its turn
+		if ctx.Err() == nil && s.used >= s.maxUsed { // the next history gives it its turn
 			return
 		}
 		s.active++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,17 +17,22 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"pgregory.net/rapid"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
 // fate is what becomes of a chain.
 type fate struct {
 	fails  bool
-	waits  int // turns that end with waiting
-	deaths int // of workers that run it
+	waits  int  // turns that end with waiting
+	deaths int  // of workers that run it
+	other  bool // they do not die: their journal is another one
 }
 
-const poison = 1 << 20 // deaths of a chain that kills each worker
+const (
+	poison    = 1 << 20 // deaths of a chain that kills each worker
+	maxChains = 6       // of a chunk
+)
 
 // players are workers on which chains meet their fates. They keep results as the result store does.
 type players struct {
@@ -34,6 +40,12 @@ type players struct {
 	fates   [][]fate // by chunk and item
 	results map[string][]string
 	ends    map[durable.Place]int
+	told    []batchEnd // of the batch's end
+}
+
+func (p *players) end(_ context.Context, in *batchEnd) error {
+	p.told = append(p.told, *in)
+	return nil
 }
 
 func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
@@ -46,6 +58,9 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	for i := range fates {
 		if f := &fates[i]; f.deaths > 0 {
 			f.deaths--
+			if f.other {
+				return nil, temporal.NewApplicationError("", string(fault.BadRequest))
+			}
 			return nil, errors.New("the worker died")
 		}
 	}
@@ -76,14 +91,15 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 }
 
 // play runs a batch over as many histories as it takes.
-func (p *players) play(t *rapid.T, in input, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
-	for range 200 {
+func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
+	for range 1000 {
 		var suite testsuite.WorkflowTestSuite
 		suite.SetLogger(quiet{})
 		env := suite.NewTestWorkflowEnvironment()
 		env.SetTestTimeout(time.Minute)
-		env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+		env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 		env.RegisterActivityWithOptions(p.run, activity.RegisterOptions{Name: chunkActivity})
+		env.RegisterActivityWithOptions(p.end, activity.RegisterOptions{Name: endActivity})
 		prepare(env)
 		env.ExecuteWorkflow(batchWorkflow, &in)
 		if !env.IsWorkflowCompleted() {
@@ -95,6 +111,9 @@ func (p *players) play(t *rapid.T, in input, prepare func(*testsuite.TestWorkflo
 			in = input{}
 			if err := converter.GetDefaultDataConverter().FromPayloads(goesOn.Input, &in); err != nil {
 				t.Fatal(err)
+			}
+			if len(in.Waits) >= b.maxWaits+b.maxActive*maxChains {
+				t.Errorf("%d chains wait: %+v", len(in.Waits), b)
 			}
 			continue
 		}
@@ -112,17 +131,16 @@ func TestBatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := &players{results: map[string][]string{}, ends: map[durable.Place]int{}}
-		in := input{Batch: durable.Batch{ID: "batch-x"}}
+		in := input{Batch: durable.Batch{ID: "batch-x", Parent: "run_x"}}
 		chunks := rapid.IntRange(1, 20).Draw(t, "chunks")
-		if rapid.IntRange(0, 19).Draw(t, "long") == 0 {
-			chunks = rapid.IntRange(maxHistory-2, 2*maxHistory).Draw(t, "chunks")
+		b := bounds{
+			maxActive: rapid.IntRange(1, 30).Draw(t, "active"),
+			maxWaits:  rapid.IntRange(1, 30).Draw(t, "waits"),
+			maxUsed:   rapid.IntRange(1, 60).Draw(t, "used"),
 		}
 		want, parked, failed, total := map[durable.Place]string{}, map[durable.Place]bool{}, 0, 0
 		for chunk := range chunks {
-			n := 1
-			if chunks < maxHistory/2 {
-				n = rapid.IntRange(1, 6).Draw(t, "chains")
-			}
+			n := rapid.IntRange(1, maxChains).Draw(t, "chains")
 			fates := make([]fate, n)
 			for i := range fates {
 				place := durable.Place{Chunk: chunk, Item: i}
@@ -135,8 +153,8 @@ func TestBatch(t *testing.T) {
 				case 3:
 					fates[i].deaths = rapid.IntRange(1, 2).Draw(t, "deaths")
 				case 4:
-					fates[i].deaths = poison
-					parked[place] = true
+					fates[i].deaths, fates[i].other = poison, rapid.Bool().Draw(t, "other")
+					parked[place] = fates[i].other
 					delete(want, place)
 				}
 			}
@@ -150,7 +168,7 @@ func TestBatch(t *testing.T) {
 			in.Chunks = append(in.Chunks, n)
 		}
 		decided := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 4).Draw(t, "decided")
-		got, err := p.play(t, in, func(env *testsuite.TestWorkflowEnvironment) {
+		got, err := p.play(t, in, b, func(env *testsuite.TestWorkflowEnvironment) {
 			for i, position := range decided {
 				env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, position) }, time.Duration(i+1)*time.Minute)
 			}
@@ -161,9 +179,12 @@ func TestBatch(t *testing.T) {
 		if got.Total != total || got.Ended != total || got.Failed != failed || got.Waits != 0 {
 			t.Errorf("%d of %d ended, %d failed, %d wait; want %d, %d failed", got.Ended, got.Total, got.Failed, got.Waits, total, failed)
 		}
+		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.told, []batchEnd{end}) {
+			t.Errorf("the journal is told %v, want %v", p.told, end)
+		}
 		foundParked := map[durable.Place]bool{}
 		for _, place := range got.Parked {
-			foundParked[place] = true
+			foundParked[place.Place] = place.Refused
 		}
 		if !maps.Equal(foundParked, parked) || len(got.Parked) != len(parked) {
 			t.Errorf("parked %v, want %v", got.Parked, parked)
@@ -205,7 +226,7 @@ func TestDecisionHurries(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			suite.SetLogger(quiet{})
 			env := suite.NewTestWorkflowEnvironment()
-			env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+			env.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 			var turns []time.Time
 			env.RegisterActivityWithOptions(func(context.Context, *chunkInput) (*chunkDone, error) {
 				if turns = append(turns, env.Now()); len(turns) > 1 {
@@ -231,7 +252,7 @@ func TestCancelledBatch(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.RegisterWorkflowWithOptions(runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+	env.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
 	started := 0
 	env.RegisterActivityWithOptions(func(ctx context.Context, in *chunkInput) (*chunkDone, error) {
@@ -246,7 +267,7 @@ func TestCancelledBatch(t *testing.T) {
 		return &chunkDone{Failed: 2, Try: 1}, nil
 	}, activity.RegisterOptions{Name: chunkActivity})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
-	chunks := make([]int, 2*maxChunks)
+	chunks := make([]int, 2*usualBounds.maxActive)
 	for i := range chunks {
 		chunks[i] = 2
 	}
@@ -260,7 +281,7 @@ func TestCancelledBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The test's environment does not wait for the chunks at work, as a server does.
-	if started != maxChunks+1 || got.Total != 4*maxChunks || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
+	if started != usualBounds.maxActive+1 || got.Total != 4*usualBounds.maxActive || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
 		t.Errorf("%d chunks started: %+v", started, got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // manuals writes into a folder what packages install beside the program: man/onecall.1 and a page for each command,
 // completions/onecall.{bash,zsh,fish,ps1}, and systemd/onecall.service. SOURCE_DATE_EPOCH is the date of the pages.
 func manuals(folder string) error {
-	root := cli.Commands()
+	root := cli.Commands(nil)
 	root.DisableAutoGenTag = true
 	pages := filepath.Join(folder, "man")
 	if err := os.RemoveAll(folder); err != nil {

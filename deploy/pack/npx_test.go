@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // TestNPX installs the packed packages as a user does, from a registry and with an empty home, and uses what is installed. The
@@ -35,9 +37,12 @@ func TestNPX(t *testing.T) {
 	t.Run("serve", func(t *testing.T) {
 		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 		// The transport takes nothing but JSON-RPC on stdout.
-		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: user.command(t, "npx", "-y", "@onecall-mcp/onecall", "serve")}, nil)
+		serve := user.command(t, "npx", "-y", "@onecall-mcp/onecall", "serve")
+		var log syncbuf.Buffer
+		serve.Stderr = &log
+		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: serve}, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, log.String())
 		}
 		tools, err := session.ListTools(t.Context(), nil)
 		if err != nil {
@@ -64,7 +69,8 @@ func TestNPX(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	fetched := user.registry.fetchedTarballs()
-	if want := []string{"onecall-mcp-onecall-1.2.3.tgz", "onecall-mcp-onecall-" + nodePlatform() + "-1.2.3.tgz"}; !slices.Equal(fetched, want) {
+	if want := []string{"onecall-mcp-onecall-1.2.3.tgz", "onecall-mcp-onecall-" + nodePlatform() + "-1.2.3.tgz"}; !slices.Equal(fetched,
+		want) {
 		t.Errorf("npm has fetched %q, want %q", fetched, want)
 	}
 	launcher := filepath.Join(user.folder, "node_modules", ".bin", "onecall")
@@ -105,7 +111,8 @@ func TestNPX(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := user.command(t, launcher, "version").CombinedOutput()
-		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || !strings.Contains(string(out), "onecall-"+nodePlatform()+" is not installed") {
+		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) ||
+			!strings.Contains(string(out), "onecall-"+nodePlatform()+" is not installed") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

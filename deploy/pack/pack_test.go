@@ -78,7 +78,7 @@ func TestManuals(t *testing.T) {
 			}
 		}
 	}
-	name(cli.Commands())
+	name(cli.Commands(nil))
 	slices.Sort(want)
 	var got []string
 	pages, err := os.ReadDir(filepath.Join(folder, "man"))
@@ -99,7 +99,8 @@ func TestManuals(t *testing.T) {
 			t.Errorf("%s is empty", file[1])
 		}
 	}
-	if unit := read(t, folder, "systemd", "onecall.service"); !strings.Contains(unit, "\nExecStart=/usr/bin/onecall serve ") || strings.Contains(unit, "/usr/local") {
+	if unit := read(t, folder, "systemd", "onecall.service"); !strings.Contains(unit, "\nExecStart=/usr/bin/onecall serve ") ||
+		strings.Contains(unit, "/usr/local") {
 		t.Errorf("the unit does not start the program of the package:\n%s", unit)
 	}
 }
@@ -150,7 +151,8 @@ func TestNPM(t *testing.T) {
 	for _, to := range targets {
 		folder := "onecall-" + to.os + "-" + to.cpu
 		about := all[folder]
-		if !slices.Equal(about.OS, []string{to.os}) || !slices.Equal(about.CPU, []string{to.cpu}) || main.OptionalDependencies[about.Name] != "1.2.3" {
+		if !slices.Equal(about.OS, []string{to.os}) || !slices.Equal(about.CPU, []string{to.cpu}) ||
+			main.OptionalDependencies[about.Name] != "1.2.3" {
 			t.Errorf("%s: %+v", folder, about)
 		}
 		program := filepath.Join(dist, "npm", folder, "bin", "onecall"+extension(to.goos))
@@ -179,7 +181,8 @@ func TestNPMOfOnePlatform(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := packages(t, dist)
-	if want := map[string]string{"@onecall-mcp/onecall-linux-arm64": "1.2.3"}; len(all) != 2 || fmt.Sprint(all["onecall"].OptionalDependencies) != fmt.Sprint(want) {
+	if want := map[string]string{"@onecall-mcp/onecall-linux-arm64": "1.2.3"}; len(all) != 2 ||
+		fmt.Sprint(all["onecall"].OptionalDependencies) != fmt.Sprint(want) {
 		t.Errorf("there are %v", all)
 	}
 }
@@ -236,7 +239,8 @@ func TestBundle(t *testing.T) {
 // TestUsage: a command line that is wrong says how it is right, and does nothing.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"publish"}, {"npm"}, {"registry", "dist"}, {"version", "1"}, {"npm", filepath.Join(t.TempDir(), "none")}} {
+	for _, args := range [][]string{{}, {"publish"}, {"npm"}, {"registry", "dist"}, {"version", "1"},
+		{"npm", filepath.Join(t.TempDir(), "none")}} {
 		if err := run(args); err == nil {
 			t.Errorf("%q is done", args)
 		}

@@ -58,7 +58,8 @@ func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := k.driver.Get(ctx, key, nil)
 	switch {
 	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != ownerOf(key):
-		return nil, fault.New(fault.TokenExpired, "the store of results has no %s (any more): is results.store the same for all who take part?", key)
+		return nil, fault.New(fault.TokenExpired, "the store of results has no %s (any more): is results.store the same for all who take part?",
+			key)
 	case err != nil:
 		return nil, err
 	}

@@ -97,7 +97,8 @@ func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error)
 		key, err := readOrCreateKey(filepath.Join(folder, "journal.key"))
 		if err != nil {
 			if _, coded := fault.As(err); !coded {
-				err = fault.New(fault.Unavailable, "the folder %s cannot be used (%v): make it writable, set XDG_STATE_HOME, or journal: {store: memory}",
+				err = fault.New(fault.Unavailable,
+					"the folder %s cannot be used (%v): make it writable, set XDG_STATE_HOME, or journal: {store: memory}",
 					folder, textfile.Cause(err))
 			}
 			return &brokenDriver{err}, nil, nil //nolint:nilerr // chains that only read still run; calls that write report the error

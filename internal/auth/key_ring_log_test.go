@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // TestEmptiedKeys: an issuer that answers that it has no keys has taken all its tokens back, and may have some again.
@@ -73,7 +73,8 @@ func TestTheLogOfARing(t *testing.T) {
 		for i, away := range []error{errors.New("connection refused"), nil, errors.New("connection refused"), nil} {
 			s.set(func(s *keyServer) { s.err = away })
 			all()
-			errs, warnings, news := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO")
+			errs, warnings, news := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "level=WARN"),
+				strings.Count(log.String(), "level=INFO")
 			if want := [][3]int{{1, 0, 0}, {1, 0, 1}, {1, 1, 1}, {1, 1, 2}}[i]; [3]int{errs, warnings, news} != want {
 				t.Errorf("%d. %d errors, %d warnings, %d news, want %v:\n%s", i, errs, warnings, news, want, log.String())
 			}
@@ -100,7 +101,8 @@ func TestAPanicOfALoad(t *testing.T) {
 				t.Error("a known key:", code)
 			}
 		}
-		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") || !strings.Contains(log.String(), "key_ring_test.go") {
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") ||
+			!strings.Contains(log.String(), "key_ring_test.go") {
 			t.Errorf("%d errors are logged:\n%s", n, log.String())
 		}
 		s.set(func(s *keyServer) { s.panics, s.keys = false, jwks(ecPair.jwk(nil)) })
@@ -112,22 +114,7 @@ func TestAPanicOfALoad(t *testing.T) {
 }
 
 // logBuffer is a log that a test reads.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logBuffer struct{ syncbuf.Buffer }
 
 // hears makes the log that of a table.
 func (l *logBuffer) hears(o *auth.Options) { o.Log = slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}

@@ -46,7 +46,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		d.settle(ctx, journal.Failed, fault.CodeOf(err))
 		return err
 	}
-	c.note("batch %s: should this command end, onecall resume %s goes on", d.id, d.id)
+	c.note("batch %s: should this command end, onecall-temporal resume %s goes on", d.id, d.id)
 	return d.answer(ctx, out)
 }
 
@@ -139,7 +139,8 @@ func (d *durableRun) settle(ctx context.Context, status journal.Status, code fau
 	if d.record.Run == "" {
 		return
 	}
-	if err := d.app.Journal.SettleBatch(context.WithoutCancel(ctx), d.record.Run, status, code); err != nil {
+	err := d.app.Journal.SettleBatch(context.WithoutCancel(ctx), d.record.Run, status, code)
+	if err != nil && !errors.Is(err, journal.ErrBusy) { // another client is recording it
 		d.note("the status of the batch could not be recorded: %s", fault.Message(err))
 	}
 }
@@ -160,9 +161,12 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 		}
 	}
 	first, status, code := error(nil), journal.OK, fault.Code("")
+	ok := 0
 	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a batch that was cancelled has answers, too
 		d.showWarnings("", answer)
-		if first == nil && !answer.OK {
+		if answer.OK {
+			ok++
+		} else if first == nil {
 			first, status, code = exitErrorOf(answer), journal.Failed, answer.Error.Code
 		}
 		return out.writeLine(answer.JSON)
@@ -171,7 +175,11 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 		d.settle(ctx, status, code)
 		err = out.commit()
 	}
+	if err == nil && first != nil && d.record.Run != "" {
+		d.note("%d of %d ok: onecall-temporal resume %s runs the others again", ok, d.record.Total, d.id)
+	}
 	if err != nil {
+		d.note("the batch has ended, and its answers are kept: onecall-temporal resume %s --out FILE", d.id)
 		return err
 	}
 	return first
@@ -224,8 +232,8 @@ func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fau
 	case err != nil:
 		return nil, app.Failure{Err: err}
 	}
-	return fault.New(fault.TokenExpired, "it was begun, and the store of results has no answer of it: onecall resume %s gives it again, and does "+
-		"nothing again. results.maxBytes and journal.keep say how much is kept, and how long", d.id), nil
+	return fault.New(fault.TokenExpired, "it was begun, and the store of results has no answer of it: onecall-temporal resume %s gives it "+
+		"again, and does nothing again. results.maxBytes and journal.keep say how much is kept, and how long", d.id), nil
 }
 
 // latest calls handle for each chain of the batch, in order, with its result in the last round that it was part of. The results of

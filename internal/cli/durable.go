@@ -33,6 +33,25 @@ func (c *cli) engineFlag(cmd *cobra.Command) {
 		"the `URL` of the engine of durable runs, temporal://host:7233/namespace (default: the configuration's)")
 }
 
+// isDurable reports whether workers run a chain: the flag or the chain says so. A recording or a preview is made in this process.
+func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
+	inProcess := f.record != "" || f.replay != "" || f.watch || override.DryRun
+	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
+}
+
+// checkDurable refuses flags of chains that run in this process.
+func (f *runFlags) checkDurable(cmd *cobra.Command) error {
+	if !f.durable {
+		return nil
+	}
+	for _, name := range []string{"record", "replay", "watch", "explain", "jobs"} {
+		if cmd.Flags().Changed(name) {
+			return usageErrorf("--%s is for chains that this process runs: leave it out, or --durable and --engine", name)
+		}
+	}
+	return nil
+}
+
 // openEngine opens the engine that the flag or else the configuration names.
 func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error) {
 	url := c.engineURL
@@ -192,18 +211,27 @@ func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (dur
 	if err := d.engine.Cancel(ctx, d.id); err != nil {
 		return p, err
 	}
-	return d.engine.Wait(ctx, d.id, nil)
+	p, err = d.engine.Wait(ctx, d.id, func(p durable.Progress) {
+		if p.NoWorkers {
+			cancel()
+		}
+	})
+	if ctx.Err() != nil {
+		return p, fault.New(fault.Cancelled, "it is cancelled, and ends when a worker takes note: onecall-temporal resume %s then has its "+
+			"answers", d.id)
+	}
+	return p, err
 }
 
 // results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
 func (d *durableRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, about := d.batch(round), &d.record.Rounds[round]
-	turns, parked := map[int][]durable.Turn{}, map[durable.Place]bool{}
+	turns, parked := map[int][]durable.Turn{}, map[durable.Place]*fault.Error{}
 	for _, turn := range about.Progress.Turns {
 		turns[turn.Chunk] = append(turns[turn.Chunk], turn)
 	}
-	for _, place := range about.Progress.Parked {
-		parked[place] = true
+	for _, p := range about.Progress.Parked {
+		parked[p.Place] = d.parkedFault(p.Refused)
 	}
 	n := 0
 	for chunk, size := range b.Chunks {
@@ -214,9 +242,8 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 			}
 		}
 		for item, r := range list {
-			if parked[durable.Place{Chunk: chunk, Item: item}] {
-				r = &durable.Result{Error: fault.New(fault.Internal,
-					"its workers ended each time, or could not take it on, and it is not tried again: see their logs, and onecall resume %s", d.id)}
+			if f := parked[durable.Place{Chunk: chunk, Item: item}]; f != nil {
+				r = &durable.Result{Error: f}
 			}
 			if err := handle(about.position(n), chunk, item, r); err != nil {
 				return err
@@ -225,6 +252,16 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 		}
 	}
 	return nil
+}
+
+// parkedFault is the fault of a chain that is not tried again.
+func (d *durableRun) parkedFault(refused bool) *fault.Error {
+	if refused {
+		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is not this command's: all who take part need the same "+
+			"one. onecall-temporal resume %s tries it again", d.id)
+	}
+	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
+		"onecall-temporal resume %s", d.id)
 }
 
 // read puts the results of a turn into list. A turn that was cut off has none.
@@ -297,16 +334,25 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 	return func(p durable.Progress) {
 		if p.NoWorkers && !idle {
 			idle = true
-			d.note("no worker is there: onecall-temporal worker%s starts one", d.configFlag())
+			d.note("no worker asks for work: onecall-temporal worker%s starts one", d.workerFlags())
 		}
 		if p.Waits > 0 && !waited {
 			waited = true
-			d.note("%s to be approved: onecall runs --status waiting", plural(int64(p.Waits), "chain"))
+			d.note("%s to be approved: onecall runs --status waiting lists them, onecall approve RUN lets one go on",
+				plural(int64(p.Waits), "chain"))
 		}
 		if show != nil {
 			show(chain.Progress{Done: p.Ended, Total: p.Total})
 		}
 	}
+}
+
+// workerFlags returns the flags, after a space, with which a worker takes the chains of this command.
+func (d *durableRun) workerFlags() string {
+	if d.engineURL == "" {
+		return d.configFlag()
+	}
+	return d.configFlag() + " --engine " + d.engineURL
 }
 
 // keyOf returns the key of a chain, or another one if it has none.

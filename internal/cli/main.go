@@ -144,9 +144,9 @@ type cli struct {
 	engineURL  string       // of the flag
 }
 
-// Commands returns the tree of commands, for manual pages and completions.
-func Commands() *cobra.Command {
-	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), nil)
+// Commands returns the tree of commands, for manual pages and completions; those of a program without engines if that is nil.
+func Commands(engines durable.Open) *cobra.Command {
+	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), engines)
 }
 
 func newRoot(s *streams, engines durable.Open) *cobra.Command {

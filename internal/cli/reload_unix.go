@@ -18,8 +18,8 @@ func hangups() (chan os.Signal, func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// terminalGone reports whether the terminal that started the command is gone. A hangup signal then means that no client is left.
-func (s *streams) terminalGone() bool {
+// terminalClosed reports whether the terminal that started the command is gone. A hangup signal then means that no client is left.
+func (s *streams) terminalClosed() bool {
 	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))
 }
 

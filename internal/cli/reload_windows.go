@@ -5,6 +5,6 @@ import "os"
 // hangups returns no signals: Windows has none for this. The configuration is reloaded when it changes.
 func hangups() (chan os.Signal, func()) { return nil, func() {} }
 
-func (*streams) terminalGone() bool { return false }
+func (*streams) terminalClosed() bool { return false }
 
 func interruptSelf() {}

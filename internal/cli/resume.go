@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -41,7 +42,10 @@ func newResumeCommand(c *cli) *cobra.Command {
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
-		if len(args) == 1 && isBatchID(args[0]) {
+		if isBatchID(args[0]) {
+			if err := onlyBatch(cmd, args); err != nil {
+				return err
+			}
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 				return c.resumeBatch(cmd.Context(), a, args[0], f.out)
 			})
@@ -52,6 +56,19 @@ func newResumeCommand(c *cli) *cobra.Command {
 	}
 	c.engineFlag(cmd)
 	return cmd
+}
+
+// onlyBatch refuses what goes with the resume of a single run: a batch's chains go on as they are.
+func onlyBatch(cmd *cobra.Command, args []string) (err error) {
+	if len(args) > 1 {
+		return usageErrorf("a batch is resumed with its own chains: leave out %s, or name one of its runs", fault.Clip(args[1], 60))
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "out" && f.Name != "engine" && err == nil {
+			err = usageErrorf("--%s is for a single run: onecall runs --parent %s --status failed lists those of this batch", f.Name, args[0])
+		}
+	})
+	return err
 }
 
 func assumeFlag(cmd *cobra.Command, list *[]string) {
@@ -98,6 +115,9 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	id, err := findRun(ctx, a, args[0])
 	if err != nil {
 		return err
+	}
+	if past, err := a.Journal.Read(ctx, id, nil); err == nil && past.Row.Batch && isBatchID(past.Row.CallersKey()) {
+		return opErrorf("this run is a batch: onecall-temporal resume %s", past.Row.CallersKey())
 	}
 	request := []jsonMember{{"resume", jsonText(id)}}
 	fromFlags := map[string]string{"/resume": "onecall"} // by JSON pointer

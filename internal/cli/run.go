@@ -120,9 +120,6 @@ func newRunCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
 	flags.BoolVar(&f.durable, "durable", false, "have workers run the chains: they go on when a process ends, see onecall-temporal")
 	c.engineFlag(cmd)
-	cmd.MarkFlagsMutuallyExclusive("durable", "record")
-	cmd.MarkFlagsMutuallyExclusive("durable", "replay")
-	cmd.MarkFlagsMutuallyExclusive("durable", "watch")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
 		panic(err) // the flag exists
 	}
@@ -173,6 +170,10 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return exitErrorOfFiles(err)
 	}
+	f.durable = f.durable || cmd.Flags().Changed("engine")
+	if err := f.checkDurable(cmd); err != nil {
+		return err
+	}
 	if f.watch {
 		return c.watch(cmd, f, files)
 	}
@@ -180,7 +181,6 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if c.explain && batch { // the chains of a batch run side by side
 		return usageErrorf("--explain goes with one chain: for a batch, --trace summary puts the steps in the answers")
 	}
-	f.durable = f.durable || cmd.Flags().Changed("engine")
 	a, err := c.open(cmd.Context(), app.Options{Calls: !f.durable, NoSources: f.durable, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
@@ -218,12 +218,6 @@ func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, ove
 		}
 		return answerEntry(ctx, a, e, caller)
 	})
-}
-
-// isDurable reports whether workers run a chain: the flag or the chain says so. A recording or a preview is made in this process.
-func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
-	inProcess := f.record != "" || f.replay != "" || f.watch || override.DryRun
-	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
 }
 
 // answerEntry runs the chain of an entry. Faults get their positions in the file.

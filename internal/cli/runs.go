@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -48,8 +49,12 @@ func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) erro
 }
 
 // findRun returns the id of the run that begins with a prefix.
-func findRun(ctx context.Context, a *app.App, begins string) (string, error) {
-	id, err := history.Find(ctx, a.Journal, begins)
+func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
+	if !isBatchID(begins) {
+		id, err = history.Find(ctx, a.Journal, begins)
+	} else if id, err = a.FindRun(ctx, begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
+		id, err = a.FindRun(ctx, (&durable.Batch{ID: begins}).RunKey(0))
+	}
 	if errors.Is(err, journal.ErrNotFound) {
 		return "", noRunError(begins)
 	}
@@ -85,8 +90,8 @@ func newRunsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
-		Long: "Show past and running chains, with RUN the calls of one. A run that has parts, such as a batch, is one line with their number; with\n" +
-			"RUN, those of its parts that are not ok are shown too. Parts are listed by --parent, --status, --function and --chain.",
+		Long: "Show past and running chains, with RUN the calls of one. A run that has parts, such as a batch, is one line with their " +
+			"number; with\nRUN, those of its parts that are not ok are shown too. Parts are listed by --parent, --status, --function and --chain.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
@@ -154,7 +159,11 @@ func runRow(r *history.Run) string {
 	if name == "" {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
-	switch parts := partsText(r.Parts); {
+	total := r.Parts.Total()
+	if isBatchID(r.Key) && r.Parent == "" {
+		total = r.Steps // those that have not begun, or are not chains, have no run
+	}
+	switch parts := partsText(r.Parts, total); {
 	case name == "":
 		name = parts
 	case parts != "":
@@ -164,8 +173,8 @@ func runRow(r *history.Run) string {
 		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
 }
 
-// partsText returns how many parts a run has, and how many of each status; "": none.
-func partsText(p journal.Parts) string {
+// partsText returns how many parts of total a run has, and how many of each status; "": none.
+func partsText(p journal.Parts, total int) string {
 	if len(p) == 0 {
 		return ""
 	}
@@ -177,10 +186,16 @@ func partsText(p journal.Parts) string {
 			counts = append(counts, figure.Text(float64(n))+" "+string(status))
 		}
 	}
-	if p.Total() == 1 {
-		return "1 part: " + counts[0]
+	text := figure.Text(float64(p.Total()))
+	switch {
+	case total > p.Total():
+		text += " of " + figure.Text(float64(total)) + " parts"
+	case total == 1:
+		text += " part"
+	default:
+		text += " parts"
 	}
-	return figure.Text(float64(p.Total())) + " parts: " + strings.Join(counts, ", ")
+	return text + ": " + strings.Join(counts, ", ")
 }
 
 // table writes rows under a header. At a narrow terminal it writes each value on a line of its own, after its header.

@@ -154,7 +154,7 @@ func (c *cli) newLog(f *serveFlags) *logline.Log {
 
 // endIfOrphaned ends the server if the terminal that started it is gone.
 func (s *streams) endIfOrphaned() bool {
-	if !s.terminalGone() {
+	if !s.terminalClosed() {
 		return false
 	}
 	interruptSelf()

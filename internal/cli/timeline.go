@@ -53,6 +53,9 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int,
 		}
 	}
 	if t.Parts != nil && len(t.List) == 0 {
+		if isBatchID(t.Key) {
+			c.note("onecall-temporal resume %s: its answers, and another try for what failed", t.Key)
+		}
 		return nil
 	}
 	err = c.table(callHeader, len(t.List), func(i int) string { return callRow(&t.List[i]) })

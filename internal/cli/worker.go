@@ -28,7 +28,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Carry out durable runs and batches",
+		Short: "Carry out durable runs and batches (onecall-temporal)",
 		Long: "Carry out the chains that onecall run --durable and its batches hand to the engine, with the functions and the rights of this\n" +
 			"configuration. Workers of one engine need the same journal and store of results. A worker waits for an engine that is not\n" +
 			"there yet. At an interrupt it takes no more chains; those under way have ten seconds to end, or go on at another worker.",
@@ -57,6 +57,13 @@ func newWorkerCommand(c *cli) *cobra.Command {
 					},
 					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) },
 					Renew: func(ctx context.Context, b *durable.Batch, chunk int) error { return renew(ctx, a, b, chunk) },
+					End: func(ctx context.Context, parent string, ok bool, code fault.Code) error {
+						status := journal.OK
+						if !ok {
+							status = journal.Failed
+						}
+						return a.Journal.SettleBatch(ctx, parent, status, code)
+					},
 				})
 			})
 		},
@@ -70,12 +77,12 @@ func newWorkerCommand(c *cli) *cobra.Command {
 
 // awaitEngine opens the engine. A machine's services may start in any order, so it waits for one that cannot be reached.
 func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, error) {
-	for said := false; ; said = true {
+	for reported := false; ; reported = true {
 		engine, err := c.openEngine(ctx, a)
 		if fault.CodeOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return engine, err
 		}
-		if !said {
+		if !reported {
 			c.note("waiting for the engine: %s", fault.Message(err))
 		}
 		select {
@@ -177,6 +184,6 @@ func checkStillKept(ctx context.Context, a *app.App, key string, first time.Time
 	if _, err := a.FindRun(ctx, key); err == nil {
 		return nil
 	}
-	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not known. "+
-		"journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
+	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not "+
+		"known. journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
 }

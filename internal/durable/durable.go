@@ -49,7 +49,7 @@ type Options struct {
 // Batch names chains that are in the Store, in chunks. An engine learns no more of them than this, and how they ended.
 type Batch struct {
 	ID     string
-	Name   string `json:"-"` // of its file or saved chain, for people
+	Name   string // of its file or saved chain, for people
 	Parent string // the batch's run in the journal, which those of its chains are parts of; "": it has none
 	Round  int    // how often the batch was started before; the chunks of each round have keys of their own
 	Chunks []int  // the number of chains in each chunk
@@ -80,7 +80,13 @@ type Progress struct {
 	// Turns are those that have results, in order: a later one replaces what an earlier one has of the same chain. FirstTurn of each chunk
 	// that began is left out if nothing was tried again.
 	Turns  []Turn
-	Parked []Place // chains that their workers died of again and again
+	Parked []Parked
+}
+
+// Parked is a chain that is not tried again, as its workers died of it again and again.
+type Parked struct {
+	Place
+	Refused bool // they did not die: they must not run it, as their journal is another one
 }
 
 // Whole stands, in place of a chain's number, for all chains of a chunk.
@@ -160,6 +166,8 @@ type Worker struct {
 	Check func(ctx context.Context, b *Batch) error
 	// Renew has a batch and a chunk of it kept as long again. It is called when a chain has waited.
 	Renew func(ctx context.Context, b *Batch, chunk int) error
+	// End records in the journal, under its run there, that a batch has ended. code is cancelled if it was, and else "".
+	End   func(ctx context.Context, parent string, ok bool, code fault.Code) error
 	Store Store  // has the chains, and takes the results
 	Ready func() // called once the worker asks for work
 }

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/internal/cli"
+	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
 // commandsReference returns the page of all commands, as --help shows them. Cobra's own generator writes one file for each command,
 // but people look for a flag without knowing its command.
 func commandsReference() []byte {
-	root := cli.Commands()
+	root := cli.Commands(func(context.Context, string, *durable.Options) (durable.Engine, error) {
+		return nil, errors.ErrUnsupported
+	})
 	// $ONECALL_CONFIG differs from machine to machine.
 	root.PersistentFlags().Lookup("config").DefValue = ""
 	var b strings.Builder

@@ -1,34 +1,25 @@
 package logline
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // gate is a writer that waits until it is opened.
 type gate struct {
 	open chan struct{}
-	mu   sync.Mutex
-	b    bytes.Buffer
+	syncbuf.Buffer
 }
 
 func (g *gate) Write(p []byte) (int, error) {
 	<-g.open
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.b.Write(p)
-}
-
-func (g *gate) String() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.b.String()
+	return g.Buffer.Write(p)
 }
 
 // TestQueue: nobody waits for who reads the log; what does not fit is counted, and told of when it goes on.

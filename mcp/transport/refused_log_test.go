@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -101,7 +102,7 @@ func TestWhoWasRefused(t *testing.T) {
 	if hosts := strings.Join(told.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
 		t.Errorf("of a host: %s", hosts)
 	}
-	if text := told.text.String(); strings.Contains(text, "s3cr3t") {
+	if text := told.String(); strings.Contains(text, "s3cr3t") {
 		t.Errorf("the log shows a token:\n%s", text)
 	}
 }
@@ -119,7 +120,8 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	for range 3 {
 		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
-	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
+	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0],
+		"reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
 		t.Errorf("%q", all)
 	}
 	s.shop.enough <- struct{}{}
@@ -129,7 +131,7 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 // TestUncheckedTokensInTheLog: refused tokens do not fill the log.
 func TestUncheckedTokensInTheLog(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log syncbuf.Buffer
 	s := serve(t, func(o *transport.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	for range 5 {

@@ -1,30 +1,20 @@
 package transport_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // logLines collects the lines of a log.
-type logLines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logLines struct{ syncbuf.Buffer }
 
 // of returns the lines with a message.
 func (l *logLines) of(message string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var all []string
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, "msg="+message+" ") || strings.Contains(line, `msg="`+message+`"`) {
 			all = append(all, strings.TrimSpace(line))
 		}
@@ -55,21 +45,4 @@ func (c *refusalCounts) of(reason string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[reason]
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

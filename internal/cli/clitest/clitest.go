@@ -2,14 +2,12 @@
 package clitest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
@@ -70,23 +68,4 @@ func ExitCode(err error) string {
 		return strconv.Itoa(exit.ExitCode())
 	}
 	return err.Error()
-}
-
-// Buffer is a bytes.Buffer that a process writes while a test reads it.
-type Buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *Buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *Buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

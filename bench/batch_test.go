@@ -15,7 +15,8 @@ func BenchmarkBatch(b *testing.B) {
 	var tape bytes.Buffer
 	requests := make([][]byte, chains)
 	for i := range chains {
-		fmt.Fprintf(&tape, `{"fn":"shop.find","args":{"n":%d},"result":{"id":"id-%d","items":[1,2,3]},"chain":"c%d","effect":"read"}`+"\n", i, i, i)
+		fmt.Fprintf(&tape, `{"fn":"shop.find","args":{"n":%d},"result":{"id":"id-%d","items":[1,2,3]},"chain":"c%d","effect":"read"}`+"\n", i, i,
+			i)
 		fmt.Fprintf(&tape, `{"fn":"shop.get","args":{"id":"id-%d"},"result":{"total":%d},"chain":"c%d"}`+"\n", i, i, i)
 		requests[i] = fmt.Appendf(nil, `{"name":"c%d","lite":true,"steps":[{"fn":"shop.find","args":{"n":%d}},{"fn":"shop.get","args":{"id":"$0.id"}},`+
 			`{"fn":"shop.get","args":{"id":"$0.id"}},{"fn":"shop.find","args":{"n":"$1.total"}},{"fn":"shop.get","args":{"id":"$3.id"}}]}`, i, i)

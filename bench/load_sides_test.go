@@ -89,7 +89,8 @@ func BenchmarkRights(b *testing.B) {
 	var tokens []auth.Token
 	for i := range 1000 {
 		hash := sha256.Sum256([]byte(tokenOf(i)))
-		tokens = append(tokens, auth.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: steps.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
+		tokens = append(tokens, auth.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]),
+			Rights: steps.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
 	}
 	table, faults := auth.New(&auth.Options{Tokens: tokens})
 	if len(faults) > 0 {
@@ -115,7 +116,10 @@ func BenchmarkMetrics(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = t.Close(context.Background()) })
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, observer: t, wrap: t.Wrap})
-	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target { return ownLoad(on, version) })
+	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target {
+		return ownLoad(on,
+			version)
+	})
 }
 
 // BenchmarkProbeStores is what it takes to answer a large result with a probe, kept on the real Redis and in memory.

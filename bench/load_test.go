@@ -84,7 +84,8 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: noHurry, Results: s.results, Journal: s.journal, ProbeAbove: s.probe, Observer: s.observer})
+	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: noHurry,
+		Results: s.results, Journal: s.journal, ProbeAbove: s.probe, Observer: s.observer})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,12 +118,14 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 func bareServers(tb testing.TB) map[string]string {
 	tb.Helper()
 	bare := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
-	bare.AddTool(&sdk.Tool{Name: "noop", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"ok":1}`}}}, nil
-	})
+	bare.AddTool(&sdk.Tool{Name: "noop", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"ok":1}`}}}, nil
+		})
 	urls := map[string]string{}
 	for version, stateless := range map[string]bool{load.WithSessions: false, load.WithoutSessions: true} {
-		web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare }, &sdk.StreamableHTTPOptions{Stateless: stateless}))
+		web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare },
+			&sdk.StreamableHTTPOptions{Stateless: stateless}))
 		tb.Cleanup(web.Close)
 		urls[version] = web.URL
 	}

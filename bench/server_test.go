@@ -42,9 +42,10 @@ var most = map[int]float64{1: 1.7, 10: 2.4}
 // nothing, both called with the SDK's client.
 func BenchmarkServer(b *testing.B) {
 	bare := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
-	bare.AddTool(&sdk.Tool{Name: "noop", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"ok":1}`}}}, nil
-	})
+	bare.AddTool(&sdk.Tool{Name: "noop", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"ok":1}`}}}, nil
+		})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare }, nil))
 	b.Cleanup(web.Close)
 	own := onecallServer(b, nothing())
@@ -52,7 +53,8 @@ func BenchmarkServer(b *testing.B) {
 		for _, steps := range []int{1, 10} {
 			b.Run(version+"/steps="+strconv.Itoa(steps), func(b *testing.B) {
 				if version == "2026-07-28" {
-					stateless := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare }, &sdk.StreamableHTTPOptions{Stateless: true}))
+					stateless := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare },
+						&sdk.StreamableHTTPOptions{Stateless: true}))
 					b.Cleanup(stateless.Close)
 					compareServers(b, stateless.URL, own, version, steps)
 					return
@@ -66,7 +68,8 @@ func BenchmarkServer(b *testing.B) {
 func compareServers(b *testing.B, bareURL, ownURL, version string, steps int) {
 	open := func(url string) *sdk.ClientSession {
 		client := sdk.NewClient(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
-		session, err := client.Connect(b.Context(), &sdk.StreamableClientTransport{Endpoint: url}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+		session, err := client.Connect(b.Context(), &sdk.StreamableClientTransport{Endpoint: url},
+			&sdk.ClientSessionOptions{ProtocolVersion: version})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -54,7 +54,8 @@ func TestSeenShapes(t *testing.T) {
 				sum.found, sum.edits, sum.unknown, sum.falsely, sum.chains)
 			if sum.edits == 0 || sum.found*100 < limit.found*sum.edits || sum.unknown*100 > limit.unknown*sum.edits ||
 				sum.falsely*100 > limit.falsely*sum.chains {
-				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.found, limit.unknown, limit.falsely)
+				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.found, limit.unknown,
+					limit.falsely)
 			}
 		})
 	}

@@ -119,13 +119,18 @@ func TestWaitedForAServer(t *testing.T) {
 				return []byte("1"), nil
 			},
 		}}, chain.Options{}, false)
-		silent := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { t.Error("it is logged as a failure of the source") })
+		silent := steps.WithoutCauses(t.Context(), func(context.Context, string,
+			*fault.Error) {
+			t.Error("it is logged as a failure of the source")
+		})
 		for _, ctx := range []context.Context{t.Context(), silent} {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil)
-			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message, "disk is called 1 times at once at most (concurrency)") {
+			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message,
+				"disk is called 1 times at once at most (concurrency)") {
 				t.Errorf("%s", a.JSON)
 			}
-			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK || !strings.Contains(string(a.JSON), "budget.maxDurationMs") {
+			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK ||
+				!strings.Contains(string(a.JSON), "budget.maxDurationMs") {
 				t.Errorf("%s", a.JSON)
 			}
 		}
@@ -247,7 +252,8 @@ func TestLostResult(t *testing.T) {
 	functions[len(functions)-1].Spec.Effect = steps.Write
 	e := engineOf(t, functions, chain.Options{MaxChainBytes: 2 << 20, MaxRunningBytes: 4 << 20}, false)
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":3000000}}]}`), nil)
-	if a.OK || a.Error.Code != fault.LimitExceeded || !strings.Contains(a.Error.Message, "has run") || gjson.GetBytes(a.JSON, "error.retryable").Bool() {
+	if a.OK || a.Error.Code != fault.LimitExceeded || !strings.Contains(a.Error.Message, "has run") ||
+		gjson.GetBytes(a.JSON, "error.retryable").Bool() {
 		t.Errorf("%s", a.JSON)
 	}
 }
@@ -259,13 +265,15 @@ func TestReferencesEnd(t *testing.T) {
 	long := "[" + strings.Repeat("0,", n) + "0]"
 	many := "[" + strings.Repeat(`"$input.a[-1]",`, 40_000) + "0]"
 	e := engineOf(t, texts(t), chain.Options{MaxDuration: time.Second}, false)
-	a := e.Run(t.Context(), fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1,"as":%s}}]}`, long, many), nil)
+	a := e.Run(t.Context(), fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1,"as":%s}}]}`,
+		long, many), nil)
 	if a.OK || a.Error.Code != fault.Timeout {
 		t.Errorf("arguments: %.300s", a.JSON)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	a = e.Run(ctx, fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":%s}`, long, many), nil)
+	a = e.Run(ctx, fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":%s}`, long,
+		many), nil)
 	if a.OK || a.Error.Code != fault.Timeout {
 		t.Errorf("return: %.300s", a.JSON)
 	}

@@ -59,7 +59,8 @@ func quoted(text string) string {
 // FuzzApproval hands any texts in the places of a run, an approval and an argument: a call is made only if all three are those that were
 // shown, and the run can still be approved where nothing was.
 func FuzzApproval(f *testing.F) {
-	for _, seed := range [][3]string{{"RUN", "APPROVE", "1"}, {"RUN", "APPROVE", "2"}, {"RUN", "APPROVEA", "1"}, {"RUN", "oca_", "1"}, {"RUN", "PROOF", "1"}, {"RUN", "", "1"},
+	for _, seed := range [][3]string{{"RUN", "APPROVE", "1"}, {"RUN", "APPROVE", "2"}, {"RUN", "APPROVEA", "1"}, {"RUN", "oca_", "1"},
+		{"RUN", "PROOF", "1"}, {"RUN", "", "1"},
 		{"run_", "APPROVE", "1"}, {"RUN ", "APPROVE", "1"}, {"", "APPROVE", "1"}, {"RUN\x00", "APPROVE\x00", "1\x00"}, {"RUN", "CUT", "1"}, {"RUN", "CUT", "$"}} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
@@ -94,7 +95,8 @@ func FuzzApproval(f *testing.F) {
 			if a.Error.Code != fault.Denied && a.Error.Code != fault.Compile { // an argument may be a reference to nothing
 				t.Fatalf("%s", a.JSON)
 			}
-			if again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, question.Run, token), nil); !again.OK || len(g.log) != 1 {
+			if again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, question.Run, token), nil); !again.OK ||
+				len(g.log) != 1 {
 				t.Fatalf("the right approval after it: %q, %s", g.log, again.JSON)
 			}
 		}
@@ -192,7 +194,8 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 			g := newGuarded(t)
 			defer g.journal.Close()
 			a := gjson.ParseBytes(g.engine.Run(t.Context(), []byte(`{"steps":[`+shown+`]}`), nil).JSON)
-			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str, changed), nil)
+			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str,
+				changed), nil)
 			once := name == "twice the one" // the first of them is the one that was shown
 			if b.OK || b.Error.Code != fault.ApprovalRequired || len(g.log) > 0 && !once || len(g.log) > 1 {
 				t.Errorf("%q: %s", g.log, b.JSON)
@@ -221,7 +224,8 @@ func TestApprovalAfterRightsAreGone(t *testing.T) {
 			t.Errorf("%q: %s", g.log, b.JSON)
 		}
 	}
-	if b := g.engine.Run(t.Context(), []byte(`{}`), &chain.Caller{Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}}); !b.OK || len(g.log) != 1 {
+	if b := g.engine.Run(t.Context(), []byte(`{}`), &chain.Caller{Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof,
+		Yes: true}}); !b.OK || len(g.log) != 1 {
 		t.Errorf("with them: %q, %s", g.log, b.JSON)
 	}
 }

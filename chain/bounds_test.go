@@ -51,7 +51,8 @@ func TestManyFaultsAreToldInTime(t *testing.T) {
 		for i := range 60_000 {
 			fmt.Fprintf(&input, `"key%d":1,`, i)
 		}
-		request := fmt.Appendf(nil, `{"params":{%s"z":{"default":1}},"input":{%s"z":1},"steps":[{"fn":"test.panic"}],"dryRun":true}`, params.Bytes(), input.Bytes())
+		request := fmt.Appendf(nil, `{"params":{%s"z":{"default":1}},"input":{%s"z":1},"steps":[{"fn":"test.panic"}],"dryRun":true}`,
+			params.Bytes(), input.Bytes())
 		if answer := e.Run(context.Background(), request, nil); !answer.OK || len(answer.Warnings) != 100 {
 			t.Errorf("%d warnings: %.300s", len(answer.Warnings), answer.JSON)
 		}
@@ -179,7 +180,8 @@ func TestCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 		defer cancel()
-		answer := engine(t, &world{}, chain.Options{}).Run(ctx, []byte(`{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.write"}]}`), nil)
+		answer := engine(t, &world{}, chain.Options{}).Run(ctx, []byte(`{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.write"}]}`),
+			nil)
 		if answer.Error.Code != fault.Timeout || !strings.Contains(answer.Error.Message, "caller's deadline") {
 			t.Error(string(answer.JSON))
 		}

@@ -17,8 +17,10 @@ import (
 
 // drawValue draws a JSON value of a bounded size, with texts that are costly to count.
 func drawValue(depth int) *rapid.Generator[any] {
-	texts := rapid.OneOf(rapid.StringN(0, 40, 200), rapid.SampledFrom([]string{"", "name", "日本語のテキスト", "🙂🙃", strings.Repeat("ab ", 300), strings.Repeat("=", 500), "$0", "${x}"}))
-	scalars := rapid.OneOf(texts.AsAny(), rapid.Int().AsAny(), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.Bool().AsAny(), rapid.Just[any](nil))
+	texts := rapid.OneOf(rapid.StringN(0, 40, 200), rapid.SampledFrom([]string{"", "name", "日本語のテキスト", "🙂🙃", strings.Repeat("ab ", 300),
+		strings.Repeat("=", 500), "$0", "${x}"}))
+	scalars := rapid.OneOf(texts.AsAny(), rapid.Int().AsAny(), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.Bool().AsAny(),
+		rapid.Just[any](nil))
 	if depth == 0 {
 		return scalars
 	}

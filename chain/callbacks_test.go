@@ -130,7 +130,8 @@ func TestSourcesThatComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`, "; send the same chain again when it is ready"
+		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`,
+			"; send the same chain again when it is ready"
 		for steps, want := range map[string]struct {
 			code    fault.Code
 			message string
@@ -146,7 +147,8 @@ func TestSourcesThatComeBack(t *testing.T) {
 		} {
 			a := e.Run(t.Context(), []byte(`{"budget":{"maxDurationMs":10},"steps":[`+steps+`]}`), nil)
 			told := gjson.GetBytes(a.JSON, "error")
-			if told.Get("code").Str != string(want.code) || told.Get("message").Str != want.message || told.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
+			if told.Get("code").Str != string(want.code) || told.Get("message").Str != want.message ||
+				told.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
 				t.Errorf("%s: %s", steps, a.JSON)
 			}
 		}
@@ -243,7 +245,8 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 			Error struct{ Code, Outcome string }
 			Usage struct{ Calls, Cached int }
 		}
-		if err := json.Unmarshal(a.JSON, &answer); err != nil || answer.Error.Outcome != "sent_unknown" || answer.Usage.Cached != 2 || answer.Usage.Calls != 3 {
+		if err := json.Unmarshal(a.JSON, &answer); err != nil || answer.Error.Outcome != "sent_unknown" || answer.Usage.Cached != 2 ||
+			answer.Usage.Calls != 3 {
 			t.Errorf("%s", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != "" {

@@ -30,7 +30,8 @@ func TestRefuse(t *testing.T) {
 	}
 	answer = e.Refuse(context.Background(), many, nil)
 	told, more := gjson.GetBytes(answer.JSON, "error.faults.#").Int(), gjson.GetBytes(answer.JSON, "error.more").Int()
-	if told+more != 50 || told < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest || gjson.GetBytes(answer.JSON, "error.faults.0.step").Exists() {
+	if told+more != 50 || told < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest ||
+		gjson.GetBytes(answer.JSON, "error.faults.0.step").Exists() {
 		t.Errorf("%s", answer.JSON)
 	}
 	if answer := e.Refuse(context.Background(), nil, nil); codeOf(answer) != fault.Internal {
@@ -62,7 +63,8 @@ func TestDeliver(t *testing.T) {
 	for want, answer := range map[fault.Code]*chain.Answer{
 		fault.BudgetTooSmall: e.Deliver(context.Background(), []byte(small), &chain.Delivery{MaxTotalTokens: 20}, nil),
 		fault.Internal:       e.Deliver(context.Background(), []byte(`{"a":`), nil, nil),
-		fault.LimitExceeded:  engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 200}, false).Deliver(context.Background(), []byte(large), nil, nil),
+		fault.LimitExceeded: engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 200}, false).Deliver(context.Background(),
+			[]byte(large), nil, nil),
 	} {
 		if codeOf(answer) != want || !json.Valid(answer.JSON) {
 			t.Errorf("%s: %s", want, answer.JSON)

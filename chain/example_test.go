@@ -106,7 +106,8 @@ func ExampleEngine_Run_probe() {
 	engine := newEngine(chain.Options{Results: results, MaxTotalTokens: 300, Lite: true})
 
 	long := "[" + strings.Repeat(`{"word":"onecall"},`, 199) + `{"word":"end"}]`
-	answer := engine.Run(context.Background(), fmt.Appendf(nil, `{"input":{"list":%s},"steps":[{"fn":"shop.orders","args":{"customer":"x"}}],"return":"$input.list"}`, long), nil)
+	answer := engine.Run(context.Background(), fmt.Appendf(nil,
+		`{"input":{"list":%s},"steps":[{"fn":"shop.orders","args":{"customer":"x"}}],"return":"$input.list"}`, long), nil)
 	var probe struct {
 		Shape string `json:"shape"`
 		Token string `json:"continuation_token"`
@@ -116,7 +117,8 @@ func ExampleEngine_Run_probe() {
 	}
 	fmt.Println(probe.Shape)
 
-	page := engine.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":100,"page_size":2}`, probe.Token), nil)
+	page := engine.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":100,"page_size":2}`,
+		probe.Token), nil)
 	fmt.Println(string(page.JSON))
 	// Output:
 	// array of 200 {word}
@@ -175,7 +177,8 @@ func (desk) Hold(string, int64, int64) bool { return true }
 func ExampleAdmission() {
 	var shared chain.Admission = make(desk, 1)
 	orders, returns := newEngine(chain.Options{Admission: shared, Lite: true}), newEngine(chain.Options{Admission: shared, Lite: true})
-	large := fmt.Appendf(nil, `{"input":{"note":%q},"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[0].total"}`, strings.Repeat("x", 1<<20))
+	large := fmt.Appendf(nil, `{"input":{"note":%q},"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[0].total"}`,
+		strings.Repeat("x", 1<<20))
 
 	release, err := orders.Acquire(context.Background(), "ada") // as a large request of ada's takes it
 	if err != nil {

@@ -74,7 +74,8 @@ func (c *compiler) compileCondition(l *level, p *plannedStep, text string, env r
 func compileText[T interface {
 	*refs.Expression | *refs.Selector
 	Uses() []refs.Use
-}](c *compiler, l *level, p *plannedStep, text string, env refs.CompileScope, compile func(string, refs.CompileScope) (T, []*fault.Error)) (T, value) {
+}](c *compiler, l *level, p *plannedStep, text string, env refs.CompileScope, compile func(string, refs.CompileScope) (T, []*fault.Error),
+) (T, value) {
 	compiled, faults := compile(text, env)
 	c.addFaults(l, faults)
 	if len(faults) > 0 {

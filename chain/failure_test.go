@@ -29,14 +29,16 @@ func TestFailuresAreShort(t *testing.T) {
 			for _, trace := range []string{"none", "summary", "full"} {
 				a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"trace":%q,%s}`, lite, trace, request), &chain.Caller{Run: "0123456789abcdef"})
 				n := utf8.RuneCount(a.JSON)
-				if a.OK || gjson.GetBytes(a.JSON, "run").Str != "0123456789abcdef" || n > 10_000 && trace != "full" || n < 10_000 && trace == "full" && name == "message" {
+				if a.OK || gjson.GetBytes(a.JSON, "run").Str != "0123456789abcdef" || n > 10_000 && trace != "full" || n < 10_000 && trace == "full" &&
+					name == "message" {
 					t.Errorf("%s, lite %t, trace %s: %d characters: %.300s", name, lite, trace, n, a.JSON)
 				}
 				validate(t, published, a.JSON)
 			}
 		}
 	}
-	if a := e.Run(t.Context(), []byte(`{"lite":true,"steps":[{"fn":"test.get","args":{"value":"`+long+`"}}]}`), nil); !a.OK || len(a.JSON) < len(long) {
+	if a := e.Run(t.Context(), []byte(`{"lite":true,"steps":[{"fn":"test.get","args":{"value":"`+long+`"}}]}`), nil); !a.OK ||
+		len(a.JSON) < len(long) {
 		t.Errorf("a success is cut: %.300s", a.JSON)
 	}
 	direct := e.Call(t.Context(), &chain.Call{Function: "test.fail", Args: []byte(`{"message":"` + long + `"}`)}, nil)

@@ -86,7 +86,8 @@ func flood(t *testing.T, store string) {
 		t.Fatal(err)
 	}
 	defer results.Close()
-	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)
+	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000,
+		MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)
 	kept := func(who *chain.Caller, bytes int) (token string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), who)
 		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {
@@ -102,7 +103,8 @@ func flood(t *testing.T, store string) {
 
 	var all sync.WaitGroup
 	var answered, refused atomic.Int32
-	modes := []string{`"mode":"summary"`, `"mode":"paginated","page":100`, `"mode":"filtered","filter_keys":["absent"]`, `"mode":"query","query":"[0].id"`}
+	modes := []string{`"mode":"summary"`, `"mode":"paginated","page":100`, `"mode":"filtered","filter_keys":["absent"]`,
+		`"mode":"query","query":"[0].id"`}
 	for i := range 60 {
 		all.Go(func() {
 			a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,%s,"lite":true}`, large, modes[i%len(modes)]), greedy)
@@ -117,7 +119,8 @@ func flood(t *testing.T, store string) {
 		})
 	}
 	for page := range 40 {
-		a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":%d,"page_size":5,"lite":true}`, small, page+1), modest)
+		a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":%d,"page_size":5,"lite":true}`, small,
+			page+1), modest)
 		if !a.OK {
 			t.Errorf("another caller: %.300s", a.JSON)
 		}

@@ -69,7 +69,8 @@ func TestUnkept(t *testing.T) {
 						t.Parallel()
 						var a *chain.Answer
 						if entry == "chain" {
-							a = e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s,%s]}`, lite, stepOf("do.read", "1", ""), stepOf(fn, objects(60), "")), nil)
+							a = e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s,%s]}`, lite, stepOf("do.read", "1", ""),
+								stepOf(fn, objects(60), "")), nil)
 						} else {
 							args, _ := json.Marshal(map[string]string{"answer": objects(60)})
 							a = e.Call(t.Context(), &chain.Call{Function: fn, Args: args, Lite: &lite}, nil)
@@ -83,13 +84,15 @@ func TestUnkept(t *testing.T) {
 								trace = 2
 							}
 						}
-						if a.OK || a.Error.Code != store.code || !strings.HasPrefix(got.Get("error.message").Str, ran) || got.Get("usage.calls").Int() != calls {
+						if a.OK || a.Error.Code != store.code || !strings.HasPrefix(got.Get("error.message").Str, ran) ||
+							got.Get("usage.calls").Int() != calls {
 							t.Fatalf("%s", a.JSON)
 						}
 						if errors.Is(store.fault, errAway) && !errors.Is(a.Error, errAway) {
 							t.Errorf("the cause is lost: %v", a.Error.Err)
 						}
-						if may := store.again && fn == "do.read"; got.Get("error.retryable").Bool() != may || strings.Contains(got.Get("error.message").Str, "later") != may {
+						if may := store.again && fn == "do.read"; got.Get("error.retryable").Bool() != may ||
+							strings.Contains(got.Get("error.message").Str, "later") != may {
 							t.Errorf("it may not be sent again, or it may: %s", a.JSON)
 						}
 						if fn == "do.write" && !strings.Contains(got.Get("error.message").Str, "do not send it again") {
@@ -138,9 +141,11 @@ func TestUnkeptButFits(t *testing.T) {
 func TestUnkeptBesideAFailure(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)
-	a := e.Run(t.Context(), []byte(`{"onError":"continue","steps":[`+stepOf("do.read", "]", "")+`,`+stepOf("do.write", objects(60), "")+`]}`), nil)
+	a := e.Run(t.Context(), []byte(`{"onError":"continue","steps":[`+stepOf("do.read", "]", "")+`,`+stepOf("do.write", objects(60), "")+`]}`),
+		nil)
 	got := gjson.ParseBytes(a.JSON)
-	if a.OK || got.Get("error.step").Int() != 0 || a.Error.Code != fault.Internal || !strings.HasPrefix(objects(60), got.Get("result.preview").Str) || got.Get("result.preview").Str == "" || len(got.Get("steps").Array()) != 2 {
+	if a.OK || got.Get("error.step").Int() != 0 || a.Error.Code != fault.Internal || !strings.HasPrefix(objects(60),
+		got.Get("result.preview").Str) || got.Get("result.preview").Str == "" || len(got.Get("steps").Array()) != 2 {
 		t.Errorf("%s", a.JSON)
 	}
 }
@@ -150,7 +155,8 @@ func TestUnkeptBesideATrace(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 250}, errAway)
 	for _, lite := range []bool{true, false} {
-		a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"trace":"summary","steps":[%s%s]}`, lite, strings.Repeat(stepOf("do.read", "1", "")+",", 20), stepOf("do.read", objects(60), "")), nil)
+		a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"trace":"summary","steps":[%s%s]}`, lite,
+			strings.Repeat(stepOf("do.read", "1", "")+",", 20), stepOf("do.read", objects(60), "")), nil)
 		if preview := gjson.GetBytes(a.JSON, "result.preview").Str; len(preview) != 200 || gjson.GetBytes(a.JSON, "steps").Exists() {
 			t.Errorf("lite %t: %s", lite, a.JSON)
 		}
@@ -162,7 +168,8 @@ func TestUnkeptOthers(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)
 	a := e.Deliver(t.Context(), []byte(objects(60)), nil, nil)
-	if a.OK || a.Error.Code != fault.Unavailable || !strings.HasPrefix(a.Error.Message, "the result, of about") || gjson.GetBytes(a.JSON, "result.preview").Str == "" {
+	if a.OK || a.Error.Code != fault.Unavailable || !strings.HasPrefix(a.Error.Message, "the result, of about") ||
+		gjson.GetBytes(a.JSON, "result.preview").Str == "" {
 		t.Errorf("%s", a.JSON)
 	}
 }
@@ -178,13 +185,15 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 	published := compileSchema(t, chain.AnswerSchema(), "")
 	rapid.Check(t, func(rt *rapid.T) {
 		why := rapid.StringN(1, 400, 800).Draw(rt, "why")
-		e := withoutStore(t, chain.Options{ProbeAbove: rapid.SampledFrom([]int{0, 50}).Draw(rt, "probeAbove")}, fault.New(fault.Unavailable, "%s", why))
+		e := withoutStore(t, chain.Options{ProbeAbove: rapid.SampledFrom([]int{0, 50}).Draw(rt, "probeAbove")},
+			fault.New(fault.Unavailable, "%s", why))
 		most := rapid.IntRange(150, 900).Draw(rt, "budget")
 		trace := rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(rt, "trace")
 		fn := rapid.SampledFrom([]string{"do.write", "do.read", "do.heavy", "do.lightWrite"}).Draw(rt, "fn")
 		answer := rapid.SampledFrom([]string{objects(9), objects(60), `"` + strings.Repeat("é𓀀", 3000) + `"`}).Draw(rt, "answer")
 		before := strings.Repeat(stepOf("do.read", "1", "")+",", rapid.IntRange(0, 30).Draw(rt, "steps"))
-		request := fmt.Sprintf(`{"lite":%t,"trace":%q,"verify":true,"budget":{"maxTotalTokens":%d},"steps":[%s%s]}`, rapid.Bool().Draw(rt, "lite"), trace, most, before, stepOf(fn, answer, ""))
+		request := fmt.Sprintf(`{"lite":%t,"trace":%q,"verify":true,"budget":{"maxTotalTokens":%d},"steps":[%s%s]}`,
+			rapid.Bool().Draw(rt, "lite"), trace, most, before, stepOf(fn, answer, ""))
 		caller := &chain.Caller{Label: rapid.StringN(0, 50, 100).Draw(rt, "label")}
 		if rapid.Bool().Draw(rt, "warned") {
 			caller.Warnings = []*fault.Error{fault.New(fault.LimitExceeded, "the answers of this session have used up its tokens")}
@@ -224,7 +233,8 @@ func TestUnkeptIsTriedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
-		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK || asked != 1 {
+		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK ||
+			asked != 1 {
 			t.Errorf("lite %t: asked %d times: %s", lite, asked, a.JSON)
 		}
 	}

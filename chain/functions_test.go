@@ -46,7 +46,8 @@ func schema(properties string, required ...string) json.RawMessage {
 // functions are the functions of these tests; each does what its name says.
 func (w *world) functions() []steps.Function {
 	read := func(name string, input json.RawMessage, call steps.Call) steps.Function {
-		return steps.Function{Spec: steps.Spec{Name: name, Description: "For tests.", Input: input, Effect: steps.Read, EffectDeclared: true}, Call: call}
+		return steps.Function{Spec: steps.Spec{Name: name, Description: "For tests.", Input: input, Effect: steps.Read, EffectDeclared: true},
+			Call: call}
 	}
 	fns := []steps.Function{
 		read("test.echo", nil, func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }),
@@ -85,12 +86,13 @@ func (w *world) functions() []steps.Function {
 			}
 			return fmt.Appendf(nil, `{"rows":[{"id":%d},{"id":%d.50}],"next":%s}`, page, page, next), nil
 		}),
-		read("test.browse", schema(`"cursor":{"type":"string"},"by":{"type":["string","null"]}`), func(_ context.Context, args []byte) ([]byte, error) {
-			if gjson.GetBytes(args, "cursor").Str == "" {
-				return []byte(`{"rows":[1,2],"next":"b"}`), nil
-			}
-			return []byte(`{"rows":[3],"next":null}`), nil
-		}),
+		read("test.browse", schema(`"cursor":{"type":"string"},"by":{"type":["string","null"]}`),
+			func(_ context.Context, args []byte) ([]byte, error) {
+				if gjson.GetBytes(args, "cursor").Str == "" {
+					return []byte(`{"rows":[1,2],"next":"b"}`), nil
+				}
+				return []byte(`{"rows":[3],"next":null}`), nil
+			}),
 		read("test.flaky", schema(`"failures":{"type":"integer"}`), func(_ context.Context, args []byte) ([]byte, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -99,13 +101,14 @@ func (w *world) functions() []steps.Function {
 			}
 			return fmt.Appendf(nil, `{"attempts":%d}`, w.count), nil
 		}),
-		read("test.items", schema(`"n":{"type":"integer","minimum":0},"text":{"type":"string"}`, "n"), func(_ context.Context, args []byte) ([]byte, error) {
-			list := make([]string, gjson.GetBytes(args, "n").Int())
-			for i := range list {
-				list[i] = fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i)
-			}
-			return []byte(`{"total":` + fmt.Sprint(len(list)) + `,"items":[` + strings.Join(list, ",") + `]}`), nil
-		}),
+		read("test.items", schema(`"n":{"type":"integer","minimum":0},"text":{"type":"string"}`, "n"),
+			func(_ context.Context, args []byte) ([]byte, error) {
+				list := make([]string, gjson.GetBytes(args, "n").Int())
+				for i := range list {
+					list[i] = fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i)
+				}
+				return []byte(`{"total":` + fmt.Sprint(len(list)) + `,"items":[` + strings.Join(list, ",") + `]}`), nil
+			}),
 		{Spec: steps.Spec{Name: "test.page", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
 			Output: schema(`"files":{"type":"array"},"truncated":{"type":"boolean"}`)},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"files":[1,2],"truncated":true}`), nil }},

@@ -27,7 +27,8 @@ func symbols(t testing.TB) []steps.Function {
 		}
 	}
 	return []steps.Function{
-		read("symbol.search", `"query":{"type":"string"},"limit":{"type":"integer"}`, "query", `{"symbols":[{"symbolId":"s-7","name":"handleAuth"}],"total":1}`),
+		read("symbol.search", `"query":{"type":"string"},"limit":{"type":"integer"}`, "query",
+			`{"symbols":[{"symbolId":"s-7","name":"handleAuth"}],"total":1}`),
 		read("symbol.getCard", `"symbolId":{"type":"string"}`, "symbolId", `{"card":{"symbolId":"ID","kind":"function"}}`),
 		read("code.skeleton", `"symbolId":{"type":"string"}`, "symbolId", `{"symbolId":"ID","skeleton":"func handleAuth(w, r) { … }"}`),
 	}
@@ -45,7 +46,8 @@ func TestSmallestExample(t *testing.T) {
 	t.Parallel()
 	e := engineOf(t, symbols(t), chain.Options{Hoist: []string{"repoId"}}, true)
 	answer := e.Run(context.Background(), []byte(smallestExample), nil)
-	if got := gjson.GetBytes(answer.JSON, "result").Raw; !answer.OK || got != `{"symbolId":"s-7","skeleton":"func handleAuth(w, r) { … }"}` || len(answer.Warnings) > 0 {
+	if got := gjson.GetBytes(answer.JSON, "result").Raw; !answer.OK || got != `{"symbolId":"s-7","skeleton":"func handleAuth(w, r) { … }"}` ||
+		len(answer.Warnings) > 0 {
 		t.Errorf("%s", answer.JSON)
 	}
 	// Without the setting, the field is one that nobody knows.
@@ -78,7 +80,8 @@ func TestHoist(t *testing.T) {
 		}
 	}
 	hash := func(repo string) string {
-		answer := e.Run(context.Background(), fmt.Appendf(nil, `{"repoId":%q,"lite":true,"dryRun":true,"steps":[{"fn":"test.write"}]}`, repo), nil)
+		answer := e.Run(context.Background(), fmt.Appendf(nil, `{"repoId":%q,"lite":true,"dryRun":true,"steps":[{"fn":"test.write"}]}`, repo),
+			nil)
 		return gjson.GetBytes(answer.JSON, "hash").Str
 	}
 	first := hash("a")
@@ -134,8 +137,8 @@ func TestGivenInAnySpelling(t *testing.T) {
 // TestHoistFaults: what the contract has a field for, in any request, cannot be hoisted.
 func TestHoistFaults(t *testing.T) {
 	t.Parallel()
-	refused := []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query", "page_size",
-		"resume", "approve", "undo", "chain", "action", "resource", "params", "schema", "again", "names"}
+	refused := []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query",
+		"page_size", "resume", "approve", "undo", "chain", "action", "resource", "params", "schema", "again", "names"}
 	registry := registryOf(t, &world{})
 	for _, name := range refused {
 		_, err := chain.New(&chain.Options{Functions: registry, Hoist: []string{"repoId", name}})

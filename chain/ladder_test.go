@@ -117,7 +117,8 @@ func TestLadderAsWritten(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e, _ := climbing(t, ladder.Enforce)
 					a := e.Run(t.Context(), fmt.Appendf(nil, test.request, seconds), nil)
-					if index := gjson.GetBytes(a.JSON, "error.index"); index.Exists() && index.Int() != 0 || a.OK || a.Error.Code != fault.Denied || a.Error.At != test.refused {
+					if index := gjson.GetBytes(a.JSON, "error.index"); index.Exists() && index.Int() != 0 || a.OK || a.Error.Code != fault.Denied ||
+						a.Error.At != test.refused {
 						t.Errorf("with %d s: %s", seconds, a.JSON)
 					}
 				})
@@ -160,7 +161,8 @@ func TestLadderSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := climbing(t, ladder.Enforce)
-		card, skeleton := []byte(`{"steps":[{"fn":"code.card","args":{"id":"x"}}]}`), []byte(`{"steps":[{"fn":"code.skeleton","args":{"id":"x"}}]}`)
+		card, skeleton := []byte(`{"steps":[{"fn":"code.card","args":{"id":"x"}}]}`),
+			[]byte(`{"steps":[{"fn":"code.skeleton","args":{"id":"x"}}]}`)
 		client := steps.WithSession(t.Context(), &steps.Session{})
 		for _, ctx := range []context.Context{t.Context(), client} {
 			if a := e.Run(ctx, card, nil); !a.OK {
@@ -197,7 +199,8 @@ func TestLadderWarnings(t *testing.T) {
 				t.Fatalf("%s: %v", a.JSON, a.Warnings)
 			}
 			told := gjson.GetBytes(a.JSON, "warnings.#").Int()
-			if lite && told != 0 || !lite && (told != 2 || !strings.Contains(gjson.GetBytes(a.JSON, "warnings.0.message").Str, "code.card first may be enough")) {
+			if lite && told != 0 || !lite && (told != 2 || !strings.Contains(gjson.GetBytes(a.JSON, "warnings.0.message").Str,
+				"code.card first may be enough")) {
 				t.Errorf("lite %t: %s", lite, a.JSON)
 			}
 		}

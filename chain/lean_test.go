@@ -133,7 +133,8 @@ func TestLeanDeletes(t *testing.T) {
 		}
 	}
 	// What was declared as a mere write, or by the configuration as one, is none, whatever its name.
-	e := engineOf(t, []steps.Function{answering(steps.Spec{Name: "s.delete", EffectDeclared: true, Deletes: true})}, chain.Options{Lite: true}, true)
+	e := engineOf(t, []steps.Function{answering(steps.Spec{Name: "s.delete", EffectDeclared: true, Deletes: true})},
+		chain.Options{Lite: true}, true)
 	answer := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("s.delete", wide(`"id":7`), "")+`]}`), nil)
 	if gjson.GetBytes(answer.JSON, "deleted").Exists() || gjson.GetBytes(answer.JSON, "id").Int() != 7 {
 		t.Errorf("a write: %.200s", answer.JSON)

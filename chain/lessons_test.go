@@ -58,7 +58,8 @@ func TestHiddenFunctions(t *testing.T) {
 		`{"steps":[{"chain":{"steps":[{"fn":"test.write","args":{"valu":1}}]}}]}`, `{"dryRun":true,"steps":[{"fn":"test_write","forEach":"[1]"}]}`,
 	} {
 		answer := all.Run(context.Background(), []byte(request), &chain.Caller{Functions: view})
-		if answer.OK || answer.Error.Code != fault.Compile || strings.Contains(string(answer.JSON), "test.write\",") && !strings.Contains(request, "test.write") {
+		if answer.OK || answer.Error.Code != fault.Compile || strings.Contains(string(answer.JSON), "test.write\",") &&
+			!strings.Contains(request, "test.write") {
 			t.Errorf("%s: %s", request, answer.JSON)
 		}
 		for _, told := range []string{"repoId", `nearest":["test.write`, "did you mean test.write"} {

@@ -59,7 +59,8 @@ func pointers(value gjson.Result, at string) []string {
 
 // BenchmarkLocateAll finds three faults in each of a thousand steps.
 func BenchmarkLocateAll(b *testing.B) {
-	text := []byte(`{"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"a.b","args":{"x":"$9.x","y":[1,2,3]},"when":"a +"},`, 1000), ",") + `]}`)
+	text := []byte(`{"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"a.b","args":{"x":"$9.x","y":[1,2,3]},"when":"a +"},`, 1000),
+		",") + `]}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		var list []*fault.Error

@@ -75,7 +75,8 @@ func TestCallerBound(t *testing.T) {
 			r.Fatalf("no preview in %d tokens: %s", most, a.JSON)
 		}
 		fetched := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"summary"}`, token), caller)
-		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 || fetched.Warned != (len(caller.Warnings) > 0) {
+		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 ||
+			fetched.Warned != (len(caller.Warnings) > 0) {
 			r.Fatalf("a fetch: %s", fetched.JSON)
 		}
 	})

@@ -128,7 +128,8 @@ func TestDefectsHaveACause(t *testing.T) {
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
 		t.Fatalf("%s", answer.JSON)
 	}
-	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") || !strings.Contains(told.Err.Error(), "chain.(*run)") {
+	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") ||
+		!strings.Contains(told.Err.Error(), "chain.(*run)") {
 		t.Errorf("the cause is not told: %v", told)
 	}
 }
@@ -143,10 +144,12 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
-	if answer.OK || answer.Error.Code != fault.Internal || answer.Error.At != "" || strings.Contains(string(answer.JSON), "broken context") || !strings.Contains(answer.Error.Message, "stopped this request") {
+	if answer.OK || answer.Error.Code != fault.Internal || answer.Error.At != "" || strings.Contains(string(answer.JSON), "broken context") ||
+		!strings.Contains(answer.Error.Message, "stopped this request") {
 		t.Fatalf("%s", answer.JSON)
 	}
-	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") || !strings.Contains(told.Err.Error(), "chain.(*Engine).Run") {
+	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") ||
+		!strings.Contains(told.Err.Error(), "chain.(*Engine).Run") {
 		t.Errorf("the cause is not told: %v", told)
 	}
 }

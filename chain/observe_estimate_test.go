@@ -29,7 +29,8 @@ func TestSampled(t *testing.T) {
 			}
 		}
 		most := pieceBytes * rapid.IntRange(2, 16).Draw(t, "pieces")
-		sample := appendSample(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] }, max(0, len(all)-most)/(most/pieceBytes-1))
+		sample := appendSample(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] },
+			max(0, len(all)-most)/(most/pieceBytes-1))
 		switch {
 		case len(all) <= most && !bytes.Equal(sample, all):
 			t.Fatalf("%d of %d bytes", len(sample), len(all))

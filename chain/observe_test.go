@@ -121,12 +121,14 @@ func TestObservedTree(t *testing.T) {
 		{"chain":{"steps":[{"fn":"test.fail"}]}},
 		{"fn":"test.write","args":{"value":1}}],"return":"$0.total"}`), &chain.Caller{ID: "token:ci", Label: "a.jsonl:1"})
 	r := o.only(t)
-	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 || r.Started.IsZero() {
+	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 ||
+		r.Started.IsZero() {
 		t.Errorf("%+v", r.RequestInfo)
 	}
 	var got []string
 	for _, s := range r.steps {
-		text := fmt.Sprintf("%s in %q: %s %s each=%t → %s%s calls=%d of=%d", s.At, s.within, cmp.Or(s.StepInfo.Function, "chain"), s.Effect, s.ForEach, s.end.Status, s.end.Reason, s.end.Calls, s.end.Elements)
+		text := fmt.Sprintf("%s in %q: %s %s each=%t → %s%s calls=%d of=%d", s.At, s.within, cmp.Or(s.StepInfo.Function, "chain"), s.Effect,
+			s.ForEach, s.end.Status, s.end.Reason, s.end.Calls, s.end.Elements)
 		if s.end.Err != nil {
 			text += fmt.Sprintf(" %s by %s", s.end.Err.Code, s.end.Function)
 		}
@@ -149,10 +151,12 @@ func TestObservedTree(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	end := r.end
-	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Function != "test.failIf" || end.Skipped != 2 || end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
+	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Function != "test.failIf" || end.Skipped != 2 ||
+		end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
 		t.Errorf("%+v", end)
 	}
-	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) || end.Kept != int(usage.Get("kept").Int()) {
+	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) ||
+		end.Kept != int(usage.Get("kept").Int()) {
 		t.Errorf("%d tokens, %d kept, and the answer says %s", end.Tokens, end.Kept, usage.Raw)
 	}
 }
@@ -219,7 +223,8 @@ func TestObservedKinds(t *testing.T) {
 			o := &watcher{}
 			answer := test.do(engine(t, &world{}, chain.Options{Observer: o}))
 			r := o.only(t)
-			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error || r.end.Tokens == 0 {
+			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error ||
+				r.end.Tokens == 0 {
 				t.Errorf("%+v %+v: %s", r.RequestInfo, r.end, answer.JSON)
 			}
 		})
@@ -237,13 +242,15 @@ func asError(f *fault.Error) error {
 func TestObservedPass(t *testing.T) {
 	t.Parallel()
 	o := &watcher{}
-	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(), &chain.RequestInfo{Kind: chain.KindPass, Caller: "http"})
+	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(),
+		&chain.RequestInfo{Kind: chain.KindPass, Caller: "http"})
 	if _, ok := ctx.Value(watchedKey{}).(watchedPlace); !ok {
 		t.Error("the context is not the observer's")
 	}
 	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
 	end(&chain.RequestEnd{}) // of no effect
-	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout || r.end.Function != "test.echo" {
+	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout ||
+		r.end.Function != "test.echo" {
 		t.Errorf("%+v %+v", r.RequestInfo, r.end)
 	}
 	plain := context.Background()
@@ -292,7 +299,8 @@ func TestObservedTokens(t *testing.T) {
 		})
 	}
 	o := &watcher{}
-	engineOf(t, writingFunctions(), chain.Options{Observer: o}, true).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
+	engineOf(t, writingFunctions(), chain.Options{Observer: o}, true).Run(context.Background(),
+		[]byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
 	cost := counter.Count([]byte(wide(`"id":7`)), -1)
 	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Kept-cost)) > .3*float64(cost) {
 		t.Errorf("%+v, want about %d kept", end, cost)

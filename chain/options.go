@@ -125,8 +125,8 @@ type Caller struct {
 	Log       func(LogMessage) // called with what functions log while they run, concurrently; nil: not wanted
 	Override  Override
 
-	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised to budget.MinTokensFor. 0:
-	// the server's.
+	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
+	// to budget.MinTokensFor. 0: the server's.
 	MaxTotalTokens int
 	// Approve asks somebody whether calls that need approval may be made. An error means that nobody can be asked now. nil: nobody can be
 	// asked.

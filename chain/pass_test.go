@@ -59,7 +59,8 @@ func TestPassWithoutJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.engine.Pass(t.Context(), entry, []byte(`{}`), ""); fault.CodeOf(err) != code || code != "" && fault.OutcomeOf(err) != fault.NotSent {
+		if _, err := s.engine.Pass(t.Context(), entry, []byte(`{}`), ""); fault.CodeOf(err) != code || code != "" &&
+			fault.OutcomeOf(err) != fault.NotSent {
 			t.Errorf("%s: %v", function, err)
 		}
 	}

@@ -141,8 +141,9 @@ var drawn = map[string][]string{
 }
 
 func drawFunctions(t *rapid.T) []steps.Function {
-	properties := map[string]string{"n": `{"type":"integer"}`, "text": `{"type":"string"}`, "list": `{"type":"array"}`, "password": `{"type":"string"}`,
-		"api_key": `{"type":"string"}`, "pageToken": `{"type":"string"}`, "repoId": `{"type":"string"}`, "any": `{}`}
+	properties := map[string]string{"n": `{"type":"integer"}`, "text": `{"type":"string"}`, "list": `{"type":"array"}`,
+		"password": `{"type":"string"}`,
+		"api_key":  `{"type":"string"}`, "pageToken": `{"type":"string"}`, "repoId": `{"type":"string"}`, "any": `{}`}
 	var fns []steps.Function
 	for _, name := range []string{"shop.put_item", "shop.item.delete", "shop.list", "box.find-all"} {
 		draw := func(what string) bool { return rapid.Bool().Draw(t, name+": "+what) }
@@ -152,7 +153,8 @@ func drawFunctions(t *rapid.T) []steps.Function {
 				members = append(members, fmt.Sprintf("%q:%s", property, properties[property]))
 			}
 		}
-		spec := steps.Spec{Name: name, Input: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"additionalProperties":%t}`, strings.Join(members, ","), draw("takes more"))),
+		spec := steps.Spec{Name: name, Input: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"additionalProperties":%t}`,
+			strings.Join(members, ","), draw("takes more"))),
 			Effect:         rapid.SampledFrom([]steps.Effect{steps.Read, steps.Write, steps.Destroy}).Draw(t, name+": effect"),
 			EffectDeclared: draw("declared"), Idempotent: draw("idempotent"), Deletes: draw("deletes"),
 			Heavy:   rapid.SampledFrom([]string{"", "", "", "always", "never"}).Draw(t, name+": heavy"),
@@ -187,7 +189,8 @@ func repeating(effect steps.Effect) steps.Call {
 		mu.Unlock()
 		switch gjson.GetBytes(args, "n").Int() {
 		case 3:
-			return nil, &fault.Error{Code: fault.FunctionFailed, Message: "refused " + string(args), Status: 409, Body: []byte(`{"given":` + string(args) + `}`)}
+			return nil, &fault.Error{Code: fault.FunctionFailed, Message: "refused " + string(args), Status: 409,
+				Body: []byte(`{"given":` + string(args) + `}`)}
 		case 4:
 			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
 		}
@@ -226,7 +229,8 @@ func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
 	name := rapid.SampledFrom(drawn[fns[rapid.IntRange(0, len(fns)-1).Draw(t, "function")].Name]).Draw(t, "spelling")
 	var args, fields []string
 	each := draw("forEach", "[1,2,3]", "$0.items", "[]")
-	for _, arg := range [][]string{{"n", "1", "2", "3", "4", `"$0.id"`, `"x"`}, {"text", `"plain"`, `"${0.note} and more"`, `"$0.note"`, `"$0.gone"`}, {"words", `"an alias"`},
+	for _, arg := range [][]string{{"n", "1", "2", "3", "4", `"$0.id"`, `"x"`}, {"text", `"plain"`, `"${0.note} and more"`, `"$0.note"`,
+		`"$0.gone"`}, {"words", `"an alias"`},
 		{"list", "[]", `"$0.items"`, "[1.0,null]"}, {"password", `"pass-w0rd-one"`, `"pass-w0rd-two"`, `"production"`}, {"pageToken", `"cursor-1"`, `"cursor-2"`},
 		{"PageToken", `"cursor-3"`}, {"api_key", `"pass-w0rd-one"`}, {"any", `{"password":"production"}`, `"$0"`, "1.10"}, {"repo_id", `"other"`}} {
 		value := draw(arg[0], arg[1:]...)

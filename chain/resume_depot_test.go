@@ -99,7 +99,8 @@ func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
 // advance takes one item more of a row.
 func (s *depot) advance(ctx context.Context, args []byte) ([]byte, error) {
 	next := gjson.GetBytes(args, "from").Int() + 1
-	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw), false)
+	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw),
+		false)
 }
 
 // remove gives an item away that is there.

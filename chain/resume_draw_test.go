@@ -71,7 +71,8 @@ func (d *drawnDelivery) step(i int) string {
 			d.put(`"`+key+`.${$input.i}"`, `"$input.note"`, ""))
 	}
 	d.keys[fmt.Sprintf("%d.1", i)] = key
-	return fmt.Sprintf(`{"args":{"note":%s},"chain":{"steps":[{"fn":"shop.count"},%s]}}`, note, d.put(fmt.Sprintf("%q", key), `["$input.note","$0.n"]`, ""))
+	return fmt.Sprintf(`{"args":{"note":%s},"chain":{"steps":[{"fn":"shop.count"},%s]}}`, note,
+		d.put(fmt.Sprintf("%q", key), `["$input.note","$0.n"]`, ""))
 }
 
 // put is a step that puts an item, by any of the functions that do.

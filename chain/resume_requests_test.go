@@ -46,7 +46,10 @@ func (w *deliveries) known(t *testing.T, place string) (said []string) {
 		}
 		key, undo := w.drawn.keys[place], c.Undoes != 0
 		if w.drawn.rows[place] {
-			key += fmt.Sprint("#", 1+slices.IndexFunc(puts, func(p *journal.PastCall) bool { return p == c || undo && (p.Ended == c.Undoes || p.N == c.Undoes) }))
+			key += fmt.Sprint("#", 1+slices.IndexFunc(puts, func(p *journal.PastCall) bool {
+				return p == c || undo &&
+					(p.Ended == c.Undoes || p.N == c.Undoes)
+			}))
 		}
 		_, there := w.shop.items[key]
 		keys = append(keys, key)

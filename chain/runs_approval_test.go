@@ -88,7 +88,8 @@ func TestAnswerTakesItsTime(t *testing.T) {
 			return true, nil
 		}}
 		step := func(ms int) string {
-			return fmt.Sprintf(`{"timeoutMs":100,"chain":{"steps":[{"timeoutMs":90,"chain":{"steps":[{"fn":"guarded.put","args":{"k":"%d"}}]}}]}}`, ms)
+			return fmt.Sprintf(`{"timeoutMs":100,"chain":{"steps":[{"timeoutMs":90,"chain":{"steps":[{"fn":"guarded.put","args":{"k":"%d"}}]}}]}}`,
+				ms)
 		}
 		s.runAs(who, "", `{"budget":{"maxDurationMs":1000},"steps":[%s,%s]}`, step(20), step(21))
 		s.called(`guarded.put {"k":"20"}`, `guarded.put {"k":"21"}`)

@@ -193,7 +193,8 @@ func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
 			conflict := s.run(fault.ResumeConflict, `{"resume":%q,"steps":%s}`, run, test.mended)
 			var at []string
 			for _, w := range conflict.Get("writes").Array() {
-				if place := w.Get("at"); place.Exists() && w.Get("fn").Str == "store.put" && w.Get("outcome").Str == test.outcome && !w.Get("step").Exists() {
+				if place := w.Get("at"); place.Exists() && w.Get("fn").Str == "store.put" && w.Get("outcome").Str == test.outcome &&
+					!w.Get("step").Exists() {
 					at = append(at, place.Str)
 				}
 			}

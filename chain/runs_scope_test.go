@@ -47,11 +47,13 @@ func TestScopes(t *testing.T) {
 				if a := other.run(fault.TokenExpired, `{"resume":%q%s}`, run, more); a.Get("error.message").Str != unknown {
 					t.Errorf("%s: %s", more, a.Raw)
 				}
-				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str, test.told) {
+				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str,
+					test.told) {
 					t.Errorf("%s: %s", more, a.Raw)
 				}
 			}
-			other.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, fault.TokenExpired, `%s`, request)
+			other.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, fault.TokenExpired, `%s`,
+				request)
 			s.called()
 			s.ended(run, journal.Waiting, "0 store.put applied")
 			own.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)

@@ -192,7 +192,8 @@ func TestApprovalWithinBudget(t *testing.T) {
 	for _, limit := range []int{150, 300, 1000} {
 		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
 		told := gjson.ParseBytes(a.JSON)
-		if n := told.Get("usage.tokens").Int(); n > int64(limit) || told.Get("error.code").Str != "approval_required" || told.Get("resume").Str == "" || told.Get("approve").Str == "" {
+		if n := told.Get("usage.tokens").Int(); n > int64(limit) || told.Get("error.code").Str != "approval_required" ||
+			told.Get("resume").Str == "" || told.Get("approve").Str == "" {
 			t.Errorf("%d: %s", limit, a.JSON)
 		}
 		token := told.Get("error.continuation_token").Str

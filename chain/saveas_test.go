@@ -13,7 +13,8 @@ func TestSaveAs(t *testing.T) {
 	t.Parallel()
 	const text = `{"key":"k","dryRun":false,"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"$$a","labels":["x",{"size":1.50}],"where":"$input.region"}},
 		{"fn":"bin.put","args":{"key":"$0.id","n":12345678901234567890,"on":true}}],"return":"$1"}`
-	saved, faults := chain.SaveAs([]byte(text), []chain.Param{{"0.key", "name"}, {"make.labels.1.size", "size"}, {"1.n", "count"}, {"1.on", "on"}})
+	saved, faults := chain.SaveAs([]byte(text), []chain.Param{{"0.key", "name"}, {"make.labels.1.size", "size"}, {"1.n", "count"},
+		{"1.on", "on"}})
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -113,7 +113,8 @@ func TestSavedResume(t *testing.T) {
 	b.log = nil
 	mended := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "", `["$0.id","$1.id"]`))
 	a = mended.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q,"lite":true}`, resume), nil)
-	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` || strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
+	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` ||
+		strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
 		t.Errorf("%s %q", a.JSON, b.log)
 	}
 }
@@ -127,7 +128,8 @@ func TestSavedUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	engine := savedEngine(t, chain.Options{Journal: j}, b, "careful", `{"onError":"undo","steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":"no"}}]}`)
+	engine := savedEngine(t, chain.Options{Journal: j}, b, "careful",
+		`{"onError":"undo","steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":"no"}}]}`)
 	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"bin.put","args":{"key":"first"}},{"fn":"chain.careful"}]}`), nil)
 	if a.OK || len(b.items) != 1 {
 		t.Fatalf("%s %v", a.JSON, b.items)
@@ -165,7 +167,8 @@ func TestSavedFaults(t *testing.T) {
 			t.Errorf("%s: %s: %s", text, got, f.Message)
 		}
 	}
-	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`), &chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
+	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`),
+		&chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
 		t.Errorf("%v", faults)
 	}
 }

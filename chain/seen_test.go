@@ -85,9 +85,11 @@ func TestHiddenShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := &chain.Caller{Functions: seenRegistry(t).View(func(*steps.Spec) bool { return false })}
-	for _, request := range []string{`{"steps":[{"fn":"s.list"}],"return":"$0.totals"}`, `{"dryRun":true,"steps":[{"fn":"s.list","select":"$result.itens"}]}`} {
+	for _, request := range []string{`{"steps":[{"fn":"s.list"}],"return":"$0.totals"}`,
+		`{"dryRun":true,"steps":[{"fn":"s.list","select":"$result.itens"}]}`} {
 		text := string(engine.Run(t.Context(), []byte(request), nobody).JSON)
-		if !strings.Contains(text, "unknown_function") || strings.Contains(text, "total,") || strings.Contains(text, "items") || strings.Contains(text, "seen") {
+		if !strings.Contains(text, "unknown_function") || strings.Contains(text, "total,") || strings.Contains(text, "items") ||
+			strings.Contains(text, "seen") {
 			t.Error(text)
 		}
 	}

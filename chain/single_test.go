@@ -95,7 +95,8 @@ func TestCallFaults(t *testing.T) {
 			t.Error(f)
 		}
 	}
-	if got := strings.Join(places, " "); len(places) != 3 || !strings.Contains(got, "/params/limit") || answer.Error.Code != fault.BadArguments {
+	if got := strings.Join(places, " "); len(places) != 3 || !strings.Contains(got, "/params/limit") ||
+		answer.Error.Code != fault.BadArguments {
 		t.Errorf("%v at %s: %s", answer.Error, got, answer.JSON)
 	}
 	if told := gjson.GetBytes(answer.JSON, "error.faults.#").Int(); told != 3 {
@@ -177,7 +178,8 @@ func TestCallNeverRunsAToken(t *testing.T) {
 		t.Fatalf("called again: %v", calls[1:])
 	}
 	yes := true
-	answer = e.Call(context.Background(), &chain.Call{Function: "test.echo", Args: []byte(`{"continuation_token":"AQ==","params":{"continuation_token":7}}`), Lite: &yes}, nil)
+	answer = e.Call(context.Background(), &chain.Call{Function: "test.echo",
+		Args: []byte(`{"continuation_token":"AQ==","params":{"continuation_token":7}}`), Lite: &yes}, nil)
 	if string(answer.JSON) != `{"continuation_token":"AQ==","params":{"continuation_token":7}}` {
 		t.Errorf("another's token: %s", answer.JSON)
 	}
@@ -212,7 +214,8 @@ func TestRunNeverRunsAToken(t *testing.T) {
 			t.Errorf("%s: ran %t", request, ran)
 		}
 	}
-	if answer := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q}`, token), &chain.Caller{ID: "b"}); codeOf(answer) != fault.TokenExpired {
+	if answer := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q}`, token),
+		&chain.Caller{ID: "b"}); codeOf(answer) != fault.TokenExpired {
 		t.Errorf("another caller: %s", answer.JSON)
 	}
 }
@@ -284,11 +287,13 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 			answer = e.Deliver(context.Background(), value, &chain.Delivery{MaxTotalTokens: limit}, caller)
 			lite = true
 		case 1: // any arguments, most of which do not fit
-			name := rapid.SampledFrom([]string{"test.card.get", "test.write", "test.fail", "test.get", "test.nothing", strings.Repeat("𓀀", 100)}).Draw(t, "name")
+			name := rapid.SampledFrom([]string{"test.card.get", "test.write", "test.fail", "test.get", "test.nothing",
+				strings.Repeat("𓀀", 100)}).Draw(t, "name")
 			args := []byte(`{"cardId":` + string(value) + `,"message":` + string(value) + `,"x":1}`)
 			answer = e.Call(context.Background(), &chain.Call{Function: name, Args: args, At: "/params", Lite: &lite, MaxTotalTokens: limit}, caller)
 		case 2:
-			answer = e.Call(context.Background(), &chain.Call{Function: "test.get", Args: []byte(`{"value":` + string(value) + `}`), Lite: &lite, MaxTotalTokens: limit}, caller)
+			answer = e.Call(context.Background(), &chain.Call{Function: "test.get", Args: []byte(`{"value":` + string(value) + `}`), Lite: &lite,
+				MaxTotalTokens: limit}, caller)
 		default: // a write, in its lean form where it is long
 			name := rapid.SampledFrom([]string{"do.write", "do.destroy", "do.heavyWrite"}).Draw(t, "name")
 			id, _ := json.Marshal(drawValue(0).Draw(t, "id"))
@@ -302,7 +307,8 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 			}
 			isLean := strings.Contains(string(answer.JSON), `"continuation_token":"oc1_`) && !strings.Contains(string(answer.JSON), `"preview":`)
 			long := counter.Count([]byte(made), -1) > 100
-			may := long && name != "do.heavyWrite" && (name == "do.destroy" || strings.Trim(string(id), `"`) != "" && strings.ContainsAny(string(id[:1]), `"-0123456789`))
+			may := long && name != "do.heavyWrite" && (name == "do.destroy" || strings.Trim(string(id), `"`) != "" &&
+				strings.ContainsAny(string(id[:1]), `"-0123456789`))
 			must := may && (name == "do.destroy" || len(id) <= 40) // a dear id is left out
 			if answer.OK && (isLean && !may || must && !isLean) {
 				t.Fatalf("lean is %t for %d bytes: %s", isLean, len(made), answer.JSON)
@@ -332,7 +338,8 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 
 // FuzzCall hands any bytes to a call as arguments: no panic, and what is wrong has a code of the closed list.
 func FuzzCall(f *testing.F) {
-	for _, args := range []string{`{}`, ``, `[`, `{"value":1}`, `{"continuation_token":"oc1_1"}`, `{"params":{"continuation_token":"oc1_1"}}`, `{"cardId":"$0.x","limit":0}`} {
+	for _, args := range []string{`{}`, ``, `[`, `{"value":1}`, `{"continuation_token":"oc1_1"}`, `{"params":{"continuation_token":"oc1_1"}}`,
+		`{"cardId":"$0.x","limit":0}`} {
 		f.Add("test.card.get", args, "/params", 0)
 	}
 	w := &world{}

@@ -79,8 +79,10 @@ func TestWhatIsOfferedCanBeHad(t *testing.T) {
 // TestArgumentsAsAString tells apart an object from a string of it in a single call too.
 func TestArgumentsAsAString(t *testing.T) {
 	t.Parallel()
-	answer := engine(t, &world{}, chain.Options{}).Call(context.Background(), &chain.Call{Function: "test.get", Args: []byte(`"{\"value\":1}"`)}, nil)
-	if answer.Error == nil || answer.Error.Code != fault.BadArguments || !strings.Contains(answer.Error.Message, "send the object itself") || len(answer.Faults) != 1 {
+	answer := engine(t, &world{}, chain.Options{}).Call(context.Background(),
+		&chain.Call{Function: "test.get", Args: []byte(`"{\"value\":1}"`)}, nil)
+	if answer.Error == nil || answer.Error.Code != fault.BadArguments || !strings.Contains(answer.Error.Message, "send the object itself") ||
+		len(answer.Faults) != 1 {
 		t.Errorf("answered %s", answer.JSON)
 	}
 }
@@ -115,7 +117,8 @@ func TestTypesOfParams(t *testing.T) {
 		`{"type":"array","items":{"type":"strng"}}`: {"/params/n/items/type", `"strng"` + types + "; did you mean string?"},
 		`{"type":7}`:                                {"/params/n/type", `this` + types},
 	} {
-		a := engine(t, &world{}, chain.Options{}).Run(t.Context(), []byte(`{"params":{"n":`+param+`},"input":{"n":1},"steps":[{"fn":"test.get","args":{"value":1}}]}`), nil)
+		a := engine(t, &world{}, chain.Options{}).Run(t.Context(),
+			[]byte(`{"params":{"n":`+param+`},"input":{"n":1},"steps":[{"fn":"test.get","args":{"value":1}}]}`), nil)
 		if len(a.Faults) != 1 || a.Faults[0].Message != "params must be JSON Schemas: "+want.message || a.Faults[0].At != want.at {
 			t.Errorf("%s: %s", param, a.JSON)
 		}

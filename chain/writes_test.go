@@ -214,7 +214,8 @@ func TestLeanSize(t *testing.T) {
 			t.Errorf("%d tokens: %s", cost, answer.JSON)
 		}
 	}
-	answer := e.Run(context.Background(), []byte(`{"lite":false,"budget":{"maxTotalTokens":150},"steps":[`+stepOf("do.write", wide(`"id":1,"name":"`+strings.Repeat("é𓀀", 30)+`"`), "")+`]}`), nil)
+	answer := e.Run(context.Background(), []byte(`{"lite":false,"budget":{"maxTotalTokens":150},"steps":[`+stepOf("do.write",
+		wide(`"id":1,"name":"`+strings.Repeat("é𓀀", 30)+`"`), "")+`]}`), nil)
 	if cost := counter.Count(answer.JSON, -1); !answer.OK || cost > 150 || gjson.GetBytes(answer.JSON, "result.id").Int() != 1 {
 		t.Errorf("%d tokens: %s", cost, answer.JSON)
 	}
@@ -261,11 +262,13 @@ func TestLeanInAChain(t *testing.T) {
 	if string(answer.JSON) != "1059" {
 		t.Errorf("a reference: %s", answer.JSON)
 	}
-	answer = e.Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", objects(60), "")+`,`+stepOf("do.write", objects(60), `,"when":"len($0) == 60 && $0[0].tags[0] == 'core'"`)+`]}`), nil)
+	answer = e.Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", objects(60), "")+`,`+stepOf("do.write", objects(60),
+		`,"when":"len($0) == 60 && $0[0].tags[0] == 'core'"`)+`]}`), nil)
 	if !answer.OK || gjson.GetBytes(answer.JSON, "result.accepted").Int() != 60 || gjson.GetBytes(answer.JSON, "steps.1.tokens").Int() < 1000 {
 		t.Errorf("a condition: %.500s", answer.JSON)
 	}
-	answer = e.Run(context.Background(), []byte(`{"onError":"continue","steps":[`+stepOf("do.read", "]", "")+`,`+stepOf("do.write", objects(60), "")+`]}`), nil)
+	answer = e.Run(context.Background(), []byte(`{"onError":"continue","steps":[`+stepOf("do.read", "]", "")+`,`+stepOf("do.write",
+		objects(60), "")+`]}`), nil)
 	if answer.OK || gjson.GetBytes(answer.JSON, "result.accepted").Int() != 60 {
 		t.Errorf("beside a failure: %.500s", answer.JSON)
 	}
@@ -313,7 +316,8 @@ func TestHeavy(t *testing.T) {
 	}
 	// Nor is what select makes of one.
 	selecting := engineOf(t, writingFunctions(), chain.Options{}, true)
-	if a := selecting.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.heavy", "[1,2]", `,"select":"len($result)"`)+`]}`), nil); string(a.JSON) != "2" {
+	if a := selecting.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.heavy", "[1,2]", `,"select":"len($result)"`)+`]}`),
+		nil); string(a.JSON) != "2" {
 		t.Errorf("a select: %.300s", a.JSON)
 	}
 	// What a return gives is no function's result.

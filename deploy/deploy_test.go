@@ -79,10 +79,10 @@ func TestUnitIsHardened(t *testing.T) {
 // instruction is one of the container file.
 type instruction struct{ name, rest string }
 
-// instructions reads the container file as its format says: comments are lines that begin with #, \ joins lines.
-func instructions(t *testing.T) []instruction {
+// instructions reads a container file as its format says: comments are lines that begin with #, \ joins lines.
+func instructions(t *testing.T, file string) []instruction {
 	t.Helper()
-	text, err := os.ReadFile("Containerfile")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +119,19 @@ func last(list []instruction, name string) (rest string) {
 	return rest
 }
 
-// TestContainer: the image is empty but for what is copied, its user has no rights, and it starts what it holds.
+// TestContainer: the images are empty but for what is copied, their user has no rights, and they start what they hold.
 func TestContainer(t *testing.T) {
 	t.Parallel()
-	list := instructions(t)
+	for _, file := range []string{"Containerfile", "compose/Containerfile"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			checkContainer(t, instructions(t, file))
+		})
+	}
+}
+
+func checkContainer(t *testing.T, list []instruction) {
+	t.Helper()
 	known := []string{"FROM", "ARG", "LABEL", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}
 	stages := map[string]bool{}
 	var copied []string
@@ -151,7 +160,8 @@ func TestContainer(t *testing.T) {
 		t.Errorf("it runs as %q: a number tells an orchestrator that it is not root", user)
 	}
 	var entry, cmd []string
-	if json.Unmarshal([]byte(last(list, "ENTRYPOINT")), &entry) != nil || json.Unmarshal([]byte(last(list, "CMD")), &cmd) != nil || len(entry) != 1 || len(cmd) == 0 {
+	if json.Unmarshal([]byte(last(list, "ENTRYPOINT")), &entry) != nil || json.Unmarshal([]byte(last(list, "CMD")), &cmd) != nil ||
+		len(entry) != 1 || len(cmd) == 0 {
 		t.Fatalf("ENTRYPOINT %q and CMD %q are not lists: there is no shell", last(list, "ENTRYPOINT"), last(list, "CMD"))
 	}
 	if !slices.Contains(copied, entry[0]) {

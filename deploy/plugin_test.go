@@ -55,7 +55,8 @@ func TestAgentPlugin(t *testing.T) {
 		t.Errorf("plugin.json is of %v", manifest["$schema"])
 	}
 	name := manifest["name"].(string)
-	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`).MatchString(name) || strings.Contains(name, "--") || strings.Contains(name, "..") {
+	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`).MatchString(name) || strings.Contains(name, "--") ||
+		strings.Contains(name, "..") {
 		t.Errorf("%q is not a name", name)
 	}
 

@@ -49,7 +49,8 @@ func TestTable(t *testing.T) {
 
 func TestUnknownCode(t *testing.T) {
 	t.Parallel()
-	if c := fault.Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil || fault.OutcomeOf(fault.New(c, "x")) != fault.Failed {
+	if c := fault.Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil ||
+		fault.OutcomeOf(fault.New(c, "x")) != fault.Failed {
 		t.Errorf("an unknown code gives %d, %d, %t", c.Exit(), c.HTTP(), c.Retryable())
 	}
 }

@@ -33,7 +33,8 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 func TestApprovalIsSeenWhole(t *testing.T) {
 	t.Parallel()
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
-	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
+	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 ||
+		!strings.Contains(text, `undo: {"fn":"c.d"}`) {
 		t.Errorf("%t, %s", ok, text)
 	}
 	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)

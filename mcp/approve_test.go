@@ -19,7 +19,8 @@ import (
 // TestApprovalByElicitation: a client that can ask its user does so at the call; any other client gets the answer that waits.
 func TestApprovalByElicitation(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ action, code string }{{"accept", ""}, {"decline", "denied"}, {"cancel", "approval_required"}, {"", "approval_required"}} {
+	for _, test := range []struct{ action, code string }{{"accept", ""}, {"decline", "denied"}, {"cancel", "approval_required"},
+		{"", "approval_required"}} {
 		for _, version := range []string{statefulVersion, statelessVersion} {
 			t.Run(test.action+"/"+version, func(t *testing.T) {
 				t.Parallel()
@@ -37,7 +38,8 @@ func TestApprovalByElicitation(t *testing.T) {
 				if code := gjson.Get(text, "error.code").Str; code != test.code || failed != (code != "") {
 					t.Fatalf("%s", text)
 				}
-				if question := asked.Load(); test.action != "" && (question == nil || !strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea\u2028"}`)) {
+				if question := asked.Load(); test.action != "" && (question == nil ||
+					!strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea\u2028"}`)) {
 					t.Errorf("it was asked %v", question)
 				}
 				if test.code == "approval_required" && (gjson.Get(text, "approve").Exists() || gjson.Get(text, "resume").Str == "") {
@@ -57,7 +59,8 @@ func approving(t *testing.T, what string) func(*mcp.Options) {
 	}
 	t.Cleanup(func() { j.Close() })
 	return func(o *mcp.Options) {
-		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: what, ApproveByPerson: true, MaxTotalTokens: o.MaxTotalTokens}); err != nil {
+		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: what, ApproveByPerson: true,
+			MaxTotalTokens: o.MaxTotalTokens}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,8 +40,10 @@ const neverSource, goneSource, loginSource, sickSource = "never", "gone", "login
 // ailments are how calls fail that tell of their source.
 func ailments() []*fault.Error {
 	return []*fault.Error{
-		ailment(fault.Unavailable, fault.NotSent), ailment(fault.Unavailable, fault.SentUnknown), ailment(fault.Unavailable, ""), ailment(fault.Timeout, fault.SentUnknown),
-		ailment(fault.Denied, ""), ailment(fault.Denied, fault.NotSent), ailment(fault.BadRequest, fault.NotSent), ailment(fault.NotSupported, fault.NotSent), ailment(fault.FunctionFailed, fault.NotSent),
+		ailment(fault.Unavailable, fault.NotSent), ailment(fault.Unavailable, fault.SentUnknown), ailment(fault.Unavailable, ""),
+		ailment(fault.Timeout, fault.SentUnknown),
+		ailment(fault.Denied, ""), ailment(fault.Denied, fault.NotSent), ailment(fault.BadRequest, fault.NotSent),
+		ailment(fault.NotSupported, fault.NotSent), ailment(fault.FunctionFailed, fault.NotSent),
 	}
 }
 
@@ -74,6 +76,7 @@ func (u unopenableUpstream) OpenSession(context.Context, *mcpsource.DownstreamCl
 	return nil, ailment(fault.Unavailable, fault.NotSent)
 }
 
-func (u unopenableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession, error)) context.Context {
+func (u unopenableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession,
+	error)) context.Context {
 	return ctx
 }

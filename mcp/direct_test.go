@@ -104,7 +104,8 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 			if direct := ours.Header.Get("Content-Length") != "" && ours.StatusCode == 200; direct != c.direct {
 				t.Errorf("answered past the SDK: %v", direct)
 			}
-			if ours.StatusCode != theirs.StatusCode || got != want || (ours.Header.Get("Onecall-Chain") == "") != (theirs.Header.Get("Onecall-Chain") == "") {
+			if ours.StatusCode != theirs.StatusCode || got != want ||
+				(ours.Header.Get("Onecall-Chain") == "") != (theirs.Header.Get("Onecall-Chain") == "") {
 				t.Errorf("%d %s\nthe SDK: %d %s", ours.StatusCode, got, theirs.StatusCode, want)
 			}
 		})
@@ -152,7 +153,8 @@ func TestDirectIsCancelled(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
-				_, _ = client.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: map[string]any{"steps": []any{map[string]any{"fn": "shop.slow"}}}})
+				_, _ = client.CallTool(ctx, &sdk.CallToolParams{Name: "chain",
+					Arguments: map[string]any{"steps": []any{map[string]any{"fn": "shop.slow"}}}})
 			}()
 			<-s.shop.started
 			if name == "ends its session" {

@@ -30,7 +30,8 @@ const (
 func longWinded() functionsSource {
 	long := strings.Repeat("é", 4000)
 	var list functionsSource
-	for _, name := range []string{"wordy." + strings.Repeat("item", 50) + ".get", "wordy." + strings.Repeat("item", 50) + ".set", "wordy.short.get"} {
+	for _, name := range []string{"wordy." + strings.Repeat("item", 50) + ".get", "wordy." + strings.Repeat("item", 50) + ".set",
+		"wordy.short.get"} {
 		list = append(list, aFunction(steps.Spec{Name: name, Effect: steps.Read, Description: long,
 			Input: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","description":"` + long + `"}}}`)}))
 	}
@@ -148,7 +149,8 @@ func TestProgressOfSteps(t *testing.T) {
 	})
 	var mu sync.Mutex
 	messages := map[float64]string{}
-	client := s.stdio(t, writer, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+	client := s.stdio(t, writer, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+		r *sdk.ProgressNotificationClientRequest) {
 		mu.Lock()
 		defer mu.Unlock()
 		messages[r.Params.Progress] = r.Params.Message

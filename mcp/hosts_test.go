@@ -90,7 +90,8 @@ func TestOwnToolsOfView(t *testing.T) {
 			if n := len(tools.Array()); n != 3 {
 				t.Errorf("%d tools", n)
 			}
-			if listing, err := mcp.Listing(s.options, one.caller.Rights, mcp.SurfaceChain); err != nil || gjson.GetBytes(listing, "tools").Raw != tools.Raw {
+			if listing, err := mcp.Listing(s.options, one.caller.Rights, mcp.SurfaceChain); err != nil ||
+				gjson.GetBytes(listing, "tools").Raw != tools.Raw {
 				t.Errorf("%s, %v is not what the client reads", listing, err)
 			}
 		})
@@ -126,9 +127,11 @@ func TestReadTool(t *testing.T) {
 	if text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
 		t.Errorf("a chain that reads: %s", text)
 	}
-	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`, `{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
+	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`,
+		`{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
 		text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
-		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" || !strings.Contains(fault.Get("message").Str, "the tool chain") {
+		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" ||
+			!strings.Contains(fault.Get("message").Str, "the tool chain") {
 			t.Errorf("a chain that writes: %s", text)
 		}
 	}
@@ -146,7 +149,8 @@ func TestFetchFields(t *testing.T) {
 	s := serve(t, func(o *mcp.Options) {
 		grouped(mcp.SurfaceHybrid)(o)
 		err := o.Catalog.Add("big", functionsSource{
-			aFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always", Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
+			aFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always",
+				Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
 			aFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
 		})
 		if err != nil {
@@ -200,7 +204,8 @@ func TestForeignTokens(t *testing.T) {
 		{"items", `{"action":"create","params":{"continuation_token":"abc","count":1}}`, "/params/continuation_token"},
 	} {
 		text, failed := mcptest.Ask(t, c, one.tool, one.args)
-		if e := gjson.Get(text, "error"); !failed || e.Get("code").Str != "token_expired" || e.Get("message").Str != budget.Expired || e.Get("at").Str != one.at {
+		if e := gjson.Get(text, "error"); !failed || e.Get("code").Str != "token_expired" || e.Get("message").Str != budget.Expired ||
+			e.Get("at").Str != one.at {
 			t.Errorf("%s %s: %s", one.tool, one.args, text)
 		}
 	}

@@ -100,7 +100,8 @@ func dataOf(answer string) (data string) {
 // matrix.
 func TestMatrixHasAllMethods(t *testing.T) {
 	t.Parallel()
-	tried := map[string]map[string]bool{"initialize": {"protocolVersion": true, "capabilities": true, "clientInfo": true}, "subscriptions/listen": {"notifications": true}}
+	tried := map[string]map[string]bool{"initialize": {"protocolVersion": true, "capabilities": true, "clientInfo": true},
+		"subscriptions/listen": {"notifications": true}}
 	for method, list := range protocolPaths() {
 		tried[method] = map[string]bool{}
 		for _, text := range list {
@@ -117,7 +118,8 @@ func TestMatrixHasAllMethods(t *testing.T) {
 	found := 0
 	for i := range session.NumMethod() {
 		method := session.Method(i)
-		if method.Type.NumIn() < 3 || method.Type.In(2).Kind() != reflect.Pointer || method.Type.NumOut() == 0 || method.Type.Out(0).Kind() == reflect.Func {
+		if method.Type.NumIn() < 3 || method.Type.In(2).Kind() != reflect.Pointer || method.Type.NumOut() == 0 ||
+			method.Type.Out(0).Kind() == reflect.Func {
 			continue
 		}
 		name, known := methodNames[method.Name]

@@ -170,7 +170,8 @@ func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) m
 		if n%2 == 1 {
 			word = word[:len(word)-1]
 		}
-		pairs = append(pairs, "RESOURCE", strings.Join(parts[1:len(parts)-1], "."), "ACTION", spellings[n%2*3](parts[len(parts)-1]), "ARGS", hidden.good(),
+		pairs = append(pairs, "RESOURCE", strings.Join(parts[1:len(parts)-1], "."), "ACTION", spellings[n%2*3](parts[len(parts)-1]), "ARGS",
+			hidden.good(),
 			"FLAT", flatNameOf(hidden), "SAVED", hidden.mark(inChain), "WORD", word, "FN", spellings[n%len(spellings)](name))
 	}
 	var known_ []string
@@ -178,7 +179,8 @@ func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) m
 		name := known.Spec.Name
 		parts := strings.Split(name, ".")
 		action := parts[len(parts)-1]
-		known_ = []string{"OKRESOURCE", strings.Join(parts[1:len(parts)-1], "."), "OKNEARACTION", action[:len(action)-1], "OKACTION", action, "OKARGS", known.good(), "OKARG", known.mark(inArgument),
+		known_ = []string{"OKRESOURCE", strings.Join(parts[1:len(parts)-1], "."), "OKNEARACTION", action[:len(action)-1], "OKACTION", action,
+			"OKARGS", known.good(), "OKARG", known.mark(inArgument),
 			"OKNEARFLAT", spellings[3](flatNameOf(known)), "OKFLAT", flatNameOf(known), "OKNEAR", spellings[[]int{3, 8, 9, 10}[n%4]](name), "OKFN", name}
 	}
 	r := strings.NewReplacer(append(known_, append(pairs, "TOKEN", token)...)...)

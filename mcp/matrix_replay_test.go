@@ -47,7 +47,8 @@ func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) 
 		if !exists(&m.Spec) {
 			continue
 		}
-		for _, args := range []string{m.good(), fmt.Sprintf(`{%q:"plain","extra":%q}`, m.mark(inArgument), m.mark(inRecording)), fmt.Sprintf(`{%q:"plain","count":2000}`, m.mark(inArgument))} {
+		for _, args := range []string{m.good(), fmt.Sprintf(`{%q:"plain","extra":%q}`, m.mark(inArgument), m.mark(inRecording)),
+			fmt.Sprintf(`{%q:"plain","count":2000}`, m.mark(inArgument))} {
 			effect := ""
 			if m.strange {
 				effect = fmt.Sprintf(`,"effect":%q`, m.Spec.Effect)
@@ -56,7 +57,8 @@ func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) 
 				args = strings.Replace(args, fmt.Sprintf(`"extra":%q,`, m.mark(inRecording)), "", 1)
 			}
 			items := strings.Repeat(fmt.Sprintf(`{"of":%q},`, m.mark(inResult)), 3+2000*strings.Count(args, `"count":2000`))
-			fmt.Fprintf(&lines, `{"fn":%q,"args":%s,"result":{%q:%q,"items":[%s]}%s}`+"\n", m.Spec.Name, args, m.mark(inOutput), m.mark(inRecording), strings.TrimSuffix(items, ","), effect)
+			fmt.Fprintf(&lines, `{"fn":%q,"args":%s,"result":{%q:%q,"items":[%s]}%s}`+"\n", m.Spec.Name, args, m.mark(inOutput),
+				m.mark(inRecording), strings.TrimSuffix(items, ","), effect)
 		}
 	}
 	cassette, err := replay.Read(&lines, "tape.jsonl")

@@ -30,7 +30,8 @@ func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, cha
 }
 
 // serveThrough does so with calls that go through something below the ladder.
-func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*mcp.Options)) *worldServer {
+func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error),
+	change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	w := newWorld(t, exists, wrap, change)
 	w.url = w.http(t, &a)
@@ -38,7 +39,8 @@ func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, w
 }
 
 // newWorld makes the server, which does not listen yet.
-func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*mcp.Options)) *worldServer {
+func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error),
+	change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	w := &worldServer{all: markedFunctions()}
 	// A start with rungs that name no function is refused: where the hidden functions do not exist, their rungs do not either.
@@ -84,7 +86,8 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		add(steps.ChainSource, saved)
 	}
 	counter, results := storeOf(t)
-	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
+	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3",
+		Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
 	if change != nil {
 		change(o)
 	}
@@ -100,7 +103,8 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: remembered, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
+	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: remembered,
+		MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
 		t.Fatal(err)
 	}
 	server, err := mcp.New(o)

@@ -18,7 +18,8 @@ func everything(*steps.Spec) bool                       { return true }
 func rungsOf(all []*matrixFunction) (names []string) {
 	pick := func(source string, effect steps.Effect, tier steps.Tier, listed bool) {
 		for _, m := range all {
-			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.old == "" && !slices.Contains(names, m.Spec.Name) {
+			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.old == "" &&
+				!slices.Contains(names, m.Spec.Name) {
 				names = append(names, m.Spec.Name)
 				return
 			}

@@ -88,7 +88,8 @@ func (c *rawClient) withMeta(t testing.TB, params string) string {
 	if err := json.Unmarshal([]byte(params), &object); err != nil {
 		t.Fatalf("%v: %s", err, params)
 	}
-	object["_meta"] = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"` + c.version + `","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"}}`)
+	object["_meta"] = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"` + c.version +
+		`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"}}`)
 	text, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)

@@ -196,7 +196,8 @@ func settingsOfMatrix(t testing.TB, all []*matrixFunction) *steps.Settings {
 func chainsOf(t testing.TB, all []*matrixFunction, exists func(*steps.Spec) bool) (list savedSource) {
 	t.Helper()
 	for _, m := range all {
-		text := fmt.Sprintf(`{"description":"Keeps the %s of a thing.","tool":true,"prompt":true,"steps":[{"fn":%q,"args":%s}]}`, m.mark(inChainText), m.Spec.Name, m.good())
+		text := fmt.Sprintf(`{"description":"Keeps the %s of a thing.","tool":true,"prompt":true,"steps":[{"fn":%q,"args":%s}]}`,
+			m.mark(inChainText), m.Spec.Name, m.good())
 		fn, faults := chain.Saved(m.mark(inChain), []byte(text), &chain.Options{})
 		if len(faults) > 0 {
 			t.Fatal(faults)

@@ -48,11 +48,11 @@ func promptsOf(functions *steps.Registry) []prompt {
 
 // refreshPrompts updates the prompts from the functions. The caller holds f.refreshing.
 func (f *toolset) refreshPrompts(functions *steps.Registry) {
-	var gone []string
+	var removed []string
 	now := promptsOf(functions)
 	for name := range f.prompts {
 		if !slices.ContainsFunc(now, func(p prompt) bool { return p.Name == name }) {
-			gone = append(gone, name)
+			removed = append(removed, name)
 		}
 	}
 	kept := make(map[string]prompt, len(now))
@@ -63,9 +63,9 @@ func (f *toolset) refreshPrompts(functions *steps.Registry) {
 		}
 		kept[p.Name] = p
 	}
-	if len(gone) > 0 {
-		f.stateful.RemovePrompts(gone...)
-		f.stateless.RemovePrompts(gone...)
+	if len(removed) > 0 {
+		f.stateful.RemovePrompts(removed...)
+		f.stateless.RemovePrompts(removed...)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

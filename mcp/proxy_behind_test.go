@@ -39,7 +39,8 @@ func (b *upstreamServer) OpenSession(ctx context.Context, peer *mcpsource.Downst
 	return b.source.OpenSession(ctx, peer)
 }
 
-func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.UpstreamSession, error)) context.Context {
+func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.UpstreamSession,
+	error)) context.Context {
 	return b.source.Within(ctx, params, link)
 }
 
@@ -51,7 +52,8 @@ func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
 		CompletionHandler: func(_ context.Context, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
-			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{name + ":" + r.Params.Ref.Name + r.Params.Ref.URI}}}, nil
+			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{name + ":" + r.Params.Ref.Name +
+				r.Params.Ref.URI}}}, nil
 		},
 		PageSize: 2,
 	})
@@ -87,10 +89,12 @@ func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 		return say("told"), nil
 	})
 	tool(name+"_touch", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return say("touched"), b.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments, "uri").String()})
+		return say("touched"), b.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments,
+			"uri").String()})
 	})
 	tool(name+"_exact", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Meta: sdk.Meta{"mine": 1}, Content: []sdk.Content{&sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"},
+		return &sdk.CallToolResult{Meta: sdk.Meta{"mine": 1}, Content: []sdk.Content{&sdk.ImageContent{Data: []byte("png"),
+			MIMEType: "image/png"},
 			&sdk.ResourceLink{URI: "a://b", Name: "b", Meta: sdk.Meta{"x": true}}}, StructuredContent: json.RawMessage(`{"big":12345678901234567890,"x":1.50}`)}, nil
 	})
 	tool(name+"_fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -111,7 +115,8 @@ func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 			return &sdk.GetPromptResult{Description: name + ":" + r.Params.Name, Messages: []*sdk.PromptMessage{}}, nil
 		})
 	}
-	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server }, &sdk.StreamableHTTPOptions{Stateless: stateless}))
+	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server },
+		&sdk.StreamableHTTPOptions{Stateless: stateless}))
 	return b
 }
 
@@ -171,7 +176,8 @@ func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck
 //
 //nolint:staticcheck // servers still sample
 func sampled(ctx context.Context, ss *sdk.ServerSession) string {
-	answer, err := ss.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 5, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}}})
+	answer, err := ss.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 5, Messages: []*sdk.SamplingMessage{{Role: "user",
+		Content: &sdk.TextContent{Text: "hi"}}}})
 	if err != nil {
 		return "refused: " + err.Error()
 	}

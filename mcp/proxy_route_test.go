@@ -24,7 +24,8 @@ func TestPassJoins(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			_, o := capableClient("ann")
 			c := connectOver(t, url, version, o)
-			if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe || offered.Prompts == nil || offered.Completions == nil || offered.Tools == nil {
+			if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe || offered.Prompts == nil ||
+				offered.Completions == nil || offered.Tools == nil {
 				t.Fatalf("capabilities %+v", offered)
 			}
 			resources, err := c.ListResources(t.Context(), nil)
@@ -155,7 +156,8 @@ func TestPassPages(t *testing.T) {
 	if len(seen) != 1000+10 || pages != 2 {
 		t.Errorf("%d resources on %d pages", len(seen), pages)
 	}
-	for _, cursor := range []string{"x", "!", base64.RawURLEncoding.EncodeToString([]byte("3 prompts/list")), base64.RawURLEncoding.EncodeToString([]byte("-1 resources/list"))} {
+	for _, cursor := range []string{"x", "!", base64.RawURLEncoding.EncodeToString([]byte("3 prompts/list")),
+		base64.RawURLEncoding.EncodeToString([]byte("-1 resources/list"))} {
 		if _, err := c.ListResources(t.Context(), &sdk.ListResourcesParams{Cursor: cursor}); codeOf(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", cursor, err)
 		}
@@ -222,7 +224,8 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 				continue
 			}
 			found++
-			if got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: r.URI}); err != nil || got.Contents[0].Text != "of a" || strings.Contains(got.Contents[0].URI, "hunter22") {
+			if got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: r.URI}); err != nil || got.Contents[0].Text != "of a" ||
+				strings.Contains(got.Contents[0].URI, "hunter22") {
 				t.Errorf("%s: %+v, %v", r.URI, got, err)
 			}
 		}

@@ -116,7 +116,8 @@ func TestPassTells(t *testing.T) {
 	if got, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "new"}); err != nil || got.Description != "new" {
 		t.Errorf("a new prompt: %+v, %v", got, err)
 	}
-	a.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	a.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+		InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	h.await(t, "tools")
 	if n := silent.count("log") + silent.count("updated") + silent.count("progress"); n != 0 {
 		t.Errorf("another client hears %q", silent.all())
@@ -205,7 +206,8 @@ func TestPassExact(t *testing.T) {
 	s := inFront(t, newBehind(t, "a", true))
 	url := s.http(t, reader)
 	got := post(t, url, "tools/call", `"name":"a_exact","arguments":{}`)
-	for _, want := range []string{`"big":12345678901234567890,"x":1.50`, `"mine":1`, `"data":"cG5n"`, `"_meta":{"x":true}`, `"resultType":"complete"`} {
+	for _, want := range []string{`"big":12345678901234567890,"x":1.50`, `"mine":1`, `"data":"cG5n"`, `"_meta":{"x":true}`,
+		`"resultType":"complete"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)
 		}
@@ -326,7 +328,8 @@ func TestPassAnnounces(t *testing.T) {
 	h, o := capableClient("ann")
 	begun := time.Now()
 	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
-	if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe || !offered.Resources.ListChanged {
+	if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe ||
+		!offered.Resources.ListChanged {
 		t.Errorf("capabilities %+v", offered.Resources)
 	}
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {

@@ -43,7 +43,8 @@ func TestPassToolsOfSession(t *testing.T) {
 	if got := toolsOf(t, other); got != "grow" {
 		t.Errorf("a client without sampling sees %s", got)
 	}
-	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil || !strings.Contains(err.Error(), `unknown tool "sampler"`) {
+	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil ||
+		!strings.Contains(err.Error(), `unknown tool "sampler"`) {
 		t.Errorf("a call of what is not in the list: %v", err)
 	}
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"tall"}`); failed {
@@ -65,7 +66,8 @@ func TestPassToolsOfSession(t *testing.T) {
 	if got := toolsOf(t, other); got != "grow" {
 		t.Errorf("another client sees %s", got)
 	}
-	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") || strings.Contains(text, `"nearest":["g.grown_tall"`) {
+	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") ||
+		strings.Contains(text, `"nearest":["g.grown_tall"`) {
 		t.Errorf("another client's chain: %s", text)
 	}
 	told := h.count("tools")
@@ -145,10 +147,12 @@ func TestFlatArguments(t *testing.T) {
 		}
 	}
 	text, failed := mcptest.Ask(t, c, "show", `{"n":"many"}`)
-	if !failed || gjson.Get(text, "error.code").Str != "bad_arguments" || gjson.Get(text, "error.at").Str != "/n" || !gjson.Get(text, "error.inputSchema.properties.n").Exists() {
+	if !failed || gjson.Get(text, "error.code").Str != "bad_arguments" || gjson.Get(text, "error.at").Str != "/n" ||
+		!gjson.Get(text, "error.inputSchema.properties.n").Exists() {
 		t.Errorf("arguments that do not fit: %s", text)
 	}
-	if text, failed := mcptest.Ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str, "s.show(") {
+	if text, failed := mcptest.Ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str,
+		"s.show(") {
 		t.Errorf("a function that fails: %s", text)
 	}
 }

@@ -20,11 +20,13 @@ func newGrowing(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name}
 	add := func(s *sdk.Server, tool, text string, readOnly bool) {
-		s.AddTool(&sdk.Tool{Name: tool, Description: text, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: readOnly}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		s.AddTool(&sdk.Tool{Name: tool, Description: text, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: readOnly},
+			InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 				if tool == "grow" {
 					word := gjson.GetBytes(r.Params.Arguments, "word").String()
-					s.AddTool(&sdk.Tool{Name: "grown_" + word, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: word != "written"}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+					s.AddTool(&sdk.Tool{Name: "grown_" + word, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: word != "written"},
+						InputSchema: json.RawMessage(`{"type":"object"}`)},
 						func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 							return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "I am " + word}}}, nil
 						})

@@ -127,7 +127,8 @@ func TestQuestionAnsweredTwice(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			r := send(t, c, "chain", createChain, state, accepted)
-			if code := gjson.Get(mcptest.TextOf(t, r), "error.code").Str; code != "" && code != "busy" && code != "token_expired" && code != "denied" {
+			if code := gjson.Get(mcptest.TextOf(t, r), "error.code").Str; code != "" && code != "busy" && code != "token_expired" &&
+				code != "denied" {
 				t.Errorf("%s", code)
 			}
 		})

@@ -61,7 +61,8 @@ func TestReload(t *testing.T) {
 	}
 	running := make(chan string, 1)
 	go func() {
-		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow","timeoutMs":300000},{"fn":"shop.echo","args":{"text":"old"}}]}`)})
+		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain",
+			Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow","timeoutMs":300000},{"fn":"shop.echo","args":{"text":"old"}}]}`)})
 		if err != nil {
 			running <- err.Error()
 			return
@@ -109,7 +110,8 @@ func TestReloadRefused(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, reader, nil)
 	before := names(t, client)
-	for _, o := range []*mcp.Options{nil, {}, {Engine: s.options.Engine, Catalog: s.options.Catalog, Counter: s.options.Counter, SessionTokens: -1}} {
+	for _, o := range []*mcp.Options{nil, {}, {Engine: s.options.Engine, Catalog: s.options.Catalog, Counter: s.options.Counter,
+		SessionTokens: -1}} {
 		if _, err := s.Reload(o, nil); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -166,7 +168,8 @@ func TestManyReloads(t *testing.T) {
 func TestReloadLetsGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)}, nil, "2025-11-25")}
+	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)},
+		nil, "2025-11-25")}
 	o, _ := s.another(t, nil)
 	old := weak.Make(s.options.Engine)
 	s.options = nil

@@ -32,7 +32,8 @@ func TestResultsOfFormerRights(t *testing.T) {
 	url := s.serveAs(t, &transport.Access{Callers: callers})
 	tokens := map[string]string{}
 	for had := range all {
-		text, _ := mcptest.Ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+		text, _ := mcptest.Ask(t, as(t, url, had, statefulVersion), "chain",
+			`{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 		if tokens[had] = gjson.Get(text, "continuation_token").Str; tokens[had] == "" {
 			t.Fatalf("%s: %s", had, text)
 		}

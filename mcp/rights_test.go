@@ -36,7 +36,8 @@ func TestAccess(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
 	s := serve(t, func(o *mcp.Options) { o.Refused = func(why string) { refused.Store(why) } })
-	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp",
+		Hosts:   []string{"onecall.internal:8080"},
 		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
 	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
 	withError := func(e string) string { return strings.Replace(challenge, ", res", `, error="`+e+`", res`, 1) }
@@ -87,14 +88,16 @@ func TestAccess(t *testing.T) {
 			"http://127.0.0.1@evil.example", "javascript:1", "chrome-extension://abc"},
 	} {
 		for _, value := range values {
-			r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann", header: value, "X-Forwarded-Host": "127.0.0.1", "Forwarded": "host=127.0.0.1"})
+			r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann", header: value,
+				"X-Forwarded-Host": "127.0.0.1", "Forwarded": "host=127.0.0.1"})
 			if r.StatusCode != 400 && r.StatusCode != 403 {
 				t.Errorf("%s %s: %d %s", header, value, r.StatusCode, body)
 			}
 		}
 	}
 	base := strings.TrimSuffix(url, transport.Path)
-	for _, path := range []string{"/mcp?surface=chain", "//mcp", "/mcp/", "/mcp/..", "/x/%2e%2e/mcp", "/mcp%2f", "/mcp%00", "/MCP", "/mcp;x", "/mcp%3Fa", "/elsewhere"} {
+	for _, path := range []string{"/mcp?surface=chain", "//mcp", "/mcp/", "/mcp/..", "/x/%2e%2e/mcp", "/mcp%2f", "/mcp%00", "/MCP", "/mcp;x",
+		"/mcp%3Fa", "/elsewhere"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(mcptest.Hello))
 		if err != nil {
 			t.Fatal(err)
@@ -110,8 +113,10 @@ func TestAccess(t *testing.T) {
 	}
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
 		r, body := mcptest.Send(t, "GET", base+path, "", nil)
-		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1", "bearer_methods_supported.0"); r.StatusCode != 200 ||
-			got[0].Str != "https://tools.example.com/mcp" || got[1].Str != "https://id.example.com" || got[2].Str != "onecall.write" || got[3].Str != "header" {
+		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1",
+			"bearer_methods_supported.0"); r.StatusCode != 200 ||
+			got[0].Str != "https://tools.example.com/mcp" || got[1].Str != "https://id.example.com" || got[2].Str != "onecall.write" ||
+			got[3].Str != "header" {
 			t.Errorf("%s: %d %s", path, r.StatusCode, body)
 		}
 	}
@@ -148,7 +153,8 @@ func TestForeign(t *testing.T) {
 	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		foreign, one := mcptest.Send(t, method, url, list, mcptest.Header{"Authorization": "Bearer eve", "Mcp-Session-Id": ann.ID()})
-		unknown, two := mcptest.Send(t, method, url, list, mcptest.Header{"Authorization": "Bearer eve", "Mcp-Session-Id": "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+		unknown, two := mcptest.Send(t, method, url, list, mcptest.Header{"Authorization": "Bearer eve",
+			"Mcp-Session-Id": "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
 		if foreign.StatusCode != 404 || unknown.StatusCode != 404 || one != two {
 			t.Errorf("%s: a foreign session %d %q, an unknown one %d %q", method, foreign.StatusCode, one, unknown.StatusCode, two)
 		}
@@ -188,7 +194,8 @@ func TestAllowed(t *testing.T) {
 		if gjson.Get(hidden, "error").Raw != strings.ReplaceAll(gjson.Get(missing, "error").Raw, "ecko", "echo") {
 			t.Errorf("a hidden function: %s\none that there is not: %s", hidden, missing)
 		}
-		if info, _ := mcptest.Ask(t, bob, "info", `{}`); gjson.Get(info, "tier").Str != "read" || gjson.Get(info, "caller").Str != "token:bob" || gjson.Get(info, "functions").Int() != 3 {
+		if info, _ := mcptest.Ask(t, bob, "info", `{}`); gjson.Get(info, "tier").Str != "read" || gjson.Get(info, "caller").Str != "token:bob" ||
+			gjson.Get(info, "functions").Int() != 3 {
 			t.Errorf("info: %s", info)
 		}
 	}
@@ -217,7 +224,8 @@ func TestCallerLimits(t *testing.T) {
 	<-slow
 	<-s.shop.ended
 	as(t, url, "ann", "2025-11-25")
-	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 503 ||
+		r.Header.Get("Retry-After") == "" {
 		t.Errorf("a third session: %d %s", r.StatusCode, body)
 	}
 	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer bob"}); r.StatusCode != 200 {
@@ -260,7 +268,8 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"],
+		"bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -269,7 +278,8 @@ func TestRightsChange(t *testing.T) {
 	default:
 	}
 	for token, status := range map[string]int{"ann": 200, "bob": 404, "eve": 401} {
-		r, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
+		r, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+			mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
 		if r.StatusCode != status {
 			t.Errorf("%s: %d %s", token, r.StatusCode, body)
 		}
@@ -301,7 +311,8 @@ func TestStreamExpires(t *testing.T) {
 func TestMetadataPath(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/team/mcp",
+		Issuers: []string{"https://id.example.com"}})
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 	challenge := r.Header.Get("WWW-Authenticate")
 	if !strings.Contains(challenge, `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/team/mcp"`) {
@@ -310,7 +321,8 @@ func TestMetadataPath(t *testing.T) {
 	base := strings.TrimSuffix(url, transport.Path)
 	for path, status := range map[string]int{"/team/mcp": 200, "": 200, "/mcp": 404, "/team": 404, "/../../mcp": 404} {
 		r, body := mcptest.Send(t, "GET", base+"/.well-known/oauth-protected-resource"+path, "", mcptest.Header{"Host": "tools.example.com"})
-		if r.StatusCode != status && r.StatusCode/100 != 3 || status == 200 && gjson.Get(body, "resource").Str != "https://tools.example.com/team/mcp" {
+		if r.StatusCode != status && r.StatusCode/100 != 3 || status == 200 &&
+			gjson.Get(body, "resource").Str != "https://tools.example.com/team/mcp" {
 			t.Errorf("%s: %d %s", path, r.StatusCode, body)
 		}
 	}

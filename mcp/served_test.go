@@ -38,7 +38,8 @@ func newShop() *shop {
 }
 
 func (s *shop) Functions() []steps.Function {
-	text := func(name, description, input string, effect steps.Effect, tier steps.Tier, answer func(args gjson.Result) (string, error)) steps.Function {
+	text := func(name, description, input string, effect steps.Effect, tier steps.Tier,
+		answer func(args gjson.Result) (string, error)) steps.Function {
 		return steps.Function{
 			Spec: steps.Spec{Name: name, Description: description, Input: json.RawMessage(input), Effect: effect, EffectDeclared: true, Tier: tier},
 			Call: func(_ context.Context, args []byte) ([]byte, error) {
@@ -52,29 +53,34 @@ func (s *shop) Functions() []steps.Function {
 		return fmt.Sprintf(`{"id":%d,"name":"item %d","note":"%s"}`, n, n, strings.Repeat("a long note ", 10))
 	}
 	list := []steps.Function{
-		text("shop.item.list", "Lists the items of the shop. Newest first.", `{"type":"object","properties":{"limit":{"type":"integer"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
-			var items []string
-			for i := range int(args.Get("limit").Int()) {
-				items = append(items, item(i))
-			}
-			return `{"items":[` + strings.Join(items, ",") + `]}`, nil
-		}),
-		text("shop.item.get", "Gets one item.", `{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
-			return item(int(args.Get("id").Int())), nil
-		}),
-		text("shop.item.create", "Creates items.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Write, 0, func(args gjson.Result) (string, error) {
-			var items []string
-			for i := range int(args.Get("count").Int()) {
-				items = append(items, item(i))
-			}
-			return `[` + strings.Join(items, ",") + `]`, nil
-		}),
-		text("shop.vault.purge", "Purges the vault of secret things.", `{"type":"object","properties":{"vaultKey":{"type":"string"}}}`, steps.Destroy, steps.TierAdmin, func(gjson.Result) (string, error) {
-			return `"purged"`, nil
-		}),
-		text("shop.echo", "Says what it is told.", `{"type":"object","properties":{"text":{"type":"string"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
-			return `{"said":` + cmp.Or(args.Get("text").Raw, `""`) + `,"big":12345678901234567890,"exact":1.10}`, nil
-		}),
+		text("shop.item.list", "Lists the items of the shop. Newest first.", `{"type":"object","properties":{"limit":{"type":"integer"}}}`,
+			steps.Read, 0, func(args gjson.Result) (string, error) {
+				var items []string
+				for i := range int(args.Get("limit").Int()) {
+					items = append(items, item(i))
+				}
+				return `{"items":[` + strings.Join(items, ",") + `]}`, nil
+			}),
+		text("shop.item.get", "Gets one item.", `{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}`, steps.Read, 0,
+			func(args gjson.Result) (string, error) {
+				return item(int(args.Get("id").Int())), nil
+			}),
+		text("shop.item.create", "Creates items.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Write, 0,
+			func(args gjson.Result) (string, error) {
+				var items []string
+				for i := range int(args.Get("count").Int()) {
+					items = append(items, item(i))
+				}
+				return `[` + strings.Join(items, ",") + `]`, nil
+			}),
+		text("shop.vault.purge", "Purges the vault of secret things.", `{"type":"object","properties":{"vaultKey":{"type":"string"}}}`,
+			steps.Destroy, steps.TierAdmin, func(gjson.Result) (string, error) {
+				return `"purged"`, nil
+			}),
+		text("shop.echo", "Says what it is told.", `{"type":"object","properties":{"text":{"type":"string"}}}`, steps.Read, 0,
+			func(args gjson.Result) (string, error) {
+				return `{"said":` + cmp.Or(args.Get("text").Raw, `""`) + `,"big":12345678901234567890,"exact":1.10}`, nil
+			}),
 		{
 			Spec: steps.Spec{Name: "shop.slow", Description: "Waits until it is cancelled.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -132,13 +138,15 @@ func serve(t testing.TB, change func(*mcp.Options)) *testServer {
 		t.Fatal(err)
 	}
 	counter, results := storeOf(t)
-	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}}
+	o := &mcp.Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3",
+		Options: transport.Options{Grace: 200 * time.Millisecond}}
 	if change != nil {
 		change(o)
 	}
 	proxied(o)
 	if o.Engine == nil {
-		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite})
+		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens,
+			Lite: o.Lite})
 		if err != nil {
 			t.Fatal(err)
 		}

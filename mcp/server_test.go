@@ -18,7 +18,8 @@ func TestProgressAndCancel(t *testing.T) {
 	s := serve(t, nil)
 	var mu sync.Mutex
 	var told []string
-	client := s.stdio(t, writer, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+	client := s.stdio(t, writer, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+		r *sdk.ProgressNotificationClientRequest) {
 		mu.Lock()
 		defer mu.Unlock()
 		line, _ := json.Marshal([]any{r.Params.ProgressToken, r.Params.Progress, r.Params.Total, r.Params.Message})
@@ -47,7 +48,8 @@ func TestProgressAndCancel(t *testing.T) {
 		<-s.shop.started
 		cancel()
 	}()
-	if _, err := client.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)}); err == nil {
+	if _, err := client.CallTool(ctx, &sdk.CallToolParams{Name: "chain",
+		Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)}); err == nil {
 		t.Error("a cancelled call was answered")
 	}
 	select {

@@ -25,7 +25,8 @@ func TestToolsetsGo(t *testing.T) {
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	as(t, url, "ann", statelessVersion) // it serves
 	for i := range 20 {
-		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
+		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new",
+			Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
 		client := as(t, url, "new", statelessVersion)
 		if text, failed := mcptest.Ask(t, client, "a_session", `{}`); failed {
 			t.Fatal(text)
@@ -41,7 +42,8 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
 	release, began := make(chan struct{}), make(chan struct{}, 1)
-	a.server.AddTool(&sdk.Tool{Name: "wait", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+	a.server.AddTool(&sdk.Tool{Name: "wait", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+		InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			began <- struct{}{}
 			<-release

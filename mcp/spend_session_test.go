@@ -39,7 +39,8 @@ func TestSessionSpending(t *testing.T) {
 			r.Fatalf("no probe: %s", kept)
 		}
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {
-			kind := rapid.SampledFrom([]string{"chain", "low", "lite", "failure", "faults", "search", "info", "flat", "flat text", "fetch", "lite page", "flat page"}).Draw(r, "kind")
+			kind := rapid.SampledFrom([]string{"chain", "low", "lite", "failure", "faults", "search", "info", "flat", "flat text", "fetch",
+				"lite page", "flat page"}).Draw(r, "kind")
 			one, fetches, args := spendCalls[kind], false, ""
 			switch {
 			case strings.Contains(one.args, "%q"):
@@ -54,7 +55,8 @@ func TestSessionSpending(t *testing.T) {
 			if m.tokens >= most && !fetches && n > smallAnswer {
 				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, most, text)
 			}
-			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= most && kind == "chain" && limit != smallAnswer || m.tokens < most && kind == "chain" && limit != 10_000 {
+			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= most && kind == "chain" &&
+				limit != smallAnswer || m.tokens < most && kind == "chain" && limit != 10_000 {
 				r.Errorf("%s: limit %d after %d", kind, limit, m.tokens)
 			}
 			if kind == "search" && !gjson.Get(text, "functions").Exists() {
@@ -92,7 +94,8 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 	s := serve(t, func(o *mcp.Options) { o.SessionTokens = most })
 	url := s.http(t, writer)
 	var all sync.WaitGroup
-	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil), connectOver(t, url, "2025-11-25", nil)} {
+	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil),
+		connectOver(t, url, "2025-11-25", nil)} {
 		all.Go(func() {
 			m := newSpend(t, most)
 			var mu sync.Mutex
@@ -113,7 +116,8 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 			for j := range 6 {
 				calls.Go(func() {
 					for k := range 14 {
-						text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`, (j+k)%3 == 0, 5+i+j))
+						text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`,
+							(j+k)%3 == 0, 5+i+j))
 						note(text)
 					}
 				})
@@ -137,11 +141,13 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 	all.Wait()
 	none := connectOver(t, url, "2026-07-28", nil)
 	for range 40 {
-		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "result.items.#").Int() != 40 {
+		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil ||
+			gjson.Get(text, "result.items.#").Int() != 40 {
 			t.Fatalf("a client without a session: %.300s", text)
 		}
 	}
-	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text, "session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
+	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text,
+		"session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
 		t.Errorf("a client without a session: %s", text)
 	}
 }
@@ -151,7 +157,8 @@ func TestSessionWarningHeld(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.SessionTokens = 4500 })
 	client := s.stdio(t, writer, nil)
-	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "usage.tokens").Int() < 3375 {
+	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil ||
+		gjson.Get(text, "usage.tokens").Int() < 3375 {
 		t.Fatalf("the first: %s", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +195,8 @@ func TestSessionSpendingOff(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, writer, nil)
 	for range 8 {
-		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text, "warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
+		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text,
+			"warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
 			t.Fatalf("answered %.300s", text)
 		}
 	}

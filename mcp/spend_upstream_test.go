@@ -30,8 +30,9 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	b := newBehind(t, "a", false)
 	for name, result := range results {
-		b.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: json.RawMessage(`{"type":"object"}`),
-			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		b.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`),
+			OutputSchema: json.RawMessage(`{"type":"object"}`),
+			Annotations:  &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			var r sdk.CallToolResult
 			return &r, json.Unmarshal([]byte(result), &r)
 		})
@@ -81,7 +82,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		m.tokens += m.counter.Count([]byte(info), -1)
 	}
 	// "failed" ends the tokens.
-	for name, text := range map[string]string{"text": long, "both": `{"a":1.1}`, "structured": `{"a":"` + long + `"}`, "image": "see", "resource": long} {
+	for name, text := range map[string]string{"text": long, "both": `{"a":1.1}`, "structured": `{"a":"` + long + `"}`, "image": "see",
+		"resource": long} {
 		got, err := json.Marshal(call(name, `{}`))
 		if err != nil || !equalJSON(got, results[name]) {
 			t.Errorf("%s, %v: %.300s", name, err, got)
@@ -104,7 +106,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 			t.Errorf("%s: %s", name, probe)
 		}
 		counted(probe)
-		fetched := mcptest.TextOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`, gjson.Get(probe, "continuation_token").Str)))
+		fetched := mcptest.TextOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`,
+			gjson.Get(probe, "continuation_token").Str)))
 		counted(fetched)
 		want := gjson.Get(results[name], "content")
 		switch name {
@@ -120,7 +123,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		}
 	}
 	failed := call("failed", `{}`)
-	if text := mcptest.TextOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer || gjson.Get(text, "error.code").Str != "function_failed" {
+	if text := mcptest.TextOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer ||
+		gjson.Get(text, "error.code").Str != "function_failed" {
 		t.Errorf("failed: %+v", failed)
 	}
 	counted(mcptest.TextOf(t, failed))

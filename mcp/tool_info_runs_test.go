@@ -28,7 +28,8 @@ func TestInfoRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, everything, asItIs, nil)
 	hidden := othersFunction(w.all)
-	callers := knownCallers{"alice": matrixCaller("alice", steps.TierReadWrite, ""), "bob": matrixCaller("bob", steps.TierRead, ""), "root": matrixCaller("root", steps.TierAdmin, ""),
+	callers := knownCallers{"alice": matrixCaller("alice", steps.TierReadWrite, ""), "bob": matrixCaller("bob", steps.TierRead, ""),
+		"root": matrixCaller("root", steps.TierAdmin, ""),
 		"part": matrixCaller("part", steps.TierAdmin, mixedSource+".*"), "narrowed": {ID: "root", Rights: steps.Rights{Tier: steps.TierRead}}}
 	url := w.testServer.serveAs(t, &transport.Access{Callers: callers})
 	clients := map[string]*rawClient{}
@@ -44,14 +45,16 @@ func TestInfoRuns(t *testing.T) {
 	run("alice", `{"expr":"1"},{"expr":"$0 + 1"}`, `"name":"first-of-alice"`)
 	run("alice", `{"expr":"1"},{"expr":"fromJSON('x')"}`, `"name":"second-of-alice","key":"mine"`)
 	run("bob", `{"expr":"2"},{"expr":"$0 + 1"}`, `"name":"only-of-bob"`)
-	run("root", fmt.Sprintf(`{"fn":%q,"args":{%q:"plain","count":1}}`, hidden.Spec.Name, hidden.mark(inArgument))+`,{"expr":"1"}`, `"name":"only-of-root"`)
+	run("root", fmt.Sprintf(`{"fn":%q,"args":{%q:"plain","count":1}}`, hidden.Spec.Name, hidden.mark(inArgument))+`,{"expr":"1"}`,
+		`"name":"only-of-root"`)
 
 	alice := runsOf(t, clients["alice"])
 	if got := alice.Get("runs.#.chain").Raw; got != `["second-of-alice","first-of-alice"]` {
 		t.Errorf("alice's runs: %s", alice)
 	}
 	failed := alice.Get("runs.0")
-	if failed.Get("status").Str != "failed" || failed.Get("key").Str != "mine" || failed.Get("code").Str == "" || !strings.HasPrefix(failed.Get("run").Str, "run_") {
+	if failed.Get("status").Str != "failed" || failed.Get("key").Str != "mine" || failed.Get("code").Str == "" ||
+		!strings.HasPrefix(failed.Get("run").Str, "run_") {
 		t.Errorf("the failed run: %s", failed)
 	}
 	if answer := clients["bob"].call(t, "chain", `{"resume":"`+failed.Get("run").Str+`"}`); !strings.Contains(answer, "token_expired") {
@@ -72,7 +75,8 @@ func TestInfoRuns(t *testing.T) {
 		t.Errorf("who has run nothing: %s", told)
 	}
 	hour := runsOf(t, clients["root"]).Get("lastHour")
-	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 || hour.Get(`functions.#(name="`+hidden.Spec.Name+`").count`).Int() != 1 {
+	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 ||
+		hour.Get(`functions.#(name="`+hidden.Spec.Name+`").count`).Int() != 1 {
 		t.Errorf("the last hour: %s", hour)
 	}
 	if told := runsOf(t, clients["narrowed"]); told.Get("runs.#").Int() != 1 || strings.Contains(told.Raw, hidden.Spec.Name) {

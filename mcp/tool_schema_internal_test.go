@@ -31,7 +31,8 @@ func TestMended(t *testing.T) {
 func TestLongDescriptions(t *testing.T) {
 	t.Parallel()
 	describing := func(text string) string {
-		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` + strings.Repeat("d", 3000) + `"}}}`
+		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` +
+			strings.Repeat("d", 3000) + `"}}}`
 	}
 	long := strings.Repeat("é", 1<<20)
 	if got, want := string(rootObject(json.RawMessage(describing(long)))), describing(schema.BoundDescription(long)); got != want {

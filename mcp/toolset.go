@@ -110,7 +110,9 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 				f.awaitTools(ctx)
 			case "tools/call":
 				if f.dependsOnFunctions() {
-					f.awaitTool(ctx, req)
+					waiting, end := r.UntilEnd(ctx) // a client that has left is answered, too
+					f.awaitTool(waiting, req)
+					end()
 				}
 			case "logging/setLevel":
 				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && r.Session != nil {
@@ -204,16 +206,16 @@ func (f *toolset) refresh() {
 	}
 	offered := f.offer(view)
 	f.registry = offered.registry
-	gone := make(map[string]bool, len(f.listed))
+	removed := make(map[string]bool, len(f.listed))
 	for name := range f.listed {
-		gone[name] = true
+		removed[name] = true
 	}
 	f.mu.Lock()
 	f.offered = offered
 	f.mu.Unlock()
 	f.refreshPrompts(offered.registry)
 	for _, t := range offered.tools {
-		delete(gone, t.Name)
+		delete(removed, t.Name)
 		if bytes.Equal(t.listed, f.listed[t.Name]) {
 			continue
 		}
@@ -224,8 +226,8 @@ func (f *toolset) refresh() {
 		f.listed[t.Name] = t.listed
 		f.setRegistered(t.Name, true)
 	}
-	names := make([]string, 0, len(gone))
-	for name := range gone {
+	names := make([]string, 0, len(removed))
+	for name := range removed {
 		names = append(names, name)
 		delete(f.listed, name)
 		f.setRegistered(name, false)

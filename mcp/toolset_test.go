@@ -46,7 +46,8 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				if err := s.catalog.Add("late", late); err != nil {
 					t.Fatal(err)
 				}
-				url := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, test.first) }) + transport.Path
+				url := mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, test.first) }) +
+					transport.Path
 				headers, meta := mcptest.Header{"Authorization": "Bearer ann"}, ""
 				if test.stateless {
 					meta = mcptest.StatelessMeta
@@ -76,10 +77,12 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				}
 				s.SetAccess(t, test.then)
 				late.come()
-				if body := <-called; strings.Contains(body, `"text":"1"`) != test.may || strings.Contains(body, "nothing of this was done") == test.may {
+				if body := <-called; strings.Contains(body, `"text":"1"`) != test.may ||
+					strings.Contains(body, "nothing of this was done") == test.may {
 					t.Error(body)
 				}
-				if body := <-listed; strings.Contains(body, `"late_item_come"`) != test.may || strings.Contains(body, "nothing of this was done") == test.may {
+				if body := <-listed; strings.Contains(body, `"late_item_come"`) != test.may ||
+					strings.Contains(body, "nothing of this was done") == test.may {
 					t.Errorf("a list: %s", body)
 				}
 			})

@@ -22,7 +22,8 @@ func TestTrace(t *testing.T) {
 			return ctx
 		}
 	})
-	client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader), HTTPClient: &http.Client{Transport: mcptest.Header{"traceparent": "00-aa-01-00"}}}, nil, "2025-11-25")
+	client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader),
+		HTTPClient: &http.Client{Transport: mcptest.Header{"traceparent": "00-aa-01-00"}}}, nil, "2025-11-25")
 	call := func(meta sdk.Meta) {
 		t.Helper()
 		if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage("{}"), Meta: meta}); err != nil {

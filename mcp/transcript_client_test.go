@@ -78,7 +78,8 @@ func (s *store) serveHTTP(t *testing.T) string {
 // message is one message of the protocol, as a client of a version writes it.
 func message(version, capabilities, method, params string, id int) string {
 	if version >= protocol.Stateless {
-		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":` + capabilities + `,"` + metaPrefix + `clientInfo":{"name":"t","version":"1"}}}`
+		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":` + capabilities + `,"` +
+			metaPrefix + `clientInfo":{"name":"t","version":"1"}}}`
 		if inner := strings.TrimSuffix(params, "}"); inner == "{" || inner == "" {
 			params = "{" + meta
 		} else {

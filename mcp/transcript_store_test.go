@@ -90,7 +90,8 @@ func serveStore(t *testing.T, options []byte) *store {
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	s.access = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if said.Get("tokens").Bool() {
-		s.access = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
+		s.access = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"},
+			Scopes: []string{"read"}}
 	}
 	if s.server, err = mcp.New(o); err != nil {
 		t.Fatal(err)
@@ -154,16 +155,18 @@ func (s shelves) Functions() []steps.Function {
 		}
 	}
 	list := []steps.Function{
-		function("file.list", "Lists files.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Read, func(args gjson.Result) (string, error) {
-			var files []string
-			for i := range args.Get("count").Int() {
-				files = append(files, fmt.Sprintf(`{"name":"file %d","size":%d}`, i, 100*i))
-			}
-			return `{"files":[` + strings.Join(files, ",") + `]}`, nil
-		}),
-		function("file.read", "Reads a file.", `{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`, steps.Read, func(args gjson.Result) (string, error) {
-			return `{"text":"the text of ` + args.Get("name").Str + `","id":12345678901234567890}`, nil
-		}),
+		function("file.list", "Lists files.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Read,
+			func(args gjson.Result) (string, error) {
+				var files []string
+				for i := range args.Get("count").Int() {
+					files = append(files, fmt.Sprintf(`{"name":"file %d","size":%d}`, i, 100*i))
+				}
+				return `{"files":[` + strings.Join(files, ",") + `]}`, nil
+			}),
+		function("file.read", "Reads a file.", `{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`, steps.Read,
+			func(args gjson.Result) (string, error) {
+				return `{"text":"the text of ` + args.Get("name").Str + `","id":12345678901234567890}`, nil
+			}),
 		function("file.write", "Writes a file.", `{"type":"object","required":["name","text"],"properties":{"name":{"type":"string"},"text":{"type":"string"}}}`, steps.Write,
 			func(gjson.Result) (string, error) { return `{"written":true}`, nil }),
 		function("fail", "Fails.", `{"type":"object"}`, steps.Read, func(gjson.Result) (string, error) {
@@ -207,12 +210,14 @@ func passNotes(t *testing.T, o *mcp.Options) {
 		func(context.Context, *sdk.CallToolRequest, struct{ Text string }) (*sdk.CallToolResult, noted, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noted"}}}, noted{1}, nil
 		})
-	sdk.AddTool(server, &sdk.Tool{Name: "lose", Description: "Loses a note."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(server, &sdk.Tool{Name: "lose", Description: "Loses a note."}, func(context.Context, *sdk.CallToolRequest,
+		struct{}) (*sdk.CallToolResult, any, error) {
 		return nil, nil, errors.New("the note is lost")
 	})
-	server.AddResource(&sdk.Resource{Name: "first", URI: "note://first"}, func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "buy milk"}}}, nil
-	})
+	server.AddResource(&sdk.Resource{Name: "first", URI: "note://first"},
+		func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "buy milk"}}}, nil
+		})
 	server.AddPrompt(&sdk.Prompt{Name: "remind"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "remind me"}}}}, nil
 	})

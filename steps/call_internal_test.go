@@ -66,7 +66,8 @@ func TestCallAnswers(t *testing.T) {
 				if len(f.Message) > maxErrorText+100 {
 					t.Errorf("the message has %d bytes", len(f.Message))
 				}
-				if test.name == "panic" && (!strings.Contains(f.Err.Error(), "secret value") || !strings.Contains(f.Err.Error(), "call_internal_test.go")) {
+				if test.name == "panic" && (!strings.Contains(f.Err.Error(), "secret value") || !strings.Contains(f.Err.Error(),
+					"call_internal_test.go")) {
 					t.Errorf("the cause tells nothing: %v", f.Err)
 				}
 			}

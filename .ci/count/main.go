@@ -31,7 +31,8 @@ func main() {
 		log.Fatal(err)
 	}
 	loaded, err := packages.Load(&packages.Config{Tests: true,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedForTest}, "./...")
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedForTest},
+		"./...")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -133,7 +134,8 @@ func unused(loaded []*packages.Package) {
 			continue
 		}
 		for _, object := range exported(p.Types.Scope()) {
-			if at := position(p.Fset, object); !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go") && !support.MatchString(p.PkgPath) {
+			if at := position(p.Fset, object); !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go") &&
+				!support.MatchString(p.PkgPath) {
 				declared[at] = strings.TrimPrefix(p.PkgPath, module+"/") + "." + describe(object)
 			}
 		}
@@ -250,8 +252,9 @@ func exported(scope *types.Scope) (list []types.Object) {
 }
 
 // implied are methods by which types fit interfaces of the standard library and of libraries that we are called by.
-var implied = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true, "RoundTrip": true,
-	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "LogValue": true, "ServeHTTP": true, "CloseIdleConnections": true}
+var implied = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true,
+	"RoundTrip": true, "MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "LogValue": true,
+	"ServeHTTP": true, "CloseIdleConnections": true}
 
 func describe(object types.Object) string {
 	if f, ok := object.(*types.Func); ok {

@@ -54,7 +54,8 @@ func (c *Chain) split(written []Step, starts []int) ([]*Chain, error) {
 		return []*Chain{c}, nil
 	}
 	if len(c.LiteralArgs) != len(written) || len(c.Results) != len(written) {
-		return nil, fmt.Errorf("%s: %d steps to split, with %d literal_args and %d results", c.ID, len(written), len(c.LiteralArgs), len(c.Results))
+		return nil, fmt.Errorf("%s: %d steps to split, with %d literal_args and %d results", c.ID, len(written), len(c.LiteralArgs),
+			len(c.Results))
 	}
 	later := map[int]bool{} // steps whose results are needed afterwards
 	for _, step := range c.Return {

@@ -141,8 +141,8 @@ func (c *Clients) greet(ctx context.Context, one *client) error {
 		_, err := c.request(ctx, one, 0, "tools/list", "", "")
 		return err
 	}
-	header, _, err := c.post(ctx, one, "initialize", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+c.target.Version+
-		`","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
+	header, _, err := c.post(ctx, one, "initialize", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+
+		c.target.Version+`","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ func TestBatch(t *testing.T) {
 			t.Errorf("begun again, it is %s, not %s: %v", again, id, err)
 		}
 		for i := range 3 {
-			part := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" }, Text: []byte(`{}`)})
+			part := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" },
+				Text: []byte(`{}`)})
 			if i == 1 {
 				if err := part.Settle(journal.Failed, fault.Timeout); err != nil {
 					t.Fatal(err)
@@ -40,7 +41,8 @@ func TestBatch(t *testing.T) {
 		batch := func(want journal.Status, took time.Duration) {
 			t.Helper()
 			past, err := worker.Read(t.Context(), id, &s.Caller)
-			if err != nil || past.Row.Status != want || !past.Row.Batch || past.Row.Took != took || past.Scope != "s" || past.Row.CallersKey() != "batch-7" {
+			if err != nil || past.Row.Status != want || !past.Row.Batch || past.Row.Took != took || past.Scope != "s" ||
+				past.Row.CallersKey() != "batch-7" {
 				t.Errorf("%+v, %v", past, err)
 			}
 		}

@@ -55,7 +55,8 @@ func TestValues(t *testing.T) {
 			past, err = j.Read(t.Context(), run.ID(), nil)
 		}
 		for _, c := range past.Calls() {
-			if shown := string(c.Args) == `"shown"` && string(c.Result) == `"result"`; shown != values || !values && (c.Args != nil || c.Result != nil) {
+			if shown := string(c.Args) == `"shown"` && string(c.Result) == `"result"`; shown != values || !values &&
+				(c.Args != nil || c.Result != nil) {
 				t.Errorf("values %t: %s has %s, %s", values, c.Function, c.Args, c.Result)
 			}
 		}

@@ -151,7 +151,8 @@ func (n *npmRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dist["tarball"] = "http://" + r.Host + tarballs + dist["tarball"]
 	version["dist"] = dist
 	number := about["version"].(string)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": number}, "versions": map[string]any{number: version}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": number},
+		"versions": map[string]any{number: version}})
 }
 
 func (n *npmRegistry) fetchedTarballs() []string {

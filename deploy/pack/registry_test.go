@@ -55,7 +55,8 @@ func TestRegistry(t *testing.T) {
 	if err := json.Unmarshal([]byte(distribution{}.template("npm/package.json")), &main); err != nil {
 		t.Fatal(err)
 	}
-	label := regexp.MustCompile(`(?m)^LABEL io\.modelcontextprotocol\.server\.name="(.*)"$`).FindStringSubmatch(read(t, "deploy", "Containerfile"))
+	label := regexp.MustCompile(`(?m)^LABEL io\.modelcontextprotocol\.server\.name="(.*)"$`).FindStringSubmatch(read(t, "deploy",
+		"Containerfile"))
 	if label == nil || label[1] != server.Name || main.MCPName != server.Name {
 		t.Errorf("the server is %s, the image says %q, the package says %q", server.Name, label, main.MCPName)
 	}

@@ -203,7 +203,8 @@ func TestSignatures(t *testing.T) {
 // TestForgedHeaders has the tricks by which a token's own header says how it is to be verified.
 func TestForgedHeaders(t *testing.T) {
 	t.Parallel()
-	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), map[string]any{"kty": "oct", "kid": "oct", "k": b64([]byte("shared"))})
+	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), map[string]any{"kty": "oct", "kid": "oct",
+		"k": b64([]byte("shared"))})
 	known := table(t, s.URL, "")
 	claims := goodClaims(s.URL, nil)
 	unsigned := func(header string, signature func(text []byte) []byte) string {
@@ -304,7 +305,8 @@ func TestLogsShowNoToken(t *testing.T) {
 	}
 	_, _ = known.Verify(t.Context(), rsaOther.plain(s.URL))
 	known.Close()
-	if strings.Contains(log.String(), token[len(token)-20:]) || strings.Contains(log.String(), "ann") || !strings.Contains(log.String(), "too short") {
+	if strings.Contains(log.String(), token[len(token)-20:]) || strings.Contains(log.String(), "ann") ||
+		!strings.Contains(log.String(), "too short") {
 		t.Error(log.String())
 	}
 }

@@ -29,7 +29,8 @@ func keyFileOf(t *testing.T, text string) (name string, write func(string)) {
 }
 
 // filed runs a test in fake time with a table whose keys are in a file.
-func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code), change ...func(*auth.Options)) {
+func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
+	change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		known := table(t, "ours", name, change...)

@@ -85,7 +85,8 @@ func TestMovedKeys(t *testing.T) {
 			t.Error("at the new place:", code)
 		}
 	})
-	for _, place := range []string{"http://keys.example.com/keys", "https://a:b@keys.example.com/keys", "/keys", "https://keys.example.com/keys#1"} {
+	for _, place := range []string{"http://keys.example.com/keys", "https://a:b@keys.example.com/keys", "/keys",
+		"https://keys.example.com/keys#1"} {
 		s := &keyServer{keys: jwks(rsaPair.jwk(nil)), place: place}
 		bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 			if code := check(rsaPair); code != fault.Unavailable || s.count() > 0 {

@@ -73,7 +73,8 @@ func (s *keyServer) count() int {
 
 // bubble runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and
 // tells the code of its error.
-func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code), change ...func(*auth.Options)) {
+func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
+	change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		known := table(t, bubbleIssuer, "", append(change, func(o *auth.Options) { o.Client = &http.Client{Transport: s} })...)

@@ -35,7 +35,8 @@ func TestTokens(t *testing.T) {
 		t.Error("who changes its caller changes the table")
 	}
 	messages := map[string]bool{}
-	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c", rsaPair.plain("https://id.example.com")} {
+	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c",
+		rsaPair.plain("https://id.example.com")} {
 		caller, err := known.Verify(t.Context(), token)
 		if !isInvalid(err) || caller != nil {
 			t.Errorf("%.20q: %+v, %v", token, caller, err)

@@ -51,7 +51,8 @@ func (m *machine) findRecord(p *Plan) (err error) {
 			}
 		}
 	}
-	return fault.New(fault.BadRequest, "nothing to do: %s has no onecall that init --install put there. If %s has an entry made by hand, remove it there",
+	return fault.New(fault.BadRequest, "nothing to do: %s has no onecall that init --install put there. If %s has an entry made by hand, "+
+		"remove it there",
 		p.client.Title, p.file)
 }
 

@@ -103,7 +103,8 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 		return expanded, false, nil
 	}
 	if strings.Contains(fallback, "${") {
-		return expanded, false, fault.New(fault.BadRequest, "the default of ${%s:-…} holds a variable, which is not filled in there: write a text",
+		return expanded, false, fault.New(fault.BadRequest,
+			"the default of ${%s:-…} holds a variable, which is not filled in there: write a text",
 			name)
 	}
 	value, set := v.lookup(name)

@@ -14,7 +14,8 @@ import (
 
 func TestCheckResolved(t *testing.T) {
 	t.Parallel()
-	rules, faults := Parse([]string{"*.example.com", "example.net", "http://intern.example:8080", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "10.0.0.1"})
+	rules, faults := Parse([]string{"*.example.com", "example.net", "http://intern.example:8080", "localhost:8080", "127.0.0.1:8080",
+		"[::1]:8080", "10.0.0.1"})
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

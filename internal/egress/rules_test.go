@@ -114,7 +114,8 @@ func TestNothingIsAllowedByDefault(t *testing.T) {
 
 func TestUncallableURLs(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"ftp://a.example", "/relative", "http:///x", "http://me:pw@a.example", "http://a.example:0", "http://127.1/", "http://[fe80::1%25eth0]/"} {
+	for _, text := range []string{"ftp://a.example", "/relative", "http:///x", "http://me:pw@a.example", "http://a.example:0",
+		"http://127.1/", "http://[fe80::1%25eth0]/"} {
 		if err := Open().Check(address(t, text)); fault.CodeOf(err) != fault.BadArguments {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -143,7 +144,8 @@ func TestOpen(t *testing.T) {
 
 func TestNamingRefuses(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"topsecret", "ftp://topsecret", "http://a:topsecret@b.example", "http://[topsecret", "https://*.topsecret", ""} {
+	for _, text := range []string{"topsecret", "ftp://topsecret", "http://a:topsecret@b.example", "http://[topsecret", "https://*.topsecret",
+		""} {
 		_, err := Open().Naming("https://fine.example", text)
 		if fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%s: %v", text, err)

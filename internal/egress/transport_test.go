@@ -139,7 +139,8 @@ func TestTransportGuardsByItself(t *testing.T) {
 	transport := allowing(t, "https://a.example").Transport(&TransportOptions{Base: base})
 	body := &closing{Reader: strings.NewReader("x")}
 	request := httptest.NewRequest(http.MethodPost, "https://b.example/?token=topsecret", body)
-	if _, err := transport.RoundTrip(request); fault.CodeOf(err) != fault.Denied || sent != nil || !body.closed || strings.Contains(err.Error(), "topsecret") {
+	if _, err := transport.RoundTrip(request); fault.CodeOf(err) != fault.Denied || sent != nil || !body.closed ||
+		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("got %v, sent %v, closed %t", err, sent, body.closed)
 	}
 	request = httptest.NewRequest(http.MethodGet, "https://A.example:443/x", nil)
@@ -220,7 +221,8 @@ func TestFailure(t *testing.T) {
 	for _, test := range tests {
 		request := httptest.NewRequestWithContext(test.ctx, test.method, "https://a.example/?token=topsecret", nil)
 		f := Failure(request, test.err)
-		if f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Error(), "topsecret") || f.Err == nil && test.code != fault.Denied {
+		if f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Error(), "topsecret") || f.Err == nil &&
+			test.code != fault.Denied {
 			t.Errorf("%s, %v: got %v, %q", test.method, test.err, f, f.Outcome)
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Text spells a number: a whole one exactly, any other with about three digits, and thousands with commas. A fraction below one has two digits.
+// Text spells a number: a whole one exactly, any other with about three digits, and thousands with commas. A fraction
+// below one has two digits.
 func Text(v float64) string { return text(v, 0) }
 
 // Against spells a number that is held against a bound: with more digits if it would be rounded to the bound without being it.
 func Against(v, bound float64) string {
 	for more := range 3 {
-		told := text(v, more)
-		if rounded, err := strconv.ParseFloat(strings.ReplaceAll(told, ",", ""), 64); err != nil || rounded != bound || v == bound {
-			return told
+		number := text(v, more)
+		if rounded, err := strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64); err != nil || rounded != bound || v == bound {
+			return number
 		}
 	}
 	return text(v, 3)

@@ -129,7 +129,8 @@ func TestCompareRecordings(t *testing.T) {
 		return trace
 	}
 	const one = `{"fn":"store.get","args":{"k":1},"result":"abc"}`
-	a := recording(one, `{"fn":"store.put","args":{"k":2},"result":{"id":7,"at":[1,2]}}`, `{"fn":"store.put","args":{},"error":{"code":"timeout","message":"too late"}}`)
+	a := recording(one, `{"fn":"store.put","args":{"k":2},"result":{"id":7,"at":[1,2]}}`,
+		`{"fn":"store.put","args":{},"error":{"code":"timeout","message":"too late"}}`)
 	b := recording(`{"fn":"store.put","args":{},"result":1}`, one, `{"fn":"store.put","args":{"k":2},"result":{"at":[1,3],"id":7.0}}`)
 	d := history.Compare(a, b)
 	if got, want := pairs(d), "line 1=line 2 line 2~line 3[result] line 3~line 1[status code bytes]"; got != want {

@@ -68,7 +68,8 @@ func TestWorthSaving(t *testing.T) {
 		ran := func(hash, name string, steps, times int) {
 			for range times {
 				time.Sleep(time.Millisecond)
-				run := p.Begin(&journal.Start{Caller: "alice", Chain: name, Steps: steps, Hash: func() string { return hash }, Text: []byte(`{}`), Functions: []string{"store.get"}})
+				run := p.Begin(&journal.Start{Caller: "alice", Chain: name, Steps: steps, Hash: func() string { return hash }, Text: []byte(`{}`),
+					Functions: []string{"store.get"}})
 				p.call(run, get, 0, read)
 				p.call(run, get, 0, read)
 				run.Answered(1, 1)
@@ -91,7 +92,8 @@ func TestWorthSaving(t *testing.T) {
 			t.Errorf("%+v\nnot %+v", got, want)
 		}
 		bob := "bob"
-		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil || len(stats.WorthSaving) > 0 {
+		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil ||
+			len(stats.WorthSaving) > 0 {
 			t.Errorf("of bob: %+v, %v", stats, err)
 		}
 	})

@@ -112,7 +112,8 @@ func TestDifferencesAreBounded(t *testing.T) {
 func TestValuesWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	scrubber := secret.New([]string{"correct horse"})
-	v := newValues([]byte(`{"password":"p","next_token":"n","text":"a correct horse"}`), []byte(`[{"client_secret":"s"},"correct horse"]`), scrubber)
+	v := newValues([]byte(`{"password":"p","next_token":"n","text":"a correct horse"}`), []byte(`[{"client_secret":"s"},"correct horse"]`),
+		scrubber)
 	args, result := `{"password":"[redacted]","next_token":"n","text":"a [redacted]"}`, `[{"client_secret":"[redacted]"},"[redacted]"]`
 	if string(v.Args) != args || string(v.Result) != result {
 		t.Errorf("%s, %s", v.Args, v.Result)

@@ -12,7 +12,8 @@ import (
 var sources = []string{"fs", "http", "expr", "text", "chain", "github", "my-notes"}
 
 func rules(allow, ask, deny string) *hook.Rules {
-	return &hook.Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
+	return &hook.Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources,
+		Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
 }
 
 // callOf is a call as Claude Code gives it to a hook.
@@ -53,7 +54,8 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	all := rules("*", "", "github.delete_*")
-	for name, want := range map[string]hook.Decision{"fs.cat": hook.Allow, "github.x": hook.Allow, "cat": hook.Deny, "chain.report": hook.Ask} {
+	for name, want := range map[string]hook.Decision{"fs.cat": hook.Allow, "github.x": hook.Allow, "cat": hook.Deny,
+		"chain.report": hook.Ask} {
 		if v := all.Judge(chainOf(t, name)); v.Decision != want {
 			t.Errorf("with all allowed, %q: %+v, want %s", name, v, want)
 		}
@@ -83,7 +85,8 @@ func TestNested(t *testing.T) {
 		"past the usual step": `{"steps":[` + strings.Repeat(harmless+",", 3000) + harm + `]}`,
 		"beside a token":      `{"continuation_token":"oc1_x","steps":[` + harm + `]}`,
 	} {
-		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain", "mcp__my__onecall__chain"} {
+		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain",
+			"mcp__my__onecall__chain"} {
 			v := r.Judge(callOf(t, tool, chain))
 			if v.Decision != hook.Deny || !strings.Contains(v.Reason, "github.delete_repo: the rule github.delete_* denies it") {
 				t.Errorf("%s by %s: %+v", name, tool, v)

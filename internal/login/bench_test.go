@@ -10,7 +10,8 @@ import (
 
 // What a login costs each request: nothing is read, nothing is asked.
 func BenchmarkToken(b *testing.B) {
-	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile(filepath.Join(b.TempDir(), "logins.json")), HTTPClient: &http.Client{}})
+	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile(filepath.Join(b.TempDir(),
+		"logins.json")), HTTPClient: &http.Client{}})
 	if err != nil {
 		b.Fatal(err)
 	}

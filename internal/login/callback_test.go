@@ -83,7 +83,8 @@ func TestCallbackEscapes(t *testing.T) {
 	if len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Errorf("error %q", err)
 	}
-	if len(b.pages) != 1 || b.pages[0].status != 400 || strings.Contains(b.pages[0].text, "<script") || !strings.Contains(b.pages[0].text, "&lt;script&gt;") {
+	if len(b.pages) != 1 || b.pages[0].status != 400 || strings.Contains(b.pages[0].text, "<script") ||
+		!strings.Contains(b.pages[0].text, "&lt;script&gt;") {
 		t.Errorf("pages %+v", b.pages)
 	}
 }

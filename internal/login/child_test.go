@@ -31,7 +31,8 @@ func child(what string) int {
 
 // childRenew prints the token that a handler gives.
 func childRenew(ctx context.Context) error {
-	h, err := Handler(&Options{Source: "hub", ServerURL: os.Getenv("ONECALL_OAUTH_URL"), Store: newFile(os.Getenv("ONECALL_OAUTH_FILE")), HTTPClient: &http.Client{}})
+	h, err := Handler(&Options{Source: "hub", ServerURL: os.Getenv("ONECALL_OAUTH_URL"), Store: newFile(os.Getenv("ONECALL_OAUTH_FILE")),
+		HTTPClient: &http.Client{}})
 	if err != nil {
 		return err
 	}

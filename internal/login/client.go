@@ -172,18 +172,18 @@ func isTimeout(err error) bool {
 }
 
 // clean makes a server's text printable: one line of at most 200 characters, or nothing of it if it repeats a secret.
-func clean(said string, secrets ...string) string {
+func clean(message string, secrets ...string) string {
 	for _, secret := range secrets {
-		if secret != "" && strings.Contains(said, secret) {
+		if secret != "" && strings.Contains(message, secret) {
 			return "(its words repeat a secret)"
 		}
 	}
-	said = strings.Map(func(r rune) rune {
+	message = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(said, " "))
-	said = strings.Join(strings.Fields(said), " ")
-	return fault.ClipRunes(said, 201)
+	}, strings.ToValidUTF8(message, " "))
+	message = strings.Join(strings.Fields(message), " ")
+	return fault.ClipRunes(message, 201)
 }

@@ -36,11 +36,13 @@ func TestGnomeKeyring(t *testing.T) {
 		`printf '\n' | gnome-keyring-daemon --unlock --components=secrets >/dev/null && exec "$0"`, os.Args[0])
 	c.WaitDelay = 5 * time.Second
 	for _, line := range os.Environ() {
-		if name, _, _ := strings.Cut(line, "="); !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "DBUS_") && name != "HOME" && name != "GNOME_KEYRING_CONTROL" {
+		if name, _, _ := strings.Cut(line, "="); !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "DBUS_") && name != "HOME" &&
+			name != "GNOME_KEYRING_CONTROL" {
 			c.Env = append(c.Env, line)
 		}
 	}
-	c.Env = append(c.Env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "ONECALL_OAUTH_CHILD=keyring", "ONECALL_OAUTH_FOLDER="+filepath.Join(home, "logins"))
+	c.Env = append(c.Env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "ONECALL_OAUTH_CHILD=keyring",
+		"ONECALL_OAUTH_FOLDER="+filepath.Join(home, "logins"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

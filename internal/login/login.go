@@ -101,11 +101,11 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 // registrationError codes an error of the registration. It shows the error's text only if it has the form of RFC 7591, section
 // 3.2.2, or there was no response: otherwise the SDK includes the whole response, secrets too.
 func (s *server) registrationError(host string, err error) error {
-	var said *oauthex.ClientRegistrationError
+	var refused *oauthex.ClientRegistrationError
 	switch answered := s.client.guard.status.Load(); {
-	case errors.As(err, &said):
+	case errors.As(err, &refused):
 		return s.deny("%s does not register onecall (%s %s): register a client there and configure its client ID", host,
-			clean(said.ErrorCode), clean(said.ErrorDescription))
+			clean(refused.ErrorCode), clean(refused.ErrorDescription))
 	case answered == 0 || isCoded(err):
 		return trouble("onecall could not be registered at "+host, err)
 	case answered >= 500:
@@ -165,20 +165,20 @@ func (s *server) authorize(ctx context.Context, discovered *discovery, r *record
 
 // tokenError codes an error of the token endpoint, and reports whether the grant is dead (RFC 6749, section 5.2).
 func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool, coded *fault.Error) {
-	var said *oauth2.RetrieveError
+	var refused *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)
-	if !errors.As(err, &said) {
+	if !errors.As(err, &refused) {
 		return false, trouble("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
 	}
-	if said.Response != nil && (said.Response.StatusCode >= 500 || said.Response.StatusCode == 429) {
+	if refused.Response != nil && (refused.Response.StatusCode >= 500 || refused.Response.StatusCode == 429) {
 		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: "+
-			"try again later", s.o.Source, host, said.Response.StatusCode)
+			"try again later", s.o.Source, host, refused.Response.StatusCode)
 	}
-	what := strings.TrimSpace(clean(said.ErrorCode, secrets...) + " " + clean(said.ErrorDescription, secrets...))
+	what := strings.TrimSpace(clean(refused.ErrorCode, secrets...) + " " + clean(refused.ErrorDescription, secrets...))
 	if what == "" {
 		what = "without a reason"
 	}
-	switch said.ErrorCode {
+	switch refused.ErrorCode {
 	case "invalid_grant", "invalid_client", "unauthorized_client":
 		dead = true
 	}

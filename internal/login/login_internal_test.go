@@ -135,16 +135,25 @@ func TestLoginWorks(t *testing.T) {
 		"metadata of the host": func(_ *testing.T, s *loginFixture) { s.tools.metadata.Resource = s.tools.URL },
 		"metadata at the path": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Bearer")
-			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
+			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, 200,
+					s.tools.metadata)
+			})
 		},
 		"metadata at the root": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Basic realm=x, Bearer")
-			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
+			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, 200,
+					s.tools.metadata)
+			})
 		},
 		"metadata elsewhere broken": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge(`Bearer resource_metadata="` + s.tools.URL + `/gone"`)
 			s.tools.mux.HandleFunc("/gone", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
-			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
+			s.tools.mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, 200,
+					s.tools.metadata)
+			})
 		},
 		"server is its own authorization server": func(_ *testing.T, s *loginFixture) {
 			s.tools.around = challenge("Bearer")
@@ -283,7 +292,8 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	s := newSetting(t)
 	s.login(t)
-	if got := s.auth.lastAsked(); got.Get("scope") != "offline_access tools" || got.Get("prompt") != "consent" || got.Get("resource") != s.tools.URL+"/mcp" {
+	if got := s.auth.lastAsked(); got.Get("scope") != "offline_access tools" || got.Get("prompt") != "consent" ||
+		got.Get("resource") != s.tools.URL+"/mcp" {
 		t.Errorf("asked for %v", got)
 	}
 	s.tools.around = func(next http.Handler) http.Handler {

@@ -148,7 +148,8 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 		q, ok := a.codes[r.PostForm.Get("code")]
 		delete(a.codes, r.PostForm.Get("code"))
 		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
-		if !ok || base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") || r.PostForm.Get("redirect_uri") != q.Get("redirect_uri") ||
+		if !ok || base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") ||
+			r.PostForm.Get("redirect_uri") != q.Get("redirect_uri") ||
 			r.PostForm.Get("resource") != q.Get("resource") {
 			oauthError(w, "invalid_grant")
 			return

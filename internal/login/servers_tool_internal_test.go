@@ -45,7 +45,8 @@ type loginFixture struct {
 func newSetting(t *testing.T) *loginFixture {
 	a := newAuthServer(t)
 	s := &loginFixture{auth: a, tools: newToolServer(t, a)}
-	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFile(filepath.Join(t.TempDir(), "logins", "logins.json")), HTTPClient: &http.Client{}}
+	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFile(filepath.Join(t.TempDir(), "logins", "logins.json")),
+		HTTPClient: &http.Client{}}
 	return s
 }
 

@@ -54,14 +54,14 @@ func Logout(ctx context.Context, o *Options) error {
 	}
 	defer unlock()
 	r, _ := s.load(ctx) // an unreadable login is deleted too
-	var told error
+	var reported error
 	if r != nil && r.Revoke != "" {
-		told = s.revoke(ctx, r)
+		reported = s.revoke(ctx, r)
 	}
 	if err := s.o.Store.Delete(ctx, s.key()); err != nil {
 		return err
 	}
-	return told
+	return reported
 }
 
 // revoke revokes the tokens, the refresh token first: with most servers that ends all tokens derived from it.

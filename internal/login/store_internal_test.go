@@ -103,7 +103,8 @@ func TestStoreModel(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 10).Draw(r, "changes") {
 			key := rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key")
-			value := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(r, "letter"))}, rapid.SampledFrom([]int{1, 2000, 3 * 2000, 5001}).Draw(r, "length"))
+			value := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(r, "letter"))}, rapid.SampledFrom([]int{1, 2000, 3 * 2000,
+				5001}).Draw(r, "length"))
 			remove := rapid.Bool().Draw(r, "remove")
 			delete(model, key)
 			if !remove {

@@ -158,7 +158,8 @@ func TestQuote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		quoted := rawjson.AppendQuote(nil, text)
-		if !gjson.ValidBytes(quoted) || rawjson.StringEnd(quoted, 0) != len(quoted) || rawjson.Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
+		if !gjson.ValidBytes(quoted) || rawjson.StringEnd(quoted, 0) != len(quoted) ||
+			rawjson.Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
 			t.Fatalf("%q became %s", text, quoted)
 		}
 	})

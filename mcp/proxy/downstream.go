@@ -160,6 +160,6 @@ func (l *sessions) belowLevel(params json.RawMessage) bool {
 	l.mu.Lock()
 	level := gjson.GetBytes(l.level, "level").String()
 	l.mu.Unlock()
-	said, known := protocol.LogLevels[gjson.GetBytes(params, "level").String()]
-	return level != "" && known && said < protocol.LogLevels[level]
+	severity, known := protocol.LogLevels[gjson.GetBytes(params, "level").String()]
+	return level != "" && known && severity < protocol.LogLevels[level]
 }

@@ -44,9 +44,10 @@ func (a *sessionlessClient) open(upstreams ...Upstream) *sessions {
 func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Source {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{PageSize: 2})
-	server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{}, nil
-	})
+	server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{}, nil
+		})
 	for _, uri := range []string{"1", "2", "3"} {
 		server.AddResource(&sdk.Resource{Name: uri, URI: name + "://" + uri}, nil)
 	}

@@ -146,17 +146,17 @@ func (p *clientRequest) openListening(ctx context.Context, h *listener) {
 
 // acknowledge adds the upstreams' part to the SDK's acknowledgement. sent is called after it was sent.
 func (h *listener) acknowledge(req sdk.Request) (sent func()) {
-	said, ok := req.GetParams().(*sdk.SubscriptionsAcknowledgedParams)
+	acknowledged, ok := req.GetParams().(*sdk.SubscriptionsAcknowledgedParams)
 	if !ok {
 		return func() {}
 	}
-	said.Notifications.PromptsListChanged = h.prompts
-	said.Notifications.ResourcesListChanged = h.resources
-	said.Notifications.ResourceSubscriptions = h.uris
+	acknowledged.Notifications.PromptsListChanged = h.prompts
+	acknowledged.Notifications.ResourcesListChanged = h.resources
+	acknowledged.Notifications.ResourceSubscriptions = h.uris
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.id, h.tools = said.Meta[sdk.MetaKeySubscriptionID], said.Notifications.ToolsListChanged
+		h.id, h.tools = acknowledged.Meta[sdk.MetaKeySubscriptionID], acknowledged.Notifications.ToolsListChanged
 	}
 }
 

@@ -173,10 +173,10 @@ const toolsChanged = "notifications/tools/list_changed"
 // markShown records that clients are notified of now (nil: of a change that is not known yet), and reports whether any did not
 // know it: the client with session ss; nil: all clients.
 func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
-	change := func(told **mcp.Tools) bool {
-		changed := *told == nil || now == nil || !(*told).Same(now)
-		if *told != nil || ss != nil {
-			*told = now
+	change := func(shown **mcp.Tools) bool {
+		changed := *shown == nil || now == nil || !(*shown).Same(now)
+		if *shown != nil || ss != nil {
+			*shown = now
 		}
 		return changed
 	}
@@ -198,7 +198,7 @@ func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed boo
 // notifyTools notifies the clients whose list of tools has changed.
 func (l *sessions) notifyTools() {
 	now := l.client.Tools()
-	var told []func()
+	var notify []func()
 	listen := l.goesToListeners(toolsChanged)
 	l.mu.Lock()
 	stale := func(known **mcp.Tools) bool {
@@ -209,15 +209,15 @@ func (l *sessions) notifyTools() {
 		return changed
 	}
 	if !listen && stale(&l.tools.shown) {
-		told = append(told, func() { l.deliver(l.ctx, toolsChanged, json.RawMessage("{}")) })
+		notify = append(notify, func() { l.deliver(l.ctx, toolsChanged, json.RawMessage("{}")) })
 	}
 	for h := range l.listeners {
 		if listen && stale(&h.known) && h.wants(toolsChanged, "") {
-			told = append(told, func() { h.send(toolsChanged, json.RawMessage("{}")) })
+			notify = append(notify, func() { h.send(toolsChanged, json.RawMessage("{}")) })
 		}
 	}
 	l.mu.Unlock()
-	for _, tell := range told {
-		tell()
+	for _, send := range notify {
+		send()
 	}
 }

@@ -22,7 +22,8 @@ func refusedBodies(t *testing.T, url, token string, n, long int) int {
 	var refused atomic.Int64
 	var conns []net.Conn
 	for range n {
-		conn := dial(t, url, "POST", transport.Path, mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25", "Authorization": "Bearer " + token}, long)
+		conn := dial(t, url, "POST", transport.Path, mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25",
+			"Authorization": "Bearer " + token}, long)
 		go func() {
 			if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && answer.StatusCode == http.StatusTooManyRequests {
 				refused.Add(1)
@@ -90,7 +91,8 @@ func dial(t *testing.T, url, method, path string, headers mcptest.Header, rest i
 	t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), transport.Path)
 	conn := mcptest.Dial(t, host)
-	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n", method, path, host, rest)
+	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n", method, path,
+		host, rest)
 	for name, value := range headers {
 		text += name + ": " + value + "\r\n"
 	}

@@ -58,9 +58,9 @@ const methodCall = "tools/call"
 func respond(w http.ResponseWriter, id string, result json.RawMessage, failed error) {
 	begin := `{"jsonrpc":"2.0","id":` + id + `,"result":`
 	if failed != nil {
-		wire := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: failed.Error()}
-		errors.As(failed, &wire)
-		text, err := json.Marshal(wire)
+		rpcError := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: failed.Error()}
+		errors.As(failed, &rpcError)
+		text, err := json.Marshal(rpcError)
 		if err != nil {
 			text = []byte(`{"code":-32603,"message":"internal error"}`)
 		}
@@ -111,7 +111,7 @@ func plainCall(r *http.Request, m *message, inSession bool) *sdk.CallToolRequest
 		}
 		return plain
 	})
-	said, ok := plainMeta(meta, version, inSession)
+	fields, ok := plainMeta(meta, version, inSession)
 	switch {
 	case !plain, !ok, name.Type != gjson.String:
 		return nil
@@ -121,7 +121,7 @@ func plainCall(r *http.Request, m *message, inSession bool) *sdk.CallToolRequest
 		return nil
 	}
 	return &sdk.CallToolRequest{
-		Params: &sdk.CallToolParamsRaw{Meta: said, Name: name.Str, Arguments: json.RawMessage(args.Raw)},
+		Params: &sdk.CallToolParamsRaw{Meta: fields, Name: name.Str, Arguments: json.RawMessage(args.Raw)},
 		Extra:  &sdk.RequestExtra{Header: r.Header},
 	}
 }
@@ -138,7 +138,7 @@ func noParams(header http.Header) bool {
 
 // plainMeta returns the entries of _meta that onecall uses. It returns false if the client asks for notifications, or if _meta
 // does not match the protocol version.
-func plainMeta(meta gjson.Result, version string, inSession bool) (said sdk.Meta, ok bool) {
+func plainMeta(meta gjson.Result, version string, inSession bool) (fields sdk.Meta, ok bool) {
 	if meta.Exists() && !meta.IsObject() {
 		return nil, false
 	}
@@ -149,10 +149,10 @@ func plainMeta(meta gjson.Result, version string, inSession bool) (said sdk.Meta
 		case key.Str == "progressToken":
 			ok = false
 		case key.Str == "traceparent" || key.Str == "tracestate":
-			if said == nil {
-				said = sdk.Meta{}
+			if fields == nil {
+				fields = sdk.Meta{}
 			}
-			said[key.Str] = value.Value()
+			fields[key.Str] = value.Value()
 		case !strings.HasPrefix(key.Str, "io.modelcontextprotocol/"):
 		case inSession:
 			ok = false
@@ -168,7 +168,7 @@ func plainMeta(meta gjson.Result, version string, inSession bool) (said sdk.Meta
 		}
 		return ok
 	})
-	return said, ok && (inSession || isVersion && isClient && version == protocol.Stateless)
+	return fields, ok && (inSession || isVersion && isClient && version == protocol.Stateless)
 }
 
 // beginDirectCall returns a context that the client can cancel by the call's id. It returns false if a call with this id is

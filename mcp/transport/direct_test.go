@@ -36,7 +36,8 @@ func TestDirectOnce(t *testing.T) {
 	}
 	go send()
 	<-s.shop.started
-	if status, again := post(slow); status != http.StatusBadRequest || !strings.Contains(again, `"id":2,"error":{"code":-32600,"message":"a request with this id is under way`) {
+	if status, again := post(slow); status != http.StatusBadRequest ||
+		!strings.Contains(again, `"id":2,"error":{"code":-32600,"message":"a request with this id is under way`) {
 		t.Errorf("sent again: %d %s", status, again)
 	}
 	s.shop.enough <- struct{}{}

@@ -45,7 +45,8 @@ func TestAdmitted(t *testing.T) {
 		default:
 		}
 		<-ctx.Done()
-		if f, ok := fault.As(context.Cause(ctx)); !ok || f.Code != fault.Cancelled || !strings.HasPrefix(f.Message, "the server is shutting down: ") {
+		if f, ok := fault.As(context.Cause(ctx)); !ok || f.Code != fault.Cancelled || !strings.HasPrefix(f.Message,
+			"the server is shutting down: ") {
 			t.Errorf("the cause: %v", context.Cause(ctx))
 		}
 		end()

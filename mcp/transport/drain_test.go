@@ -59,7 +59,8 @@ func TestSentAway(t *testing.T) {
 				}
 				var running sync.WaitGroup
 				running.Go(func() {
-					if r, text := send(`"slow"`, "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`); r.StatusCode != 200 || !strings.Contains(text, "cancelled") {
+					if r, text := send(`"slow"`, "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`); r.StatusCode != 200 ||
+						!strings.Contains(text, "cancelled") {
 						t.Errorf("the running call: %d %s", r.StatusCode, text)
 					}
 				})
@@ -77,11 +78,13 @@ func TestSentAway(t *testing.T) {
 					if headers["Mcp-Method"] != "" {
 						headers["Mcp-Method"] = "notifications/cancelled"
 					}
-					if r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
+					if r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`,
+						headers); r.StatusCode != http.StatusAccepted {
 						t.Errorf("a notification: %d %s", r.StatusCode, text)
 					}
 				} else {
-					if r.StatusCode != 200 || !strings.Contains(text, `\"unavailable\"`) || !strings.Contains(text, "the server is shutting down: nothing of this call was run") {
+					if r.StatusCode != 200 || !strings.Contains(text, `\"unavailable\"`) ||
+						!strings.Contains(text, "the server is shutting down: nothing of this call was run") {
 						t.Errorf("a call: %d %s", r.StatusCode, text)
 					}
 					if r, text = send("8", "tools/list", ""); r.StatusCode != 200 {
@@ -93,7 +96,8 @@ func TestSentAway(t *testing.T) {
 				if now := s.shop.calls.Load(); now != before {
 					t.Errorf("%d calls were run", now-before)
 				}
-				if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
+				if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "",
+					nil); r.StatusCode != http.StatusServiceUnavailable {
 					t.Errorf("/readyz: %d %s", r.StatusCode, text)
 				}
 				if s.Stats().Calls != 1 {
@@ -108,8 +112,10 @@ func TestSentAway(t *testing.T) {
 func sentAway(t *testing.T, r *http.Response, text, id string) {
 	t.Helper()
 	m := gjson.Parse(text)
-	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || !r.Close || r.Header.Get("Content-Type") != "application/json" ||
-		m.Get("jsonrpc").Str != "2.0" || m.Get("id").Raw != id || m.Get("error.code").Int() != -32000 || !strings.HasPrefix(m.Get("error.message").Str, "the server is shutting down: ") {
+	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || !r.Close ||
+		r.Header.Get("Content-Type") != "application/json" ||
+		m.Get("jsonrpc").Str != "2.0" || m.Get("id").Raw != id || m.Get("error.code").Int() != -32000 ||
+		!strings.HasPrefix(m.Get("error.message").Str, "the server is shutting down: ") {
 		t.Errorf("it is not sent away: %d %v %s", r.StatusCode, r.Header, text)
 	}
 }
@@ -126,11 +132,13 @@ func TestNewConnection(t *testing.T) {
 		}
 		headers["Content-Type"] = "application/json"
 		conn := dial(t, url, "POST", transport.Path, headers, len(body)) // accepted before the next one is
-		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "",
+			mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", r.StatusCode, text)
 		}
 		silent := mcptest.Dial(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), transport.Path))
-		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "",
+			mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", r.StatusCode, text)
 		}
 		s.shutdown()

@@ -50,7 +50,8 @@ func FuzzExamine(f *testing.F) {
 func TestLines(t *testing.T) {
 	t.Parallel()
 	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
+	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r",
+		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
 	var out bytes.Buffer
 	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: nopCloser{&out}}, 70_000))
 	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {

@@ -32,7 +32,8 @@ func TestGreetedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(to.messages) != 3 || to.messages[0] != jsonrpc.Message(log) || to.messages[1] != jsonrpc.Message(answer) || to.messages[2] != jsonrpc.Message(changed) {
+	if len(to.messages) != 3 || to.messages[0] != jsonrpc.Message(log) || to.messages[1] != jsonrpc.Message(answer) ||
+		to.messages[2] != jsonrpc.Message(changed) {
 		t.Errorf("%v", to.messages)
 	}
 }

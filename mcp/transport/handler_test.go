@@ -55,7 +55,8 @@ func serve(t testing.TB, change func(*transport.Options)) *testServer {
 
 // tools returns the SDK's server for clients with or without sessions.
 func (s *testServer) tools(sessions bool) *sdk.Server {
-	server := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}})
+	server := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"},
+		&sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}})
 	server.AddReceivingMiddleware(s.Receive(sessions))
 	for _, name := range []string{"chain", "info"} {
 		server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, s.call)

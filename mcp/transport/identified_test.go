@@ -18,7 +18,8 @@ import (
 const echo = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
 
 func echoHeaders(token string) mcptest.Header {
-	return mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer " + token}
+	return mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain",
+		"Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer " + token}
 }
 
 // TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.

@@ -91,12 +91,14 @@ func (k *testKeys) count() (verified, looked, now int) {
 // streamOf opens a stream; the channel is closed when the server ends it.
 func streamOf(t *testing.T, url, token string) <-chan struct{} {
 	t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` +
+		mcptest.StatelessMeta + `}}`
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
+	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Authorization":        "Bearer " + token,
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"} {
 		r.Header.Set(key, value)
 	}

@@ -14,7 +14,8 @@ func TestNoSession(t *testing.T) {
 	s := serve(t, nil)
 	url := s.http(t, anyone)
 	for _, method := range []string{"tools/list", "tools/call", "notifications/initialized"} {
-		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"info","arguments":{}}}`, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"})
+		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"info","arguments":{}}}`,
+			mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"})
 		if r.StatusCode != http.StatusBadRequest || !strings.Contains(text, "Mcp-Session-Id is missing: begin with initialize") {
 			t.Errorf("%s: %d %s", method, r.StatusCode, text)
 		}

@@ -125,6 +125,14 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 	return ctx, func() { leave(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
 }
 
+// UntilEnd returns a context that also ends when calls of the client's session are cancelled, for what waits before a call is started.
+func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) {
+	if r.Session == nil {
+		return ctx, func() {}
+	}
+	return endWith(ctx, r.Session.ctx)
+}
+
 // Detach returns the context of work that goes on after the answer to its request: it ends with the server, and when the caller loses
 // its rights. A shutdown waits for the work as for a call, until end is called. It refuses the work if the caller has as much of it as
 // it may.

@@ -22,7 +22,8 @@ func slowCall(t *testing.T, s *testServer, url, token string, stateless bool) <-
 // runs for others goes on.
 func TestKeysTakenBackWhileItRuns(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]func(*testServer){"by itself": func(*testServer) {}, "when it is told to": func(s *testServer) { s.RecheckCallers() }} {
+	for name, how := range map[string]func(*testServer){"by itself": func(*testServer) {},
+		"when it is told to": func(s *testServer) { s.RecheckCallers() }} {
 		for version, stateless := range map[string]bool{"2025-11-25": false, "2026-07-28": true} {
 			t.Run(name+", "+version, func(t *testing.T) {
 				t.Parallel()

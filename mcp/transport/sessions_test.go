@@ -23,12 +23,14 @@ func TestListenEnds(t *testing.T) {
 	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
 		s := serve(t, func(o *transport.Options) { o.Stateless = stateless })
 		url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` +
+			mcptest.StatelessMeta + `}}`
 		r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer eve", "Mcp-Protocol-Version": name} {
+		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Authorization": "Bearer eve", "Mcp-Protocol-Version": name} {
 			r.Header.Set(key, value)
 		}
 		if name == "2026-07-28" {
@@ -82,7 +84,8 @@ func TestShutdown(t *testing.T) {
 				var client *sdk.ClientSession
 				if by == "http" {
 					url := s.inMemory(t, &transport.Access{Anyone: *anyone})
-					client = mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: mcptest.Header{}}}, nil, "2025-11-25")
+					client = mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: mcptest.Header{}}}, nil,
+						"2025-11-25")
 				} else {
 					client = mcptest.Stdio(t, nil, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 						ctx, s.shutdown = context.WithCancel(ctx)

@@ -82,7 +82,8 @@ func newEntry(text string) (entry, *fault.Error) {
 	case strings.TrimSpace(text) == "":
 		return entry{}, fault.New(fault.BadRequest, "the name of a resource is empty")
 	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), !isComplete(text):
-		return entry{}, fault.New(fault.BadRequest, "%s is not the name of a resource: write parts with dots between them, as in device.interface",
+		return entry{}, fault.New(fault.BadRequest,
+			"%s is not the name of a resource: write parts with dots between them, as in device.interface",
 			fault.Quote(text))
 	}
 	e := entry{text: text, literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}

@@ -70,7 +70,8 @@ func Check(pattern string) *fault.Error {
 	case len(pattern) > maxLength:
 		return fault.New(fault.BadRequest, "a pattern of function names is longer than %d bytes: no name is", maxLength)
 	case !utf8.ValidString(pattern) || strings.ContainsFunc(pattern, unfit):
-		return fault.New(fault.BadRequest, "the pattern %q holds blanks or control characters, which no function's name has: write one pattern an entry", pattern)
+		return fault.New(fault.BadRequest, "the pattern %q holds blanks or control characters, which no function's name has: write one pattern "+
+			"an entry", pattern)
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *prep
 // that accepts keys of the caller's choice, because pageSize may then be such a key.
 func foldedNamesOf(schema json.RawMessage, declared []string) map[string]string {
 	root := gjson.ParseBytes(schema)
-	if additional := root.Get("additionalProperties"); additional.Exists() && additional.Type != gjson.False || root.Get("patternProperties").Exists() {
+	if additional := root.Get("additionalProperties"); additional.Exists() && additional.Type != gjson.False ||
+		root.Get("patternProperties").Exists() {
 		return nil
 	}
 	names, ambiguous := map[string]string{}, map[string]bool{}

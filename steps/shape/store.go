@@ -121,10 +121,10 @@ func (s *Store) Close() error {
 
 func (s *Store) warn(f *fault.Error) {
 	s.mu.Lock()
-	told := s.warned
+	before := s.warned
 	s.warned = true
 	s.mu.Unlock()
-	if !told && s.options.Warn != nil {
+	if !before && s.options.Warn != nil {
 		s.options.Warn(f)
 	}
 }

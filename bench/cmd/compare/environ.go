@@ -10,9 +10,9 @@ import (
 // packages of others.
 var kept = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "XDG_CACHE_HOME",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY", "NPM_CONFIG_CACHE",
-	"GOROOT", "GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOFLAGS", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOTOOLCHAIN",
-	"GOMAXPROCS", "CGO_ENABLED", "CC",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY",
+	"NPM_CONFIG_CACHE", "GOROOT", "GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOFLAGS", "GOPROXY", "GOSUMDB", "GONOSUMDB",
+	"GONOPROXY", "GOPRIVATE", "GOTOOLCHAIN", "GOMAXPROCS", "CGO_ENABLED", "CC",
 	"SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES", "PROGRAMDATA",
 }
 
@@ -21,7 +21,8 @@ func dropped(environ []string) (names []string) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		upper := strings.ToUpper(name)
-		if name != "" && !slices.Contains(kept, upper) && !strings.HasPrefix(upper, "ONECALL_TEST_") && !strings.HasPrefix(upper, "ONECALL_COMPARE_") {
+		if name != "" && !slices.Contains(kept, upper) && !strings.HasPrefix(upper, "ONECALL_TEST_") &&
+			!strings.HasPrefix(upper, "ONECALL_COMPARE_") {
 			names = append(names, name)
 		}
 	}

@@ -111,7 +111,8 @@ func parse(args []string) (*comparison, error) {
 	c := &comparison{Options: report.Options{Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	flags.StringVar(&c.Root, "root", "../../..", "the `folder` of the repository")
-	flags.StringVar(&c.Data, "data", "", "a `folder` with data sets of real chains (default ../shared/data beside the repository, if it is there)")
+	flags.StringVar(&c.Data, "data", "",
+		"a `folder` with data sets of real chains (default ../shared/data beside the repository, if it is there)")
 	flags.StringVar(&c.Tools, "tools", filepath.Join(cache, "onecall-compare"), "the `folder` for what is installed")
 	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
 	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
@@ -136,7 +137,8 @@ func parse(args []string) (*comparison, error) {
 	case c.Data == "" && hasData(beside):
 		c.Data = beside
 	case c.Data != "" && !hasData(c.Data):
-		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data, strings.Join(datasets.Files(), ", "))
+		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data,
+			strings.Join(datasets.Files(), ", "))
 	}
 	c.sections, err = named(c.only)
 	return c, err
@@ -193,7 +195,8 @@ func (c *comparison) ready(results string) error {
 	if err := errors.Join(try.Close(), os.Remove(try.Name())); err != nil {
 		return err
 	}
-	c.Log("measures %s: some %d minutes on two quiet cores, and the first time as much again to install", strings.Join(names(c.sections), ", "), minutes)
+	c.Log("measures %s: some %d minutes on two quiet cores, and the first time as much again to install",
+		strings.Join(names(c.sections), ", "), minutes)
 	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
 	if c.Data == "" {
 		c.Log("no data sets: the recorded chains are left out (bench/README.md tells where these are from)")

@@ -28,7 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find",
 			find}, {"List", list}, {"Days", days}, {"Expire", expire},
-		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums",
+		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", unusualText}, {"Sums",
 			sums}, {"SideBySide", sideBySide},
 		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check}, {"Parts", parts},
 	} {
@@ -180,7 +180,8 @@ func find(t *testing.T, s Store) {
 	mine.Row.Key, again.Row.Key, foreign.Row.Key = "k", "k", "k"
 	foreign.Row.Caller = "token:other"
 	write(t, d, mine, foreign)
-	if refused, err := d.Write(t.Context(), []journal.Write{again, added("run_d")}); err != nil || !slices.Equal(refused, []bool{true, false}) {
+	if refused, err := d.Write(t.Context(), []journal.Write{again, added("run_d")}); err != nil ||
+		!slices.Equal(refused, []bool{true, false}) {
 		t.Fatalf("a key that is taken: refused %v, error %v", refused, err)
 	}
 	for _, test := range []struct{ caller, key, prefix, want string }{
@@ -250,7 +251,8 @@ func days(t *testing.T, s Store) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Kept != 8 || g.Day != "2026-03-01" || g.Caller != "token:ci" || g.Chain != "nightly" {
+	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Kept != 8 || g.Day != "2026-03-01" ||
+		g.Caller != "token:ci" || g.Chain != "nightly" {
 		t.Errorf("%+v", g)
 	}
 	near := func(got, want time.Duration) bool { return got > want*9/10 && got < want*11/10 }
@@ -330,7 +332,9 @@ func many(t *testing.T, s Store) {
 					t.Error(err)
 					return
 				}
-				if refused, err := from.Write(t.Context(), []journal.Write{{ID: id, Lease: got.Row.Lease, Segment: segment(got.Row.Lease, 9)}}); err != nil || refused[0] {
+				if refused, err := from.Write(t.Context(), []journal.Write{
+					{ID: id, Lease: got.Row.Lease, Segment: segment(got.Row.Lease, 9)},
+				}); err != nil || refused[0] {
 					t.Errorf("%v, %v", refused, err)
 				}
 				mu.Lock()

@@ -46,8 +46,8 @@ func rewritten(t *testing.T, s Store) {
 	}
 }
 
-// oddText: what a caller writes is kept, whatever it is, and keeps no other write from being done.
-func oddText(t *testing.T, s Store) {
+// unusualText: what a caller writes is kept, whatever it is, and keeps no other write from being done.
+func unusualText(t *testing.T, s Store) {
 	d := s.Open(t)
 	for i, text := range []string{"'; DROP TABLE onecall_runs; --", `"[]{}\`, "zero\x00byte", "not\xffUTF-8", "%_", "\U0001F600 \u2028"} {
 		w := added(fmt.Sprint("run_", i))
@@ -226,7 +226,8 @@ func whole(t *testing.T, s Store) {
 		t.Errorf("%+v", s)
 	}
 	got, err := d.Acquire(t.Context(), "run_a", nil)
-	if err != nil || len(got.Segments) != 1 || !slices.Equal(got.Segments[0].Results, ended.Segment.Results) || string(got.Segments[0].Events) != `[{"n":1}]` {
+	if err != nil || len(got.Segments) != 1 || !slices.Equal(got.Segments[0].Results, ended.Segment.Results) ||
+		string(got.Segments[0].Events) != `[{"n":1}]` {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	late := journal.Write{ID: "run_a", Lease: 1, Late: true, Segment: segment(1, 2)}

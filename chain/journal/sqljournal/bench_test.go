@@ -18,7 +18,8 @@ import (
 // typical is a run of ten reads that ended ok, in one write, or with release false one that goes on.
 func typical(id string, release bool) journal.Write {
 	now := time.Now()
-	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43), Functions: []string{"memory.read_graph", "fs.read_text_file"}, Status: journal.OK,
+	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43),
+		Functions: []string{"memory.read_graph", "fs.read_text_file"}, Status: journal.OK,
 		Began: now, Last: now, Expires: now.Add(24 * time.Hour), Steps: 10, Calls: 10, Took: 3 * time.Millisecond, Lease: 1}
 	w := journal.Write{ID: id, Lease: 1, New: true, Row: r, Release: release, Tokens: 100, Kept: 5000,
 		Segment: &journal.Segment{Lease: 1, First: 1, Events: []byte("[" + strings.Repeat("e", 1498) + "]"), Retained: make([]byte, 300)}}
@@ -26,7 +27,8 @@ func typical(id string, release bool) journal.Write {
 		times := journal.Times{}
 		times.Count(3 * time.Millisecond)
 		for _, function := range append(r.Functions, "") {
-			w.Days = append(w.Days, journal.Day{Day: journal.DayOf(now), Caller: r.Caller, Function: function, Count: 5, Calls: 10, Tokens: 100, Kept: 5000, Times: times})
+			w.Days = append(w.Days, journal.Day{Day: journal.DayOf(now), Caller: r.Caller, Function: function, Count: 5, Calls: 10, Tokens: 100,
+				Kept: 5000, Times: times})
 		}
 	}
 	return w
@@ -65,7 +67,8 @@ func BenchmarkWrite(b *testing.B) {
 			mustWrite(b, d, first)
 			for b.Loop() {
 				n++
-				mustWrite(b, d, journal.Write{ID: first.ID, Lease: 1, Row: first.Row, Segment: &journal.Segment{Lease: 1, First: 1 + n, Events: make([]byte, 250)}})
+				mustWrite(b, d, journal.Write{ID: first.ID, Lease: 1, Row: first.Row, Segment: &journal.Segment{Lease: 1, First: 1 + n,
+					Events: make([]byte, 250)}})
 			}
 			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
 				b.Fatalf("%v, %v", got, err)

@@ -124,7 +124,8 @@ func segmentsOf(t *testing.T, d journal.Driver, id string) int {
 		t.Fatal(err)
 	}
 	for i, s := range rec.Segments {
-		if want := segmentOf(i + 1); s.First != want.First || string(s.Events) != string(want.Events) || string(s.Results) != string(want.Results) {
+		if want := segmentOf(i + 1); s.First != want.First || string(s.Events) != string(want.Events) ||
+			string(s.Results) != string(want.Results) {
 			t.Fatalf("segment %d of %s is\n%+v", i+1, id, s)
 		}
 	}

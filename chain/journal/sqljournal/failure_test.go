@@ -209,7 +209,8 @@ func TestLocked(t *testing.T) {
 func TestBecomesNewer(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path}, "postgres": {"pgx", sharedPostgres(t).Database(t)}} {
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", sharedPostgres(t).Database(t)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := openAt(t, at.where)
@@ -305,7 +306,8 @@ func TestPostgresRefuses(t *testing.T) {
 	})
 
 	must("CREATE ROLE guest LOGIN PASSWORD 'guest'")
-	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], "guest:guest", 1)).Load(t.Context(), "run_a")
+	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], "guest:guest",
+		1)).Load(t.Context(), "run_a")
 	unavailable(t, err, "grant that")
 
 	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders")

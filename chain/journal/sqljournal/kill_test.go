@@ -213,7 +213,8 @@ func TestFullDisk(t *testing.T) {
 			told += w.lines.Text() + "\n"
 		}
 	}
-	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(told, "journal.db cannot") || !strings.Contains(told, "rows: 2 <nil>") {
+	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(told, "journal.db cannot") ||
+		!strings.Contains(told, "rows: 2 <nil>") {
 		t.Errorf("%d writes, %v, %s", acknowledged, err, told)
 	}
 	d := openSQLite(t, path)

@@ -14,7 +14,8 @@ func FuzzWith(f *testing.F) {
 	f.Add(`{"a":1,"_meta":{"x":[1.50]}}`, "_meta", `{"y":2}`)
 	f.Add(`{}`, "a", `null`)
 	f.Fuzz(func(t *testing.T, object, key, value string) {
-		if !gjson.Valid(object) || !gjson.Parse(object).IsObject() || !gjson.Valid(value) || strings.ContainsAny(key, "\"\\") || !json.Valid([]byte(`"`+key+`"`)) {
+		if !gjson.Valid(object) || !gjson.Parse(object).IsObject() || !gjson.Valid(value) || strings.ContainsAny(key, "\"\\") ||
+			!json.Valid([]byte(`"`+key+`"`)) {
 			return
 		}
 		if got := With(json.RawMessage(object), key, json.RawMessage(value)); !json.Valid(got) && json.Valid([]byte(object)) {

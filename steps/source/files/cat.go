@@ -208,7 +208,8 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxByte
 		return err
 	}
 	if encodingOf(head) != "" {
-		return atPath(fault.New(fault.LimitExceeded, "the tail of UTF-16 text is read only up to %d bytes: ask for lines by from and to", maxBytes))
+		return atPath(fault.New(fault.LimitExceeded, "the tail of UTF-16 text is read only up to %d bytes: ask for lines by from and to",
+			maxBytes))
 	}
 	var text []byte
 	for size := int64(tailBytes); ; size = min(2*size, maxBytes) {

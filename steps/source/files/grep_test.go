@@ -130,8 +130,8 @@ func TestGrepRanksByLine(t *testing.T) {
 		}
 	}
 	tree, definitions := map[string]string{}, map[string]bool{}
-	for i, text := range []string{"func Name(", "func (s *T) Name(", "type Name struct", "class Name:", "def Name(", "async def Name(", "#define Name 1",
-		"pub fn Name(", "export const Name =", "interface Name", "    var Name int", "struct *Name", "x.class Name"} {
+	for i, text := range []string{"func Name(", "func (s *T) Name(", "type Name struct", "class Name:", "def Name(", "async def Name(",
+		"#define Name 1", "pub fn Name(", "export const Name =", "interface Name", "    var Name int", "struct *Name", "x.class Name"} {
 		path := fmt.Sprintf("z%02d", i)
 		tree[path], definitions[path] = text, true
 	}
@@ -144,7 +144,8 @@ func TestGrepRanksByLine(t *testing.T) {
 	for _, path := range []string{"latest.go", "contest/a.go", "attest.go", "test.go", "zz.go"} {
 		tree[path], plain[path] = "Name", true
 	}
-	for _, path := range []string{"a_test.go", "test_a.py", "a.test.ts", "a.spec.js", "test/a.go", "x/__tests__/a.js", "FooTest.java", "x_spec.rb", "testdata/a"} {
+	for _, path := range []string{"a_test.go", "test_a.py", "a.test.ts", "a.spec.js", "test/a.go", "x/__tests__/a.js", "FooTest.java",
+		"x_spec.rb", "testdata/a"} {
 		tree[path] = "Name"
 	}
 	first(tree, plain)

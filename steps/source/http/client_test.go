@@ -98,7 +98,8 @@ func TestOutcomes(t *testing.T) {
 	for _, test := range tests {
 		_, err := c.Do(newTestRequest(t.Context(), test.method, test.url+"?token=topsecret", ""))
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Message, "topsecret") ||
-			strings.Contains(f.Message, "not known whether the "+test.method+" was carried out") != (f.Code == fault.Unavailable && f.Outcome == fault.SentUnknown) {
+			strings.Contains(f.Message, "not known whether the "+test.method+" was carried out") != (f.Code == fault.Unavailable &&
+				f.Outcome == fault.SentUnknown) {
 			t.Errorf("%s %s: %v, %+v", test.method, test.url, err, f)
 		}
 	}
@@ -143,7 +144,10 @@ func (h *hanging) Read([]byte) (int, error) { <-h.ctx.Done(); return 0, h.ctx.Er
 
 func TestClosedClient(t *testing.T) {
 	t.Parallel()
-	c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return respond(200, ""), nil })})
+	c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return respond(200, ""),
+			nil
+	})})
 	other := c.With(egress.Open())
 	_ = c.Close()
 	if _, err := c.Do(newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")); fault.CodeOf(err) != fault.Unavailable {

@@ -281,7 +281,8 @@ func TestEndpointResults(t *testing.T) {
 		_, _ = io.WriteString(w, `{"n": 1.10}`)
 	},
 		httpsource.Endpoint{Name: "body", URL: "URL/"}, httpsource.Endpoint{Name: "response", URL: "URL/", Result: "response"},
-		httpsource.Endpoint{Name: "head", Method: "HEAD", URL: "URL/"}, httpsource.Endpoint{Name: "headbody", Method: "HEAD", URL: "URL/", Result: "body"})
+		httpsource.Endpoint{Name: "head", Method: "HEAD", URL: "URL/"}, httpsource.Endpoint{Name: "headbody", Method: "HEAD", URL: "URL/",
+			Result: "body"})
 	for fn, want := range map[string]string{
 		"http.body":     `{"n":1.10}`,
 		"http.response": `{"status":200,"headers":{"content-length":"11","content-type":"application/json","date":"now"},"body":{"n":1.10}}`,
@@ -311,15 +312,16 @@ func TestEndpointRepetition(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
 			test.endpoint.Name, test.endpoint.URL = "it", "https://a.example/"
-			s := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint}, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				sent++
-				if r.Body != nil {
-					if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
-						t.Errorf("sent %s, %v", body, err)
+			s := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{test.endpoint},
+				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					sent++
+					if r.Body != nil {
+						if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
+							t.Errorf("sent %s, %v", body, err)
+						}
 					}
-				}
-				return respond(503, "", "Retry-After", "2"), nil
-			})})
+					return respond(503, "", "Retry-After", "2"), nil
+				})})
 			start := time.Now()
 			_, err := invoke(t.Context(), s, "http.it", `{}`)
 			if fault.CodeOf(err) != test.code || sent != test.sent || time.Since(start) != test.took {

@@ -143,7 +143,8 @@ var (
 // namesSecret reports whether an object describes a member with a secret name.
 func namesSecret(object gjson.Result) (isSecretName bool) {
 	object.ForEach(func(name, value gjson.Result) bool {
-		isSecretName = isSecretName || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
+		isSecretName = isSecretName || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) &&
+			isSecret(value.Str)
 		return !isSecretName
 	})
 	return isSecretName

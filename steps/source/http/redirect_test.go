@@ -37,29 +37,30 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
 	}))
 	t.Cleanup(other.Close)
-	s, server = serve(t, httpsource.Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
-		note("first"+r.URL.Path, r)
-		hops, hopping := strings.CutPrefix(r.URL.Path, "/hops/")
-		switch to, status := redirects[r.URL.Path], http.StatusFound; {
-		case hopping && hops != "0":
-			n, _ := strconv.Atoi(hops)
-			http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), status)
-		case to != "":
-			if code, place, coded := strings.Cut(to, " "); coded {
-				status, _ = strconv.Atoi(code)
-				to = place
+	s, server = serve(t, httpsource.Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}},
+		func(w http.ResponseWriter, r *http.Request) {
+			note("first"+r.URL.Path, r)
+			hops, hopping := strings.CutPrefix(r.URL.Path, "/hops/")
+			switch to, status := redirects[r.URL.Path], http.StatusFound; {
+			case hopping && hops != "0":
+				n, _ := strconv.Atoi(hops)
+				http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), status)
+			case to != "":
+				if code, place, coded := strings.Cut(to, " "); coded {
+					status, _ = strconv.Atoi(code)
+					to = place
+				}
+				w.Header().Set("Location", strings.NewReplacer("OTHER", other.URL, "HOST", r.Host).Replace(to))
+				w.WriteHeader(status)
+			case r.URL.Path == "/nowhere":
+				w.WriteHeader(status)
+			case r.URL.Path == "/echo":
+				body, _ := io.ReadAll(r.Body)
+				_, _ = io.WriteString(w, r.Method+" "+string(body))
+			default:
+				_, _ = io.WriteString(w, "end")
 			}
-			w.Header().Set("Location", strings.NewReplacer("OTHER", other.URL, "HOST", r.Host).Replace(to))
-			w.WriteHeader(status)
-		case r.URL.Path == "/nowhere":
-			w.WriteHeader(status)
-		case r.URL.Path == "/echo":
-			body, _ := io.ReadAll(r.Body)
-			_, _ = io.WriteString(w, r.Method+" "+string(body))
-		default:
-			_, _ = io.WriteString(w, "end")
-		}
-	})
+		})
 	tests := []struct {
 		method, path string
 		code         fault.Code

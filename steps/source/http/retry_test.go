@@ -168,7 +168,8 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 func TestTimeoutWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
+		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}},
+			Timeout: time.Minute})
 		start := time.Now()
 		_, err := invoke(context.Background(), s, "http.get", `{"url":"https://example.com"}`)
 		if fault.CodeOf(err) != fault.Timeout || time.Since(start) != time.Minute {

@@ -148,7 +148,8 @@ var badServers = map[string]func(){
 	"version": func() {
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if method == "initialize" {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`,
+					id.Raw)
 				return
 			}
 			greet(method, id, "")

@@ -74,7 +74,8 @@ func TestServersThatDoNotStart(t *testing.T) {
 				}
 			})
 			status := await(t, s, test.state)
-			if status.Error.Code != test.code || !strings.Contains(status.Error.Message, test.want) || !strings.Contains(status.Error.Message, "shelf") {
+			if status.Error.Code != test.code || !strings.Contains(status.Error.Message, test.want) ||
+				!strings.Contains(status.Error.Message, "shelf") {
 				t.Errorf("%v, want %s with %q", status.Error, test.code, test.want)
 			}
 			if strings.Contains(status.Error.Message, "topsecret1") {

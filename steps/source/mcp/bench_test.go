@@ -23,7 +23,8 @@ func bare(b *testing.B, o *mcpsource.Options) *sdk.ClientSession {
 		cmd.Env = append(os.Environ(), serverEnv+"=good")
 		transport = &sdk.CommandTransport{Command: cmd}
 	}
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "0"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}}).
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "0"},
+		&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}}).
 		Connect(b.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: o.Protocol})
 	if err != nil {
 		b.Fatal(err)

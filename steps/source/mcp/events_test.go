@@ -20,9 +20,11 @@ func TestEventsPassUnchanged(t *testing.T) {
 		var stream strings.Builder
 		var want []string
 		for i := range rapid.IntRange(0, 8).Draw(t, "events") {
-			data := fmt.Sprintf(`{"jsonrpc":"2.0","method":"m","params":{"n":%d,"x":"%s"}}`, i, strings.Repeat("y", rapid.OneOf(rapid.IntRange(0, 3900), rapid.IntRange(9000, 20_000)).Draw(t, "length")))
+			data := fmt.Sprintf(`{"jsonrpc":"2.0","method":"m","params":{"n":%d,"x":"%s"}}`, i,
+				strings.Repeat("y", rapid.OneOf(rapid.IntRange(0, 3900), rapid.IntRange(9000, 20_000)).Draw(t, "length")))
 			newline := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "newline")
-			stream.WriteString(rapid.SampledFrom([]string{"", ": hello" + newline + newline, "event: message" + newline, "data" + newline}).Draw(t, "before"))
+			stream.WriteString(rapid.SampledFrom([]string{"", ": hello" + newline + newline, "event: message" + newline, "data" + newline}).Draw(t,
+				"before"))
 			half := strings.Index(data, `,"params"`)
 			if rapid.Bool().Draw(t, "two lines") {
 				stream.WriteString("data: " + data[:half+1] + newline + "data:" + data[half+1:] + newline + newline)

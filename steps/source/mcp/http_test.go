@@ -108,15 +108,18 @@ func TestHeadersAndRefusals(t *testing.T) {
 		return false
 	})
 	url := listen(t, f)
-	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url + "/?api_key=hidden456", Headers: map[string]string{"Authorization": "Bearer hidden789"}})
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url + "/?api_key=hidden456",
+		Headers: map[string]string{"Authorization": "Bearer hidden789"}})
 	status := await(t, s, steps.StateRetrying)
-	if status.Error.Code != fault.Denied || !strings.Contains(status.Error.Message, "onecall auth login shelf") || strings.Contains(status.Error.Message, "hidden") {
+	if status.Error.Code != fault.Denied || !strings.Contains(status.Error.Message, "onecall auth login shelf") ||
+		strings.Contains(status.Error.Message, "hidden") {
 		t.Errorf("%v", status.Error)
 	}
 	if wait := time.Until(status.Retry); wait < time.Minute/2 {
 		t.Errorf("it is tried again in %v already", wait)
 	}
-	good := openReady(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
+	good := openReady(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123",
+		"Accept": "text/x-mine"}})
 	if got := mustCall(t, good, "shelf.put", `{"name":"a"}`); got != `"put"` {
 		t.Errorf("it answers %s", got)
 	}
@@ -159,7 +162,8 @@ func TestServerThatIsNotThere(t *testing.T) {
 	_ = listener.Close()
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
 	status := await(t, s, steps.StateRetrying)
-	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") || strings.Contains(status.Error.Message, "secret-path") {
+	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") ||
+		strings.Contains(status.Error.Message, "secret-path") {
 		t.Errorf("%v", status.Error)
 	}
 	listener, err = net.Listen("tcp", address)
@@ -346,7 +350,8 @@ func TestErrorDataIsCleaned(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, key, key)
 	}))
 	got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
-	if strings.Contains(got.Message, key[:6]) || strings.Contains(string(got.Body), key[:6]) || gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
+	if strings.Contains(got.Message, key[:6]) || strings.Contains(string(got.Body), key[:6]) ||
+		gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
 		t.Errorf("%s, %s", got.Message, got.Body)
 	}
 }

@@ -39,7 +39,8 @@ func playLate(discovered, initialized string, order ...int) func() {
 					say([...]string{discovered, initialized}[place], [...]gjson.Result{discover, id}[place].Raw)
 				}
 			case !greet(method, id, `{"name":"meta"}`):
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw, params.Get("_meta").Raw)
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw,
+					params.Get("_meta").Raw)
 			}
 		})
 	}

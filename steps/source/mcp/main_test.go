@@ -75,12 +75,14 @@ const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"re
 func goodServer(stop <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1.2"}, &sdk.ServerOptions{PageSize: 3})
 	yes := true
-	add := func(name string, annotations *sdk.ToolAnnotations, schema string, h func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
+	add := func(name string, annotations *sdk.ToolAnnotations, schema string,
+		h func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
 		s.AddTool(&sdk.Tool{Name: name, Description: "Does " + name + ".", Annotations: annotations, InputSchema: json.RawMessage(schema)}, h)
 	}
 	reads := &sdk.ToolAnnotations{ReadOnlyHint: true}
 	add("get", reads, nameSchema, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if name := gjson.GetBytes(r.Params.Arguments, "name").String(); name != "none" && gjson.GetBytes(r.Params.Arguments, "name").Type == gjson.String {
+		if name := gjson.GetBytes(r.Params.Arguments, "name").String(); name != "none" && gjson.GetBytes(r.Params.Arguments,
+			"name").Type == gjson.String {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see structuredContent"}},
 				StructuredContent: json.RawMessage(`{"name":` + gjson.GetBytes(r.Params.Arguments, "name").Raw + `,"n":12345678901234567890,"x":1.50}`)}, nil
 		}
@@ -88,10 +90,12 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		r1.IsError = true
 		return r1, nil
 	})
-	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		return text("put"), nil
 	})
-	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		return text("removed"), nil
 	})
 	add("echo", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -140,7 +144,8 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 	add("tell", reads, `{"type":"object"}`, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range 3 {
 			if token := r.Params.GetProgressToken(); token != nil {
-				if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(i), Total: 3, Message: "step"}); err != nil {
+				if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(i), Total: 3,
+					Message: "step"}); err != nil {
 					return nil, err
 				}
 			}

@@ -143,8 +143,8 @@ func TestReadings(t *testing.T) {
 // among those that the name alone may be read as.
 func TestNamesStayApart(t *testing.T) {
 	t.Parallel()
-	word := rapid.SampledFrom([]string{"get", "list", "delete", "or", "a", "Device", "devices", "issue", "issues", "branches", "categories", "category", "x",
-		"HTTP", "é", "_", "-", "."})
+	word := rapid.SampledFrom([]string{"get", "list", "delete", "or", "a", "Device", "devices", "issue", "issues", "branches", "categories",
+		"category", "x", "HTTP", "é", "_", "-", "."})
 	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_") })
 	pathsOf := func(configured string, names []string) map[string]string {
 		s := named(t, configured, names...)
@@ -273,7 +273,8 @@ func TestHints(t *testing.T) {
 	s := openRaw(t, &rawServer{}, mcpsource.Options{}, strings.Join(tools, ","))
 	for i, text := range annotations {
 		got, want := function(t, s, fmt.Sprintf("net.t%d", i)), tests[text]
-		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent || got.Local != want.Local {
+		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent ||
+			got.Local != want.Local {
 			t.Errorf("%s: %v declared %t idempotent %t local %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local)
 		}
 	}
@@ -295,7 +296,8 @@ func TestListing(t *testing.T) {
 	if spec.Input[1] != '\'' {
 		t.Error("the schema is a copy")
 	}
-	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" || string(v.Input) != `{"type":"object"}` {
+	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" ||
+		string(v.Input) != `{"type":"object"}` {
 		t.Errorf("%+v, %+v", u.Spec, v.Spec)
 	}
 }

@@ -26,13 +26,13 @@ const methodCall = "tools/call"
 // answer (MCP 2025-11-25 and 2026-07-28, "Sending Messages to the Server"). Everything else goes to the SDK: refusals, logins,
 // redirects, and streams to resume.
 type poster struct {
-	transport *tappedTransport
-	login     auth.OAuthHandler // nil: none
-	url       *url.URL
-	conn      sdk.Connection // knows the session id
-	header    http.Header    // of every call, without session id and login
-	sender    sdk.Meta       // client information that every request carries since MCP 2026-07-28; nil before
-	meta      []byte         // sender as JSON
+	transport  *tappedTransport
+	login      auth.OAuthHandler // nil: none
+	url        *url.URL
+	conn       sdk.Connection // knows the session id
+	header     http.Header    // of every call, without session id and login
+	clientMeta sdk.Meta       // client information that every request carries since MCP 2026-07-28; nil before
+	meta       []byte         // clientMeta as JSON
 }
 
 // newPoster returns the poster of a connection; nil: the SDK must make its calls.
@@ -53,16 +53,16 @@ func newPoster(conn *connection) *poster {
 	}}
 	if conn.protocol > protocol.Stateful {
 		p.header["Mcp-Method"] = []string{methodCall}
-		p.sender = senderOf(conn.protocol, conn.clientInfo, conn.capabilities)
-		if p.meta, err = json.Marshal(p.sender); err != nil {
+		p.clientMeta = clientMetaOf(conn.protocol, conn.clientInfo, conn.capabilities)
+		if p.meta, err = json.Marshal(p.clientMeta); err != nil {
 			return nil
 		}
 	}
 	return p
 }
 
-// senderOf returns the client information in the _meta of each request (MCP 2026-07-28, "_meta"), as the SDK writes it.
-func senderOf(version string, info *sdk.Implementation, capabilities *sdk.ClientCapabilities) sdk.Meta {
+// clientMetaOf returns the client information in the _meta of each request (MCP 2026-07-28, "_meta"), as the SDK writes it.
+func clientMetaOf(version string, info *sdk.Implementation, capabilities *sdk.ClientCapabilities) sdk.Meta {
 	return sdk.Meta{
 		sdk.MetaKeyProtocolVersion: version,
 		sdk.MetaKeyClientInfo:      info,
@@ -77,7 +77,7 @@ func senderOf(version string, info *sdk.Implementation, capabilities *sdk.Client
 func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, begin int, err error) {
 	meta := p.meta
 	if len(params.Meta) > 0 {
-		merged := maps.Clone(p.sender)
+		merged := maps.Clone(p.clientMeta)
 		if merged == nil {
 			merged = sdk.Meta{}
 		}
@@ -134,7 +134,7 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 	if token != "" {
 		header["Authorization"] = []string{"Bearer " + token}
 	}
-	if len(p.sender) > 0 {
+	if len(p.clientMeta) > 0 {
 		header["Mcp-Name"] = []string{tool}
 	}
 	return header, true

@@ -71,7 +71,8 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1"}, nil)
-			for tool, schema := range map[string]string{"plain": `{"type":"object"}`, "heads": `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}}}`} {
+			for tool, schema := range map[string]string{"plain": `{"type":"object"}`,
+				"heads": `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}}}`} {
 				server.AddTool(&sdk.Tool{Name: tool, InputSchema: json.RawMessage(schema)},
 					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
 			}
@@ -88,7 +89,8 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 				ctx = openSession(t, s, &newClient("ann", protocol.Versions[0]).DownstreamClient).CallContext(ctx, json.RawMessage(c.params))
 			}
 			for _, tool := range []string{"shelf.plain", "shelf.heads"} {
-				if got, err := function(t, s, tool).Call(ctx, []byte(`{"name":"<a&b>", "x":12345678901234567890}`)); err != nil || string(got) != `"there"` {
+				if got, err := function(t, s, tool).Call(ctx, []byte(`{"name":"<a&b>", "x":12345678901234567890}`)); err != nil ||
+					string(got) != `"there"` {
 					t.Fatalf("%s: %s, %v", tool, got, err)
 				}
 			}
@@ -104,7 +106,8 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 			}
 			var got, want any
 			plain := strings.Replace(gjson.Get(ours.body, "params").Raw, `"name":"plain"`, `"name":"heads"`, 1)
-			if json.Unmarshal([]byte(plain), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil || !reflect.DeepEqual(got, want) {
+			if json.Unmarshal([]byte(plain), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil ||
+				!reflect.DeepEqual(got, want) {
 				t.Errorf("sent %s\nthe SDK %s", ours.body, theirs.body)
 			}
 		})
@@ -119,7 +122,8 @@ func TestArgumentsInHeaders(t *testing.T) {
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
 	sent := &postRecorder{}
-	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})), HTTPClient: &http.Client{Transport: sent}})
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})),
+		HTTPClient: &http.Client{Transport: sent}})
 	mustCall(t, s, "shelf.where", `{"region":"eu"}`)
 	if got := sent.calls[0].header.Get("Mcp-Param-Region"); got != "eu" {
 		t.Errorf("the header says %q", got)

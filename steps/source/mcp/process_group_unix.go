@@ -28,18 +28,18 @@ const groupPoll = 5 * time.Millisecond
 
 // end ends the remaining processes of the group after its leader.
 func (g processGroup) end(grace time.Duration) {
-	if g.goneWithin(0) {
+	if g.hasEndedWithin(0) {
 		return
 	}
 	g.terminate()
-	if !g.goneWithin(grace) {
+	if !g.hasEndedWithin(grace) {
 		g.kill()
-		g.goneWithin(grace)
+		g.hasEndedWithin(grace)
 	}
 }
 
-// goneWithin waits up to d until no process of the group is left.
-func (g processGroup) goneWithin(d time.Duration) bool {
+// hasEndedWithin waits up to d until no process of the group is left.
+func (g processGroup) hasEndedWithin(d time.Duration) bool {
 	for late := time.Now().Add(d); ; time.Sleep(groupPoll) {
 		if syscall.Kill(-g.id, 0) == syscall.ESRCH {
 			return true

@@ -25,7 +25,8 @@ func init() {
 		if err != nil {
 			os.Exit(3)
 		}
-		s, err := mcpsource.New(&mcpsource.Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: "heeds", "PIDS": os.Getenv("PIDS"), "HEEDS": os.Getenv("HEEDS")}})
+		s, err := mcpsource.New(&mcpsource.Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: "heeds",
+			"PIDS": os.Getenv("PIDS"), "HEEDS": os.Getenv("HEEDS")}})
 		if err != nil {
 			os.Exit(3)
 		}

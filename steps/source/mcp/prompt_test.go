@@ -109,7 +109,8 @@ func TestPromptWithMuteServer(t *testing.T) {
 			}
 			return true
 		})
-		if err := returnsSoon(t.Context(), t, fn.Call, `{"name":"a"}`); err == nil || fault.CodeOf(err) != fault.Timeout && name != "half an error" {
+		if err := returnsSoon(t.Context(), t, fn.Call, `{"name":"a"}`); err == nil || fault.CodeOf(err) != fault.Timeout &&
+			name != "half an error" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -36,7 +36,8 @@ func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("there is no node")
 	}
-	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}}
+	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...),
+		Env: map[string]string{"HOME": t.TempDir()}}
 }
 
 // ready opens a source on a real server, all of whose functions must fit a registry.
@@ -98,7 +99,8 @@ func TestServerEverything(t *testing.T) {
 	}
 	told := 0
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { told++ }})
-	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil || told != 3 {
+	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil ||
+		told != 3 {
 		t.Errorf("%v, %d times told of progress", err, told)
 	}
 }
@@ -107,7 +109,8 @@ func TestServerEverything(t *testing.T) {
 //
 //nolint:staticcheck // servers still ask for roots and sample
 func everyCapability() *sdk.ClientCapabilities {
-	return &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}, Elicitation: &sdk.ElicitationCapabilities{}, RootsV2: &sdk.RootCapabilities{ListChanged: true}}
+	return &sdk.ClientCapabilities{Sampling: &sdk.SamplingCapabilities{}, Elicitation: &sdk.ElicitationCapabilities{},
+		RootsV2: &sdk.RootCapabilities{ListChanged: true}}
 }
 
 // A server that lists tools only to clients that can be asked, and asks in them.
@@ -126,7 +129,8 @@ func TestServerEverythingInLink(t *testing.T) {
 		if method == "roots/list" {
 			return json.RawMessage(`{"roots":[]}`), nil
 		}
-		return json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled for ` + gjson.GetBytes(params, "maxTokens").Raw + `"}}`), nil
+		return json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled for ` +
+			gjson.GetBytes(params, "maxTokens").Raw + `"}}`), nil
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	if got := callText(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
@@ -165,7 +169,8 @@ func TestServerOfConformance(t *testing.T) {
 		if got := mustCall(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
 			t.Errorf("text %s", got)
 		}
-		if got := mustCall(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" || gjson.Get(got, "size").Int() == 0 {
+		if got := mustCall(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" ||
+			gjson.Get(got, "size").Int() == 0 {
 			t.Errorf("image %s", got)
 		}
 		mustFail(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)

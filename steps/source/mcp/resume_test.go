@@ -36,7 +36,8 @@ func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breakingServ
 		case gjson.Get(body, "method").Str == "tools/call":
 			b.writes.Add(1)
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, "id: 7\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"working\"}}\n\n")
+			fmt.Fprint(w, "id: 7\nretry: 10\ndata: "+
+				"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"working\"}}\n\n")
 			return true
 		case r.Header.Get("Last-Event-Id") != "":
 			b.resumes.Add(1)
@@ -134,7 +135,8 @@ func TestResume(t *testing.T) {
 	b.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
 		if r.Header.Get("Last-Event-Id") == "7" {
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "id: 8\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"rest\"}]}}\n\n", *id.Load())
+			fmt.Fprintf(w, "id: 8\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"rest\"}]}}\n\n",
+				*id.Load())
 			return true
 		}
 		if gjson.Get(body, "method").Str == "tools/call" {
@@ -168,7 +170,8 @@ func TestCancellationThatIsRefused(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	s := openRaw(t, server, mcpsource.Options{HTTPClient: client}, `{"name":"a"},{"name":"b","inputSchema":{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}}}}`)
+	s := openRaw(t, server, mcpsource.Options{HTTPClient: client},
+		`{"name":"a"},{"name":"b","inputSchema":{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}}}}`)
 	for _, tool := range []string{"net.a", "net.b"} { // the SDK calls the second
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

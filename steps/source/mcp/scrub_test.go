@@ -36,7 +36,8 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 	}
 	// Secrets that are taken out make room for what stands far behind them.
 	for before := range 40 {
-		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) || !strings.Contains(got, secret.Redacted) {
+		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) ||
+			!strings.Contains(got, secret.Redacted) {
 			t.Fatalf("%d bytes before them: %q", before, got)
 		}
 	}
@@ -86,11 +87,13 @@ func TestStderrCutsNoSecret(t *testing.T) {
 		var text strings.Builder
 		for range rapid.IntRange(1, 30).Draw(t, "parts") {
 			text.WriteString(strings.Repeat("-", rapid.IntRange(0, 5000).Draw(t, "dashes")))
-			text.WriteString(rapid.SampledFrom([]string{longSecret, longSecret + "\n", "\n", "é\n", "line one!\nline two!\n", longSecret[:5] + longSecret}).Draw(t, "then"))
+			text.WriteString(rapid.SampledFrom([]string{longSecret, longSecret + "\n", "\n", "é\n", "line one!\nline two!\n", longSecret[:5] +
+				longSecret}).Draw(t, "then"))
 		}
 		var p process
 		var lines []string
-		p.drain(&pieceReader{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub, func(line string) { lines = append(lines, line) })
+		p.drain(&pieceReader{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub,
+			func(line string) { lines = append(lines, line) })
 		for _, got := range []string{strings.Join(lines, "\n"), p.stderr.text()} {
 			if partly(got) || strings.Contains(got, "line ") {
 				t.Fatalf("%q", got)
@@ -120,7 +123,8 @@ func TestStderrAtTheEdges(t *testing.T) {
 			all := ""
 			text := strings.Repeat("-", before) + longSecret + strings.Repeat("-", behind)
 			p.drain(strings.NewReader(text), scrub, func(line string) { all += line })
-			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || partly(p.stderr.text()) || !strings.HasSuffix(want, p.stderr.text()) {
+			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || partly(p.stderr.text()) ||
+				!strings.HasSuffix(want, p.stderr.text()) {
 				t.Fatalf("%d bytes before, %d behind: %q", before, behind, all)
 			}
 		}

@@ -17,7 +17,8 @@ func TestScrubber(t *testing.T) {
 		Env: map[string]string{"API_KEY": "abcdef", "OTHER": "4f3c2b1a4f3c2b1a4f3c2b1a", "DIR": "/home/user/project1", "SHORT_KEY": "abc"}}
 	clean := newScrubber(&o).clean("abcdef123 abcdef 4f3c2b1a4f3c2b1a4f3c2b1a q/secret q%2Fsecret pass!word pass%21word " +
 		"/home/user/project1 abc \x1b[31mred\x00 Bearer abcdef123")
-	if want := "[redacted] [redacted] [redacted] [redacted] [redacted] [redacted] [redacted] /home/user/project1 abc [31mred [redacted]"; clean != want {
+	if want := "[redacted] [redacted] [redacted] [redacted] [redacted] [redacted] [redacted] /home/user/project1 abc [31mred " +
+		"[redacted]"; clean != want {
 		t.Errorf("%q, want %q", clean, want)
 	}
 	if clean := newScrubber(&o).clean("Post \"" + o.URL + "\": refused"); clean != `Post "https://h": refused` {
@@ -41,7 +42,8 @@ func TestEnviron(t *testing.T) {
 // message comes in. Requests, notifications and ids that are no numbers answer nothing.
 func FuzzOutline(f *testing.F) {
 	long := `"` + strings.Repeat("x", 2*headSize) + `"`
-	for _, seed := range []string{`{"id":6}`, `{"content":[{"id":1,"text":"\"id\":7}"}]}`, `1`, `"\\"`, `{ "a" : [ { } , "]" ] }`, `[{"id":1},` + long + `]`, `{"a":` + long + `,"id":5}`, `{`} {
+	for _, seed := range []string{`{"id":6}`, `{"content":[{"id":1,"text":"\"id\":7}"}]}`, `1`, `"\\"`, `{ "a" : [ { } , "]" ] }`,
+		`[{"id":1},` + long + `]`, `{"a":` + long + `,"id":5}`, `{`} {
 		f.Add(seed, 3)
 	}
 	f.Fuzz(func(t *testing.T, result string, size int) {

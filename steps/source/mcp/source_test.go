@@ -32,14 +32,16 @@ var transports = map[string]func(t testing.TB) *mcpsource.Options{
 		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
 	},
 	"http json": func(t testing.TB) *mcpsource.Options {
-		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
+		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)),
+			&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
 	},
 	"http sessions": func(t testing.TB) *mcpsource.Options {
 		return &mcpsource.Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
 	},
 	"sse": func(t testing.TB) *mcpsource.Options {
 		server := goodServer(endOf(t))
-		return &mcpsource.Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server }, nil))}
+		return &mcpsource.Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server },
+			nil))}
 	},
 }
 

@@ -225,7 +225,8 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 			for _, pending = range t.pending {
 			}
 		}
-		queued := pending != nil && pending.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(), data: []byte(data)})
+		queued := pending != nil && pending.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(),
+			data: []byte(data)})
 		t.mu.Unlock()
 		if !queued {
 			t.log(levelOf(level), data)
@@ -261,7 +262,8 @@ func levelOf(word string) string {
 
 // tooLong returns the fault of a call whose answer exceeds MaxMessageBytes, which is more than the result that may be in it.
 func (t *tap) tooLong() *fault.Error {
-	return fault.New(fault.LimitExceeded, "the answer of MCP server %q is longer than a result may be: ask for less, or raise limits.maxResultBytes",
+	return fault.New(fault.LimitExceeded,
+		"the answer of MCP server %q is longer than a result may be: ask for less, or raise limits.maxResultBytes",
 		t.name)
 }
 

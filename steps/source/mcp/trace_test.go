@@ -35,11 +35,15 @@ func TestTraceReachesServers(t *testing.T) {
 			{"of both, without a state", l.CallContext(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
 		} {
 			var meta string
-			ctx := steps.WithCallbacks(c.ctx, &steps.Callbacks{Verbatim: func(result []byte) { meta = gjson.GetBytes(result, "content.0.text").Str }})
+			ctx := steps.WithCallbacks(c.ctx, &steps.Callbacks{Verbatim: func(result []byte) {
+				meta = gjson.GetBytes(result,
+					"content.0.text").Str
+			}})
 			if _, err := function(t, s, "shelf.meta").Call(ctx, []byte(`{}`)); err != nil {
 				t.Fatal(err)
 			}
-			if p, s, m := gjson.Get(meta, "traceparent").String(), gjson.Get(meta, "tracestate").String(), gjson.Get(meta, "mine").Raw; p != c.parent || s != c.state || m != c.mine {
+			if p, s, m := gjson.Get(meta, "traceparent").String(), gjson.Get(meta, "tracestate").String(),
+				gjson.Get(meta, "mine").Raw; p != c.parent || s != c.state || m != c.mine {
 				t.Errorf("%s: _meta %s", c.name, meta)
 			}
 		}

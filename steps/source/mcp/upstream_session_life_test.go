@@ -86,7 +86,8 @@ func TestLinkLeavesNothing(t *testing.T) {
 	o := child(t, "full")
 	o.MaxSessions = 1 // one that is left would be in the way of the next
 	s := openReady(t, o)
-	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful, MaxSessions: 1})
+	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful,
+		MaxSessions: 1})
 	round := func() {
 		for _, source := range []*mcpsource.Source{s, remote} {
 			c := newClient("ann", "2025-11-25")

@@ -26,15 +26,18 @@ func TestLinkRefusesAsks(t *testing.T) {
 	s := openReady(t, child(t, "full"))
 	deaf := newClient("ann", "2025-11-25")
 	deaf.Ask = nil
-	if got := callText(t, openSession(t, s, &deaf.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "cannot be asked") {
+	if got := callText(t, openSession(t, s, &deaf.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") ||
+		!strings.Contains(got, "cannot be asked") {
 		t.Errorf("without session: %s", got)
 	}
 	raw := openReady(t, child(t, "asks"))
 	simple := newClient("bob", "2025-11-25")
-	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
+	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a",
+		`{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
 		t.Errorf("sampling: %s", got)
 	}
-	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`); !strings.Contains(got, `"a":"bob"`) {
+	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`); !strings.Contains(got,
+		`"a":"bob"`) {
 		t.Errorf("elicitation: %s", got)
 	}
 	for name, answer := range map[string]func() (json.RawMessage, error){
@@ -176,7 +179,8 @@ func TestLinkRoots(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := gjson.Get(raw, "content.0.text").Str
-			if strings.HasPrefix(got, "true ") != allowed || strings.Contains(got, "roots") != allowed || !strings.Contains(got, "elicitation") || strings.Contains(got, "extensions") {
+			if strings.HasPrefix(got, "true ") != allowed || strings.Contains(got, "roots") != allowed || !strings.Contains(got, "elicitation") ||
+				strings.Contains(got, "extensions") {
 				t.Errorf("in params: %s", got)
 			}
 		})
@@ -198,7 +202,8 @@ func TestLinkShared(t *testing.T) {
 		l := openSession(t, s, &c.DownstreamClient)
 		call := func(who, tool, params string) {
 			ctx := context.WithValue(t.Context(), caller{}, who)
-			if _, err := function(t, s, toolOf(t, s, tool)).Call(l.CallContext(ctx, json.RawMessage(params)), []byte(`{"who":"`+who+`","n":2}`)); err != nil {
+			if _, err := function(t, s, toolOf(t, s, tool)).Call(l.CallContext(ctx, json.RawMessage(params)),
+				[]byte(`{"who":"`+who+`","n":2}`)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -213,7 +218,8 @@ func TestLinkShared(t *testing.T) {
 		}
 		call("eve", "log", asks)
 		for _, what := range c.all() {
-			if !strings.HasPrefix(what, "ann ") && !strings.HasPrefix(what, "eve ") || strings.HasPrefix(what, "ann ") != strings.Contains(what, "secret of ann") {
+			if !strings.HasPrefix(what, "ann ") && !strings.HasPrefix(what, "eve ") || strings.HasPrefix(what, "ann ") != strings.Contains(what,
+				"secret of ann") {
 				t.Errorf("somebody else is told %s", what)
 			}
 		}
@@ -227,6 +233,7 @@ func TestLinkShared(t *testing.T) {
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		test(t, openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}), true)
+		test(t, openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t,
+			httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}), true)
 	})
 }

@@ -42,7 +42,8 @@ func fullServer() *sdk.Server {
 	add("log", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range int(gjson.GetBytes(r.Params.Arguments, "n").Int()) {
 			//nolint:staticcheck // servers still log
-			if err := r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"big":12345678901234567890}`, i))}); err != nil {
+			if err := r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning",
+				Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"big":12345678901234567890}`, i))}); err != nil {
 				return nil, err
 			}
 		}
@@ -56,7 +57,8 @@ func fullServer() *sdk.Server {
 			}
 		}
 		<-gate
-		return text(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))), nil
+		return text(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))),
+			nil
 	})
 	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // until "let go" runs
 		gate <- struct{}{}
@@ -70,10 +72,12 @@ func fullServer() *sdk.Server {
 	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs
 		<-gate
 		//nolint:staticcheck // servers still log
-		return text("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " + gjson.GetBytes(r.Params.Arguments, "who").String()})
+		return text("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " +
+			gjson.GetBytes(r.Params.Arguments, "who").String()})
 	})
 	add("touch", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text("touched"), s.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments, "uri").String()})
+		return text("touched"), s.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments,
+			"uri").String()})
 	})
 	add("more", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddPrompt(&sdk.Prompt{Name: fmt.Sprint("p", time.Now().UnixNano())}, nil)
@@ -95,13 +99,15 @@ func fullServer() *sdk.Server {
 		meta, err := json.Marshal(r.Params.GetMeta())
 		return text(fmt.Sprint(given, " ", string(meta))), err
 	})
-	s.AddResource(&sdk.Resource{Name: "r", URI: "a://r"}, func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	s.AddResource(&sdk.Resource{Name: "r", URI: "a://r"}, func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult,
+		error) {
 		if token := r.Params.GetProgressToken(); token != nil {
 			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2}); err != nil {
 				return nil, err
 			}
 		}
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "a://r", Text: "hi", Meta: sdk.Meta{"n": json.RawMessage("12345678901234567890")}}}}, nil
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "a://r", Text: "hi",
+			Meta: sdk.Meta{"n": json.RawMessage("12345678901234567890")}}}}, nil
 	})
 	s.AddPrompt(&sdk.Prompt{Name: "p"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "do"}}}}, nil

@@ -147,7 +147,8 @@ func TestLink(t *testing.T) {
 		}
 		c := newClient("ann", "2025-11-25")
 		l := openSession(t, s, &c.DownstreamClient)
-		if got := l.do(t, "resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got, `"n":12345678901234567890`) {
+		if got := l.do(t, "resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got,
+			`"n":12345678901234567890`) {
 			t.Errorf("read %s", got)
 		}
 		if got := c.awaitNotification(t, "notifications/progress"); got != `notifications/progress {"progressToken":"mine","progress":1,"total":2}` {
@@ -277,14 +278,16 @@ func TestLinkWithoutSession(t *testing.T) {
 			}
 			raw, _ = callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"1"}}`)
 			meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
-			if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() || meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
+			if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() ||
+				meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
 				t.Errorf("_meta %s", meta)
 			}
 			if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
 				t.Errorf("read %s", got)
 			}
 			var rpcErr *jsonrpc.Error
-			if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) || rpcErr.Code != jsonrpc.CodeInvalidParams {
+			if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) ||
+				rpcErr.Code != jsonrpc.CodeInvalidParams {
 				t.Errorf("unknown resource: %v", err)
 			}
 			l.do(t, "resources/subscribe", `{"uri":"a://r"}`)

@@ -36,7 +36,8 @@ func TestConcurrency(t *testing.T) {
 		for i, who := range []string{"greedy", "greedy", "greedy", "greedy", "greedy", "modest"} {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				if _, err := s.Functions()[0].Call(admit.WithRequest(t.Context(), &admit.Request{Caller: who}), []byte(`{"who":"`+who+`"}`)); err != nil {
+				if _, err := s.Functions()[0].Call(admit.WithRequest(t.Context(), &admit.Request{Caller: who}),
+					[]byte(`{"who":"`+who+`"}`)); err != nil {
 					t.Error(err)
 				}
 			}()

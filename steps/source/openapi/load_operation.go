@@ -30,8 +30,9 @@ func (b *builder) warn(format string, args ...any) {
 func (b *builder) operation() operation {
 	node, l := b.node, b.l
 	op := operation{
-		name: node.name, id: node.id, label: operationLabel(node.method, node.path), description: describe(node.operation, operationLabel(node.method, node.path)),
-		method: strings.ToUpper(node.method), path: node.path, effect: effectOf(node.method),
+		name: node.name, id: node.id, label: operationLabel(node.method, node.path),
+		description: describe(node.operation, operationLabel(node.method, node.path)),
+		method:      strings.ToUpper(node.method), path: node.path, effect: effectOf(node.method),
 		servers: l.serversOf(node), security: l.securityOf(node.operation),
 	}
 	b.parameters()
@@ -92,7 +93,7 @@ func describe(operation value, label string) string {
 // argument is one argument of the flat input.
 type argument struct {
 	arg       string // its name, once claimed
-	wire      string // its name on the wire
+	sentName  string // its name on the wire
 	in        string // path, query, header, cookie, body
 	required  bool
 	write     func(e *emitter) // writes its schema
@@ -169,11 +170,11 @@ func (b *builder) parameters() {
 	for _, name := range names {
 		declared := false
 		for _, a := range byLocation["path"] {
-			declared = declared || a.wire == name
+			declared = declared || a.sentName == name
 		}
 		if !declared {
 			b.warn("the path parameter %s is not described: it is taken as text", shorten(name))
-			byLocation["path"] = append(byLocation["path"], &argument{wire: name, in: "path", required: true,
+			byLocation["path"] = append(byLocation["path"], &argument{sentName: name, in: "path", required: true,
 				write:     func(e *emitter) { e.out = append(e.out, `{"type":["string","number"]}`...) },
 				parameter: parameter{name: name, in: "path", style: "simple", required: true}})
 		}
@@ -192,7 +193,7 @@ func (l *loader) setsHeader(name string) bool {
 
 // parameter reads one parameter.
 func (b *builder) parameter(p value, name, in string) *argument {
-	a := &argument{wire: name, in: in, required: in == "path" || p.get("required").isTrue()}
+	a := &argument{sentName: name, in: in, required: in == "path" || p.get("required").isTrue()}
 	a.parameter = parameter{name: name, in: in, required: a.required, allowReserved: p.get("allowReserved").isTrue()}
 	schema := p.get("schema")
 	if b.l.swagger2 && !schema.ok() {

@@ -213,7 +213,8 @@ func TestBadDocuments(t *testing.T) {
 			}
 		})
 	}
-	if _, err := load([]byte("\n<!doctype html><html>"), nil); fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), "a page") {
+	if _, err := load([]byte("\n<!doctype html><html>"), nil); fault.CodeOf(err) != fault.BadRequest ||
+		!strings.Contains(err.Error(), "a page") {
 		t.Errorf("a page: %v", err)
 	}
 	if _, err := load([]byte(`{"openapi":"3.0.0"}`), &loadOptions{exclude: []string{"a", ""}}); fault.CodeOf(err) != fault.BadRequest {

@@ -115,7 +115,7 @@ func (b *builder) makeBody(mediaType string, required bool, schema, encoding val
 		if b.l.allReadOnly(p) {
 			continue
 		}
-		a := &argument{wire: p.name, in: "body", required: required && object.required[p.name]}
+		a := &argument{sentName: p.name, in: "body", required: required && object.required[p.name]}
 		a.write = func(e *emitter) { e.property(p) }
 		if b.body.fields != nil {
 			encoded := b.fieldOf(p, encoding.get(p.name), kind)
@@ -160,7 +160,7 @@ func (p *property) description() string {
 // wholeBody makes the body one argument.
 func (b *builder) wholeBody(mediaType string, required bool, schema value, description string) {
 	b.body = &body{mediaType: mediaType, required: required, arg: "body"}
-	a := &argument{wire: "body", in: "body", required: required}
+	a := &argument{sentName: "body", in: "body", required: required}
 	switch kind, _ := bodyKindOf(mediaType); {
 	case kind == textBody:
 		a.write = func(e *emitter) { e.text(cmp.Or(description, "the body, as "+mediaType)) }

@@ -46,7 +46,7 @@ func (b *builder) oldBody() {
 	b.body = &body{mediaType: mediaType, fields: map[string]field{}}
 	for _, p := range form {
 		name := p.get("name").text()
-		a := &argument{wire: name, in: "body", required: p.get("required").isTrue()}
+		a := &argument{sentName: name, in: "body", required: p.get("required").isTrue()}
 		b.body.required = b.body.required || a.required
 		encoded := field{binary: p.get("type").text() == "file"}
 		encoded.style, encoded.explode = b.collection(p.get("collectionFormat").text(), "formData", "form")

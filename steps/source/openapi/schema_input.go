@@ -48,7 +48,7 @@ func hash(text string) string {
 func (b *builder) claimNames() {
 	taken := map[string]int{} // how often a name was requested
 	for _, a := range slices.Concat(b.arguments, b.bodyArgs) {
-		plain := argName(a.wire)
+		plain := argName(a.sentName)
 		name := plain
 		if taken[name] > 0 {
 			name = plain + "_" + a.in
@@ -73,7 +73,7 @@ func (b *builder) claimNames() {
 		return
 	}
 	for _, a := range b.bodyArgs {
-		b.body.members = append(b.body.members, member{arg: a.arg, name: a.wire})
+		b.body.members = append(b.body.members, member{arg: a.arg, name: a.sentName})
 	}
 }
 

@@ -135,7 +135,8 @@ func TestTooLongToRecord(t *testing.T) {
 		t.Errorf("%v, %d bytes", recorder.Err(), file.Len())
 	}
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`1`), nil)
-	if err := recorder.Failing(); err != nil || recorder.Lost() != 1 || !strings.HasSuffix(file.String(), "{\"gap\":1}\n{\"fn\":\"s.f\",\"args\":{},\"result\":1}\n") {
+	if err := recorder.Failing(); err != nil || recorder.Lost() != 1 ||
+		!strings.HasSuffix(file.String(), "{\"gap\":1}\n{\"fn\":\"s.f\",\"args\":{},\"result\":1}\n") {
 		t.Errorf("after it: %v, %d lost, %s", err, recorder.Lost(), file.String())
 	}
 }

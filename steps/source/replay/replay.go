@@ -161,8 +161,8 @@ func (c *call) answer(ctx context.Context, hidden []string) ([]byte, error) {
 		}
 		return nil, &f
 	}
-	if tell := steps.CallbacksOf(ctx).Status; tell != nil && c.status != 0 {
-		tell(c.status)
+	if report := steps.CallbacksOf(ctx).Status; report != nil && c.status != 0 {
+		report(c.status)
 	}
 	if len(hidden) > 0 {
 		result = c.seal.Restore(result, hidden)

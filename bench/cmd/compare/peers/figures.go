@@ -103,7 +103,8 @@ func tokenFigures(own *arm, counter budget.Counter) []report.Figure {
 	}
 	return []report.Figure{
 		count("tokens/list", "onecall's tool list and instructions", []byte(own.list)),
-		count("tokens/dependent10", "the call of the tool chain that a model writes for 10 dependent calls", own.callText(workByKey("dependent10"))),
+		count("tokens/dependent10", "the call of the tool chain that a model writes for 10 dependent calls",
+			own.callText(workByKey("dependent10"))),
 	}
 }
 

@@ -158,7 +158,8 @@ func orDash(text string) string {
 
 // tokenTable has what a model reads before it begins, and what it writes for each work.
 func tokenTable(arms []*arm, counter budget.Counter) report.Table {
-	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of the calls that the model writes", Columns: []string{"", "language", "tool list"}}
+	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of the calls that the model writes",
+		Columns: []string{"", "language", "tool list"}}
 	for _, w := range works {
 		if w.clients == 0 {
 			t.Columns = append(t.Columns, w.title)

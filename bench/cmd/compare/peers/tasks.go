@@ -128,7 +128,8 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 		Notes:  slices.Clone(tasksNotes),
 	}
 	section.Tables = []report.Table{
-		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "side by side, at least", "written", "read"}, (*armTasks).taskCells),
+		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "side by side, at least", "written",
+			"read"}, (*armTasks).taskCells),
 		taskTable(m, version, "A failure half-way, and a mistake", []string{
 			"reported as a failure", "names the failed file", "says what was written",
 			"files written again", "files written before the misspelled tool is noticed",
@@ -143,22 +144,26 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 // figures are onecall's, which did all tasks.
 func (m *measured) figures() []report.Figure {
 	own := m.Arms["onecall"]
-	told := 0
-	for _, said := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten != "no"} {
-		if said {
-			told++
+	answered := 0
+	for _, isShown := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten != "no"} {
+		if isShown {
+			answered++
 		}
 	}
 	figures := []report.Figure{
 		{Name: "tokens/onecall", Title: "ten hosts: tokens of onecall's list, of the search, and of what is written and read",
 			Value: float64(own.Task.List + own.Task.Wrote + own.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
-		{Name: "failure/told", Title: "a failure half-way: onecall reports it, names the failed file, and says what was written, by name or by place: so many of these",
-			Value: float64(told), How: report.Measured, AtLeast: 3, Tolerance: tokenTolerance},
-		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", own.Failure.WrittenAgain, tokenTolerance),
-		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", own.Mistake.Files, tokenTolerance),
+		{Name: "failure/told", Title: "a failure half-way: onecall reports it, names the failed file, and says what was written, by name or by " +
+			"place: so many of these",
+			Value: float64(answered), How: report.Measured, AtLeast: 3, Tolerance: tokenTolerance},
+		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", own.Failure.WrittenAgain,
+			tokenTolerance),
+		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", own.Mistake.Files,
+			tokenTolerance),
 	}
 	if bare := m.Arms["bare"]; bare != nil && bare.Dependent.Fastest > 0 {
-		figures = append(figures, report.Figure{Name: "stdio/bare", Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
+		figures = append(figures, report.Figure{Name: "stdio/bare",
+			Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
 			Value: round(own.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed, Tolerance: timeTolerance})
 	}
 	return figures

@@ -37,14 +37,15 @@ var notes = []string{
 		"for each of them.",
 	"Most of a call's time is the upstream's and the network's: what onecall saves of the rest, ten dependent calls give back to " +
 		"the process between. So they take about the bare client's time, and less of the client's processor.",
-	"What a model writes is counted as calls: a name, and arguments that hold the chain or the program's text. A program with a loop is shorter " +
-		"than a chain, which has a step for each dependent call: a model writes more for onecall there.",
+	"What a model writes is counted as calls: a name, and arguments that hold the chain or the program's text. A program with a loop is " +
+		"shorter than a chain, which has a step for each dependent call: a model writes more for onecall there.",
 }
 
 // reasons are why another arm may be faster than onecall, by work.
 var reasons = map[string]string{
-	"empty": "The line that onecall logs of each request over HTTP is some 12 % of its time, most of it to make the line: it is written beside " +
-		"the request. With a journal in memory in place of SQLite it takes no less. Most of the rest is HTTP and the client, as with the peer.",
+	"empty": "The line that onecall logs of each request over HTTP is some 12 % of its time, most of it to make the line: it is written " +
+		"beside the request. With a journal in memory in place of SQLite it takes no less. Most of the rest is HTTP and the client, as with " +
+		"the peer.",
 	"noop10":      "An empty chain is more than half of it. The ten steps are checked, planned and recorded in the rest.",
 	"calls10":     "The calls of onecall pass one more process, and ten small calls at once win little on few cores.",
 	"dependent3":  "The answer comes through one more process, and three calls save little.",

@@ -73,8 +73,9 @@ var codeNotes = []string{
 	"The functions of search → card → skeleton are made here over Go source, in the form of servers for source code: a search answers " +
 		"symbols with signature and first line of documentation, a card tells one with its callers, a skeleton is its control flow. " +
 		"The search is for the longest word of a name, as by one who does not know the name.",
-	"The chain writes more than the three calls together, as it has references, and reads the skeleton alone. So what it saves grows with what " +
-		"the search answers: the figures are of pages of 5 and of 10 symbols. With short pages the chain's own request is a third of its tokens.",
+	"The chain writes more than the three calls together, as it has references, and reads the skeleton alone. So what it saves grows with " +
+		"what the search answers: the figures are of pages of 5 and of 10 symbols. With short pages the chain's own request is a third of its " +
+		"tokens.",
 }
 
 // figure is the share of the chain's tokens. That of a page of 10 symbols, a usual size, has the plain name.

@@ -96,8 +96,8 @@ func cookbook(ctx context.Context, o *report.Options, counter budget.Counter, s 
 		figure("cookbook/written/calls", "the cookbook's recipes: tokens written, calls one by one", calls.Written, 0),
 		figure("cookbook/written/chain", "the cookbook's recipes: tokens written, as chains", chains.Written, 0.1),
 		figure("tools/chain", "tokens of onecall's `tools/list`, read once", list, exact))
-	s.Notes = append(s.Notes, fmt.Sprintf("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions there are. "+
-		"Single calls need the lists of all servers, which are not counted here.", list))
+	s.Notes = append(s.Notes, fmt.Sprintf("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions "+
+		"there are. Single calls need the lists of all servers, which are not counted here.", list))
 	return nil
 }
 

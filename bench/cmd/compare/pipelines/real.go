@@ -77,8 +77,8 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 }
 
 var realNotes = []string{
-	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. The " +
-		"references were put in afterwards, where an argument equals a value of an earlier result.",
+	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. " +
+		"The references were put in afterwards, where an argument equals a value of an earlier result.",
 	"A chain ends where a model must read before it can write the next step. BFCL's tasks are dialogs: a chain is sent for each turn of the " +
 		"user. And where a step names an entry of a list of several, or a member by a key that is the value itself, it was chosen: a chain is " +
 		"sent up to there, and another from there on. Most of tau-bench's tasks choose so. A chain returns the whole results that later ones " +
@@ -86,10 +86,10 @@ var realNotes = []string{
 	"Each replayed chain is checked: it makes the recorded calls, and answers the recorded last value. The data sets come without their " +
 		"tool lists, so these tokens are without those.",
 	"A program is TypeScript for a code mode, made mechanically from the chain: a line a step. It returns the last result, as a lite chain " +
-		"does. It is counted as text alone, which some hosts take, and in the arguments of a tool, as the chain is. As text alone it is shorter " +
-		"than the chain; both are longer than the calls where results are short.",
-	"The calls are answered from memory, so times at 0 ms are the engine's own work: to compile, check and run a chain costs more than to ask " +
-		"the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
+		"does. It is counted as text alone, which some hosts take, and in the arguments of a tool, as the chain is. As text alone it is " +
+		"shorter than the chain; both are longer than the calls where results are short.",
+	"The calls are answered from memory, so times at 0 ms are the engine's own work: to compile, check and run a chain costs more than to " +
+		"ask the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
 }
 
 // rounds is how often times are taken.

@@ -65,9 +65,9 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 			report.CountFigure(b.name+"/again/calls", b.title+", failed and started again: calls made", again.calls, 0))
 	}
 	s.Tables = append(s.Tables, t)
-	s.Notes = append(s.Notes, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what is read. "+
-		"Starting again reads as little, and makes all calls again. Here a file is written over; where a call creates or pays, it is done twice. "+
-		"Of calls one by one, those that are independent may be sent side by side, in fewer round trips.")
+	s.Notes = append(s.Notes, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what is "+
+		"read. Starting again reads as little, and makes all calls again. Here a file is written over; where a call creates or pays, it is "+
+		"done twice. Of calls one by one, those that are independent may be sent side by side, in fewer round trips.")
 	return nil
 }
 

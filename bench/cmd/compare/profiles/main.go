@@ -1,5 +1,6 @@
 // Profiles takes profiles of onecall's process while a client has it run an empty chain, ten dependent calls to an
-// MCP server, and ten calls of a function that does nothing, over HTTP in both protocol eras. It writes what pprof tells of each, and a summary, to bench/results/profiles.
+// MCP server, and ten calls of a function that does nothing, over HTTP in both protocol eras. It writes what pprof
+// tells of each, and a summary, to bench/results/profiles.
 package main
 
 import (

@@ -93,8 +93,9 @@ func (d *document) targets(sections []*Section) {
 		return
 	}
 	d.line("## Goals\n")
-	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it. \"Within the noise\" means that what is")
-	d.line("asked lies within the 95 %% confidence interval of the median, taken from the two percentiles as if the rounds were normally distributed.\n")
+	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it. " +
+		"\"Within the noise\" means that what is\nasked lies within the 95 %% confidence interval of the median, taken from the two " +
+		"percentiles as if the rounds were normally distributed.\n")
 	d.table([]string{"", "value", "asked", "reached", "figure"}, rows)
 }
 

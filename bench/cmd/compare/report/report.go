@@ -114,5 +114,6 @@ type Run func(ctx context.Context, o *Options) (*Section, error)
 
 // ThisMachine describes the machine and how busy it is.
 func ThisMachine() Machine {
-	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Load: loadAverage()}
+	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Load: loadAverage()}
 }

@@ -78,7 +78,8 @@ func TestMachines(t *testing.T) {
 		t.Errorf("%d sections were measured on a busy machine, want one", n)
 	}
 	one.Command += report.ShortFlag
-	if short := string(report.Markdown([]*report.Section{one}, "")); strings.Contains(page, "not comparable") || !strings.Contains(short, "not comparable") {
+	if short := string(report.Markdown([]*report.Section{one}, "")); strings.Contains(page, "not comparable") ||
+		!strings.Contains(short, "not comparable") {
 		t.Error("only the short form has times that are not comparable")
 	}
 }
@@ -169,7 +170,8 @@ func TestLostGoal(t *testing.T) {
 	was := &report.Section{Name: "made", Figures: []report.Figure{
 		{Name: "time", Value: 1, AtMost: 1, Tolerance: 0.5}, {Name: "rate", Value: 1, AtLeast: 1, Tolerance: 0.5}, {Name: "never", Value: 1, AtMost: 0.5, Tolerance: 0.5},
 	}}
-	now := &report.Section{Name: "made", Figures: []report.Figure{{Name: "time", Value: 1.25}, {Name: "rate", Value: 0.75}, {Name: "never", Value: 1.25}}}
+	now := &report.Section{Name: "made", Figures: []report.Figure{{Name: "time", Value: 1.25}, {Name: "rate", Value: 0.75},
+		{Name: "never", Value: 1.25}}}
 	c := report.Check([]*report.Section{was}, []*report.Section{now})
 	if len(c.Worse) != 2 || c.Worse["made/time"] == "" || c.Worse["made/rate"] == "" {
 		t.Errorf("%+v", c)
@@ -205,7 +207,8 @@ func TestPlots(t *testing.T) {
 			if err := s.WritePlots(folder); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if svg, err := os.ReadFile(filepath.Join(folder, name+".svg")); err != nil || !bytes.Contains(svg, []byte("</svg>")) || bytes.Contains(svg, []byte("NaN")) {
+			if svg, err := os.ReadFile(filepath.Join(folder, name+".svg")); err != nil || !bytes.Contains(svg, []byte("</svg>")) ||
+				bytes.Contains(svg, []byte("NaN")) {
 				t.Errorf("%s, logarithmic %v: %.200s: %v", name, log, svg, err)
 			}
 		}

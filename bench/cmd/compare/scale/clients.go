@@ -223,8 +223,8 @@ func clientsPlots(name string, all []atOnce) []report.Plot {
 	}
 	own, bare := func(a *atOnce) []work.Loaded { return a.own }, func(a *atOnce) []work.Loaded { return a.bare }
 	return []report.Plot{
-		{Name: "scale-clients-rate-" + name, Title: "Clients over HTTP, " + name + ": rate", X: "clients", Y: "answers a second", LogX: true, LogY: true,
-			Lines: []report.Line{line("onecall, chains of 10", own, rate), line("SDK's server, calls", bare, rate)}},
+		{Name: "scale-clients-rate-" + name, Title: "Clients over HTTP, " + name + ": rate", X: "clients", Y: "answers a second",
+			LogX: true, LogY: true, Lines: []report.Line{line("onecall, chains of 10", own, rate), line("SDK's server, calls", bare, rate)}},
 		{Name: "scale-clients-time-" + name, Title: "Clients over HTTP, " + name + ": time", X: "clients", Y: "ms", LogX: true, LogY: true,
 			Lines: []report.Line{line("a chain, p50", own, p50), line("a chain, p99", own, p99),
 				line("SDK's call, p50", bare, p50), line("SDK's call, p99", bare, p99)}},

@@ -36,8 +36,9 @@ type column struct {
 	cut    bool    // by a budget: it has no power of growth
 }
 
-// linear is a figure: what one unit of a column's cost is at size to, of what it is at size from. 1 is linear growth. The fastest rounds are
-// compared, as sizes do not take turns: a machine that is busy during one of them tells nothing of growth.
+// linear is a figure: what one unit of a column's cost is at size to, of what it is at size from. 1 is linear growth.
+// The fastest rounds are compared, as sizes do not take turns: a machine that is busy during one of them tells nothing
+// of growth.
 type linear struct {
 	name, title string
 	sample      string

@@ -48,12 +48,12 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	var all sync.WaitGroup
 	for i := range soakClients {
 		all.Go(func() {
-			pace := time.NewTicker(soakPace)
-			defer pace.Stop()
+			ticker := time.NewTicker(soakPace)
+			defer ticker.Stop()
 			for n := i; limited.Err() == nil; n++ {
 				visits.one(limited, n)
 				select {
-				case <-pace.C:
+				case <-ticker.C:
 				case <-limited.Done():
 				}
 			}
@@ -65,9 +65,11 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
-	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", long, number(int(visits.done.Load())), soakClients, soakPace)
+	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", long, number(int(visits.done.Load())),
+		soakClients, soakPace)
 	s.Tables = append(s.Tables, soakTable(title, lines))
-	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes", Y: "of the mean", Lines: shares(lines)})
+	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes",
+		Y: "of the mean", Lines: shares(lines)})
 	s.Figures = append(s.Figures, report.Figure{
 		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", long),
 		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed,

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-const inventoryCorpus = "(c), (d), (e): an inventory of sites, racks and devices, a service of this comparison on loopback with an OpenAPI " +
-	"document; an object has some 90 tokens"
+const inventoryCorpus = "(c), (d), (e): an inventory of sites, racks and devices, a service of this comparison on loopback with an " +
+	"OpenAPI document; an object has some 90 tokens"
 
 // provisioning are a hundred steps that each make an object on the one above it: a site, 3 racks, 12 devices, 36 interfaces, 48 cables.
 func provisioning() (steps []string) {
@@ -140,7 +140,8 @@ func (b *bench) large(ctx context.Context) error {
 	}
 	whole := s.flat.spent.read
 	rows := []report.Row{row("the full result", tokensOf(whole), words("–"))}
-	for i, name := range []string{"a probe", "a page of 20", "two fields of each, by `filtered`", "the names of the 10 offline ones, by `query`"} {
+	for i, name := range []string{"a probe", "a page of 20", "two fields of each, by `filtered`",
+		"the names of the 10 offline ones, by `query`"} {
 		rows = append(rows, row(name, tokensOf(read[i]), report.Share(read[i], whole)))
 	}
 	b.table("(d) Five hundred objects: what is read", []string{"", "read", "of the full result"}, rows...)
@@ -187,7 +188,8 @@ func (b *bench) write(ctx context.Context) error {
 	verified, flat := s.chain.spent.read-lean, s.flat.spent.read
 	b.table("(e) A write of sixty objects: the answer", []string{"", "read", "of the full answer"},
 		row("the service's, by a flat tool", tokensOf(flat), words("–")),
-		row("a chain with `verify`", tokensOf(verified), report.Share(verified, flat)), row("a chain, lean", tokensOf(lean), report.Share(lean, flat)))
+		row("a chain with `verify`", tokensOf(verified), report.Share(verified, flat)),
+		row("a chain, lean", tokensOf(lean), report.Share(lean, flat)))
 	b.tokenFigure("write/lean", "answer to a write of 60 objects: lean / full", lean, flat, 0)
 	b.countFigure("write/tokens", "answer to a write of 60 objects, lean", lean)
 	b.countFigure("write/full-tokens", "answer to a write of 60 objects, full", flat)

@@ -110,7 +110,8 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	b.table(title, []string{"", "round trips", "written", "read", "written and read", "list", "all"},
 		line("bare", bare.spent), line("onecall", through.spent))
 	b.corpus(fmt.Sprintf("(g): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
-	b.note("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many was not counted.")
+	b.note("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many was " +
+		"not counted.")
 	b.note("(g) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
 		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
 		"where it wants the answers, it gets them whole.")

@@ -71,8 +71,8 @@ func (d *dialog) close() {
 	_ = d.process.Close()
 }
 
-// toolList is the tools as they come on the wire, all pages, and how many they are.
-func (d *dialog) toolList(ctx context.Context) (wire string, tools int, err error) {
+// toolList returns the answers to tools/list, all pages, and the number of tools.
+func (d *dialog) toolList(ctx context.Context) (list string, tools int, err error) {
 	ctx, stop := context.WithTimeout(ctx, readyWithin)
 	defer stop()
 	for cursor := ""; ; {
@@ -80,10 +80,10 @@ func (d *dialog) toolList(ctx context.Context) (wire string, tools int, err erro
 		if err != nil {
 			return "", 0, fmt.Errorf("no list: %w: %s", err, lastLine(d.process.Output()))
 		}
-		wire += string(d.tap.last())
+		list += string(d.tap.last())
 		tools += len(page.Tools)
 		if cursor = page.NextCursor; cursor == "" {
-			return wire, tools, nil
+			return list, tools, nil
 		}
 	}
 }

@@ -91,7 +91,8 @@ func (b *bench) health(ctx context.Context) error {
 	line := func(name string, t tokens) report.Row {
 		return row(name, number(t.calls), number(1), tokensOf(t.written), tokensOf(t.read), tokensOf(t.written+t.read))
 	}
-	b.table("(h) Five of fifty fields from eight services", []string{"", "round trips", "side by side, at least", "written", "read", "written and read"},
+	b.table("(h) Five of fifty fields from eight services", []string{"", "round trips", "side by side, at least", "written", "read",
+		"written and read"},
 		line("flat tools, one by one", flat.spent), line("one chain", chain.spent))
 	b.tokenFigure("health/tokens", "5 of 50 fields from 8 services, written and read: one chain / one by one",
 		chain.spent.written+chain.spent.read, flat.spent.written+flat.spent.read, 0)

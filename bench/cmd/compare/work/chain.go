@@ -43,8 +43,8 @@ func chainOfSteps(ctx context.Context, count, rounds int, s Samples) error {
 	if err != nil {
 		return err
 	}
-	lite, told := dependentSteps(count, true), dependentSteps(count, false)
-	text, err := answer(ctx, engine, told, "")
+	lite, full := dependentSteps(count, true), dependentSteps(count, false)
+	text, err := answer(ctx, engine, full, "")
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func announce(out io.Writer, a Addresses, ended <-chan error) error {
 	if err != nil {
 		return err
 	}
-	stats := &http.Server{Handler: http.HandlerFunc(tellStats), ReadHeaderTimeout: time.Minute}
+	stats := &http.Server{Handler: http.HandlerFunc(serveStats), ReadHeaderTimeout: time.Minute}
 	go func() { _ = stats.Serve(l) }()
 	defer stats.Close()
 	a.Stats = "http://" + l.Addr().String()
@@ -177,7 +177,7 @@ func announce(out io.Writer, a Addresses, ended <-chan error) error {
 	return <-ended
 }
 
-func tellStats(w http.ResponseWriter, _ *http.Request) {
+func serveStats(w http.ResponseWriter, _ *http.Request) {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(heap)
 	used, err := proc.Self()

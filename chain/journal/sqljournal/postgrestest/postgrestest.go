@@ -84,7 +84,8 @@ func New() (*Server, error) {
 	if err := os.WriteFile(filepath.Join(folder, "pw"), []byte(Password), 0o644); err != nil {
 		return nil, err
 	}
-	made := s.command("initdb", "-D", filepath.Join(folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile", filepath.Join(folder, "pw"))
+	made := s.command("initdb", "-D", filepath.Join(folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile",
+		filepath.Join(folder, "pw"))
 	out, err := made.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
@@ -138,7 +139,8 @@ func (s *Server) Remove() {
 }
 
 func (s *Server) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("onecall", Password), Path: "/" + database, RawQuery: "host=" + url.QueryEscape(s.folder)}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("onecall", Password), Path: "/" + database,
+		RawQuery: "host=" + url.QueryEscape(s.folder)}
 	return u.String()
 }
 

@@ -160,11 +160,14 @@ func (h handler) Server(caller *steps.Caller, target any, sessions bool) *sdk.Se
 	return f.stateless
 }
 
+// Started implements transport.Handler.
+func (h handler) Started(ctx context.Context) { steps.Await(ctx, h.s.opts().Catalog, nil) }
+
 // SessionOpened implements transport.Handler.
 func (h handler) SessionOpened(n *transport.Session) (ended func()) {
-	own := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
-	n.HandlerState = own
-	return own.view.close
+	session := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
+	n.HandlerState = session
+	return session.view.close
 }
 
 type generationKey struct{}

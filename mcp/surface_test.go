@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -126,23 +127,36 @@ func (o *output) Close() error {
 	return nil
 }
 
-// TestStartingSourceOfClientThatLeft: a client that has left is answered also if its tool is still waited for.
+// TestStartingSourceOfClientThatLeft: a client that has left gets the answers that wait for a source, however slowly it starts, and an
+// answer also if it never does.
 func TestStartingSourceOfClientThatLeft(t *testing.T) {
 	t.Parallel()
-	s := serve(t, grouped(mcp.SurfaceDispatch))
-	if err := s.catalog.Add("late", &startingSource{shop: newShop()}); err != nil {
-		t.Fatal(err)
-	}
-	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+	for _, test := range []struct {
+		starts time.Duration
+		want   string
+	}{{2 * time.Minute, `"text":"1"`}, {time.Hour, `unknown tool`}} {
+		t.Run(test.starts.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, func(o *mcp.Options) { o.Surface = mcp.SurfaceFlat })
+				late := &startingSource{shop: newShop()}
+				if err := s.catalog.Add("late", late); err != nil {
+					t.Fatal(err)
+				}
+				defer time.AfterFunc(test.starts, late.come).Stop()
+				in := strings.NewReader(mcptest.Hello + `
 {"jsonrpc":"2.0","method":"notifications/initialized"}
-{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"later","arguments":{}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"late_item_come","arguments":{}}}
 `)
-	out := &output{}
-	if err := s.ServeStdio(t.Context(), io.NopCloser(in), out, writer); err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(out.String(), `"id":2`) {
-		t.Errorf("%s", out)
+				out := &output{}
+				if err := s.ServeStdio(t.Context(), io.NopCloser(in), out, writer); err != nil {
+					t.Error(err)
+				}
+				if !strings.Contains(out.String(), `"id":2`) || !strings.Contains(out.String(), test.want) {
+					t.Errorf("%s", out)
+				}
+			})
+		})
 	}
 }
 

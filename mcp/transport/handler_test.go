@@ -137,6 +137,8 @@ func (h testHandler) BeginMessage(ctx context.Context) (context.Context, func())
 	return ctx, func() {}
 }
 
+func (testHandler) Started(context.Context) {}
+
 func (testHandler) CallID(context.Context) string { return "" }
 
 func (h testHandler) Acquire(ctx context.Context, caller string) (func(), error) {

@@ -19,7 +19,8 @@ import (
 )
 
 // ServeStdio serves one client that writes one message a line to in and reads from out, until in ends or ctx is done; then
-// running calls have Grace to end and to be answered. Nothing else may write to out.
+// running calls have Grace to end and to be answered. If in ends while sources are starting, Grace begins once they have started,
+// after startTimeout at the latest. Nothing else may write to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	known := *caller
 	known.Rights = known.Rights.WithDefaultTier()
@@ -28,6 +29,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	transport := &drainingTransport{
 		Transport:  &sdk.IOTransport{Reader: newLineReader(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
 		grace:      s.opts().Grace,
+		started:    s.handler.Started,
 		closing:    make(chan struct{}),
 		clientLeft: make(chan struct{}),
 	}
@@ -88,20 +90,25 @@ func isDisconnect(err error) bool {
 	return false
 }
 
+// startTimeout bounds how long the requests of a client that has left wait for sources: npx, which may download its program first,
+// has two minutes to start.
+const startTimeout = 3 * time.Minute
+
 // drainingTransport reports the end of its input only after all earlier requests are answered, or after grace: a client that
 // closes its side after its last request gets all answers.
 type drainingTransport struct {
 	sdk.Transport
-	grace      time.Duration
-	closing    chan struct{}           // closed when the server ends the session
-	clientLeft chan struct{}           // closed when the client has left and the answers are written
-	session    atomic.Pointer[Session] // its calls are canceled after grace
-	conn       *drainingConn           // set by Connect
+	grace      time.Duration             // begins once sources have started
+	started    func(ctx context.Context) // waits until then
+	closing    chan struct{}             // closed when the server ends the session
+	clientLeft chan struct{}             // closed when the client has left and the answers are written
+	session    atomic.Pointer[Session]   // its calls are canceled after grace
+	conn       *drainingConn             // set by Connect
 }
 
 // flush waits a moment for the answers of ended calls, and ends all other waiting.
 func (a *drainingTransport) flush() {
-	a.conn.await(time.Second)
+	a.conn.await(context.Background(), time.Second)
 	close(a.closing)
 }
 
@@ -143,10 +150,17 @@ func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // finish waits for the open requests. After grace it cancels their calls, which are answered as canceled.
 func (c *drainingConn) finish() {
-	c.await(c.transport.grace)
+	starting, started := context.WithCancel(context.Background())
+	defer started()
+	go func() {
+		defer started()
+		c.transport.started(starting)
+	}()
+	c.await(starting, startTimeout)
+	c.await(context.Background(), c.transport.grace)
 	if n := c.transport.session.Load(); n != nil && !c.allAnswered() {
 		n.cancelCalls(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.transport.grace))
-		c.await(closeTimeout)
+		c.await(context.Background(), closeTimeout)
 	}
 	close(c.transport.clientLeft)
 }
@@ -184,14 +198,14 @@ func (c *drainingConn) isGreeted() bool {
 	return c.responded
 }
 
-// await waits until all requests are answered, for at most limit.
-func (c *drainingConn) await(limit time.Duration) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+// await waits until all requests are answered or ctx ends, for at most limit.
+func (c *drainingConn) await(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for !c.allAnswered() {
 		select {
 		case <-c.idle:
-		case <-timer.C:
+		case <-ctx.Done():
 			return
 		case <-c.transport.closing:
 			return

@@ -33,6 +33,8 @@ type Handler interface {
 	// BeginMessage pins the current configuration for one message, before the caller's rights are checked again. end is called
 	// after the answer.
 	BeginMessage(ctx context.Context) (begun context.Context, end func())
+	// Started waits until no source is starting, or ctx ends.
+	Started(ctx context.Context)
 	// CallID returns the run id of a tool call, for logs; "": none.
 	CallID(ctx context.Context) string
 	// Acquire waits until a caller's large message may be decoded. It fails if ctx ends first.
@@ -83,8 +85,8 @@ func New(o *Options, h Handler) *Server {
 
 // Configure replaces the options. Stateless and SessionTimeout keep the values they had when ServeHTTP was called.
 func (s *Server) Configure(o *Options) {
-	own := *o // copied alone, so that the struct that embeds it can be freed
-	s.options.Store(&own)
+	copied := *o // copied alone, so that the struct that embeds it can be freed
+	s.options.Store(&copied)
 }
 
 func (s *Server) opts() *Options { return s.options.Load() }

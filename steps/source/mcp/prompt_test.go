@@ -24,6 +24,12 @@ func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
+	return returnsWithContext(ctx, t, call, args)
+}
+
+// returnsWithContext makes a call that returns because its context ends.
+func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args string) error {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() {
 		_, err := call(ctx, []byte(args))
@@ -147,14 +153,17 @@ func TestPromptWithKeep(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	var tries atomic.Int32
-	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) {
 		tries.Add(1)
+		cancel()
 		<-hang
 		return "t", nil
 	}})
 	var result []byte
 	call := function(t, s, "shelf.media").Call
-	err := returnsSoon(ctx, t, func(ctx context.Context, args []byte) ([]byte, error) {
+	err := returnsWithContext(ctx, t, func(ctx context.Context, args []byte) ([]byte, error) {
 		got, err := call(ctx, args)
 		result = got
 		return got, err

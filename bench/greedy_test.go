@@ -30,7 +30,7 @@ func BenchmarkGreedy(b *testing.B) {
 				defer stop()
 				request := fmt.Appendf(nil, `{"steps":[{"fn":"expr.eval","args":{"expression":%q}}],"lite":true}`, work.expression)
 				var took []time.Duration
-				most := uint64(0)
+				maximum := uint64(0)
 				for b.Loop() {
 					started := time.Now()
 					a := e.Run(context.Background(), request, &chain.Caller{ID: "modest"})
@@ -38,13 +38,13 @@ func BenchmarkGreedy(b *testing.B) {
 					if string(a.JSON) != work.want {
 						b.Fatalf("%s", a.JSON)
 					}
-					most = max(most, heapInUse())
+					maximum = max(maximum, heapInUse())
 					time.Sleep(5 * time.Millisecond)
 				}
 				slices.Sort(took)
 				b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
 				b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "p99-ms")
-				b.ReportMetric(float64(most)/1e6, "heap-MB")
+				b.ReportMetric(float64(maximum)/1e6, "heap-MB")
 				b.ReportMetric(0, "ns/op") // most of which is sleep
 			})
 		}

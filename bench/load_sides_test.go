@@ -28,9 +28,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// mostBeside is what a chain may take with something beside it, of what it takes without, before something is certainly wrong:
+// maxBeside is what a chain may take with something beside it, of what it takes without, before something is certainly wrong:
 // 1.05 is asked, of which a busy machine is far off.
-const mostBeside = 1.25
+const maxBeside = 1.25
 
 // beside compares a server that does more with one that does not, under the load of a few clients. It is the processor's time
 // that is compared, the clients' included, as far as they go by turns: other processes of the machine take the time of the clock.
@@ -44,7 +44,7 @@ func beside(b *testing.B, without, with func(version string) load.Target) {
 				ratio := compareCPU(b, rounds, calls, off.arm(clients), on.arm(clients))
 				b.ReportMetric(ratio, "cpu-ratio")
 				b.ReportMetric(wall, "ratio")
-				if ratio > mostBeside {
+				if ratio > maxBeside {
 					b.Errorf("a chain takes %.2f times what it takes without", ratio)
 				}
 			}
@@ -98,8 +98,8 @@ func BenchmarkRights(b *testing.B) {
 	}
 	b.Cleanup(table.Close)
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, callers: table})
-	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target {
-		target := ownLoad(on, version)
+	beside(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
+		target := chainLoad(on, version)
 		target.Token = tokenOf(500)
 		return target
 	})
@@ -116,8 +116,8 @@ func BenchmarkMetrics(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = t.Close(context.Background()) })
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, observer: t, wrap: t.Wrap})
-	beside(b, func(version string) load.Target { return ownLoad(off, version) }, func(version string) load.Target {
-		return ownLoad(on,
+	beside(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
+		return chainLoad(on,
 			version)
 	})
 }

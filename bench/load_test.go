@@ -135,7 +135,7 @@ func bareServers(tb testing.TB) map[string]string {
 // tenNoops is a chain of ten steps that do nothing.
 var tenNoops = `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`
 
-func ownLoad(url, version string) load.Target {
+func chainLoad(url, version string) load.Target {
 	return load.Target{URL: url, Version: version, Tool: "chain", Args: tenNoops, Want: `{"ok":1}`}
 }
 
@@ -168,7 +168,7 @@ func TestThousandChains(t *testing.T) {
 	}
 	url := serveLoad(t, &serverOptions{functions: []steps.Function{nothing(), together}})
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
-		target := ownLoad(url, version)
+		target := chainLoad(url, version)
 		target.Args = strings.Replace(target.Args, `"bench.noop"`, `"bench.together"`, 1)
 		took := newLoaded(t, target, chains).run(t, chains, 3*chains)
 		slices.Sort(took)
@@ -176,23 +176,23 @@ func TestThousandChains(t *testing.T) {
 	}
 }
 
-// leastRate is what the chains a second may be of the bare calls a second before something is certainly wrong: 0.6 is asked,
+// minRate is what the chains a second may be of the bare calls a second before something is certainly wrong: 0.6 is asked,
 // of which a busy machine is far off.
-const leastRate = 0.4
+const minRate = 0.4
 
 // BenchmarkLoad compares a thousand clients that run chains of ten no-ops with as many that call a tool of the SDK's bare
 // server which does nothing, and looks at how long chains take at half that load.
 func BenchmarkLoad(b *testing.B) {
 	const clients, rounds, calls = 1000, 11, 1500
-	bare, own := bareServers(b), serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
+	bare, chained := bareServers(b), serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
 		b.Run(version, func(b *testing.B) {
-			chains := newLoaded(b, ownLoad(own, version), clients)
+			chains := newLoaded(b, chainLoad(chained, version), clients)
 			tools := newLoaded(b, load.Target{URL: bare[version], Version: version, Tool: "noop", Args: `{}`, Want: `{"ok":1}`}, clients)
 			for b.Loop() {
 				ratio := compare(b, rounds, calls, chains.arm(clients), tools.arm(clients)) // of the times: of the rates it is the inverse
 				b.ReportMetric(ratio, "rate-ratio")
-				if ratio < leastRate {
+				if ratio < minRate {
 					b.Errorf("%.2f chains in the time of a call", ratio)
 				}
 				var tails []float64

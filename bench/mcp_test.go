@@ -52,13 +52,13 @@ func serveStdio() {
 }
 
 // door is one way to a server: its transport for the bare client, and its options for onecall.
-type door struct {
+type transportCase struct {
 	name      string
 	transport func() sdk.Transport
 	options   mcpsource.Options
 }
 
-func doors(b *testing.B) []door {
+func doors(b *testing.B) []transportCase {
 	one := newServer() // for all sessions
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return one }, nil)
 	server := httptest.NewServer(handler)
@@ -67,7 +67,7 @@ func doors(b *testing.B) []door {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return []door{
+	return []transportCase{
 		{"http", func() sdk.Transport { return &sdk.StreamableClientTransport{Endpoint: server.URL} }, mcpsource.Options{URL: server.URL}},
 		{"stdio", func() sdk.Transport {
 			command := exec.Command(self)
@@ -78,7 +78,7 @@ func doors(b *testing.B) []door {
 }
 
 // bare is a session of the SDK's client.
-func (d *door) bare(b *testing.B) *sdk.ClientSession {
+func (d *transportCase) bare(b *testing.B) *sdk.ClientSession {
 	client := sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
 	session, err := client.Connect(b.Context(), d.transport(), nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *door) bare(b *testing.B) *sdk.ClientSession {
 }
 
 // engine has the server's tools as functions.
-func (d *door) engine(b *testing.B) *chain.Engine {
+func (d *transportCase) engine(b *testing.B) *chain.Engine {
 	options := d.options
 	options.Name = "bench"
 	source, err := mcpsource.New(&options)

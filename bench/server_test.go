@@ -36,7 +36,7 @@ func onecallServer(tb testing.TB, functions ...steps.Function) string {
 
 // most is what a ratio may be before something is certainly wrong, by the number of steps: asked are 1.25 and 1.5, of which
 // a busy machine is far off.
-var most = map[int]float64{1: 1.7, 10: 2.4}
+var maximum = map[int]float64{1: 1.7, 10: 2.4}
 
 // BenchmarkServer compares a chain over Streamable HTTP with a bare tool call of the SDK's server that does the same
 // nothing, both called with the SDK's client.
@@ -48,7 +48,7 @@ func BenchmarkServer(b *testing.B) {
 		})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare }, nil))
 	b.Cleanup(web.Close)
-	own := onecallServer(b, nothing())
+	chained := onecallServer(b, nothing())
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for _, steps := range []int{1, 10} {
 			b.Run(version+"/steps="+strconv.Itoa(steps), func(b *testing.B) {
@@ -56,16 +56,16 @@ func BenchmarkServer(b *testing.B) {
 					stateless := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bare },
 						&sdk.StreamableHTTPOptions{Stateless: true}))
 					b.Cleanup(stateless.Close)
-					compareServers(b, stateless.URL, own, version, steps)
+					compareServers(b, stateless.URL, chained, version, steps)
 					return
 				}
-				compareServers(b, web.URL, own, version, steps)
+				compareServers(b, web.URL, chained, version, steps)
 			})
 		}
 	}
 }
 
-func compareServers(b *testing.B, bareURL, ownURL, version string, steps int) {
+func compareServers(b *testing.B, bareURL, chainURL, version string, steps int) {
 	open := func(url string) *sdk.ClientSession {
 		client := sdk.NewClient(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
 		session, err := client.Connect(b.Context(), &sdk.StreamableClientTransport{Endpoint: url},
@@ -90,7 +90,7 @@ func compareServers(b *testing.B, bareURL, ownURL, version string, steps int) {
 		}
 	}
 	request := `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, steps), ",") + `]}`
-	if ratio := compare(b, 15, 300, call(open(bareURL), "noop", `{}`), call(open(ownURL), "chain", request)); ratio > most[steps] {
+	if ratio := compare(b, 15, 300, call(open(bareURL), "noop", `{}`), call(open(chainURL), "chain", request)); ratio > maximum[steps] {
 		b.Errorf("a chain of %d takes %.2f times a bare call", steps, ratio)
 	}
 }

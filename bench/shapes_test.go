@@ -21,7 +21,7 @@ import (
 // shapeFigures count what shapes that were learnt from half of the chains find in the other half.
 type shapeFigures struct {
 	chains, falsely int // chains as they are, and those of them that are warned of
-	edits, found    int // misspelt members, and those that are warned of with the right name as the nearest
+	edits, hits     int // misspelt members, and those that are warned of with the right name as the nearest
 	unknown         int // edits of members of functions of whose results too few were seen for a shape
 }
 
@@ -30,7 +30,7 @@ type shapeFigures struct {
 // with the right name as the nearest, and chains as they are get no warning.
 func TestSeenShapes(t *testing.T) {
 	t.Parallel()
-	for file, limit := range map[string]struct{ found, unknown, falsely int }{ // percent
+	for file, limit := range map[string]struct{ hits, unknown, falsely int }{ // percent
 		"nestful_math": {96, 3, 0}, "taubench": {91, 2, 0}, "bfcl_base": {62, 25, 0}, "bfcl_long_context": {62, 26, 0},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -51,10 +51,10 @@ func TestSeenShapes(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d misspelt members found before the run (%d of functions without a shape), %d of %d chains as they are warned of",
-				sum.found, sum.edits, sum.unknown, sum.falsely, sum.chains)
-			if sum.edits == 0 || sum.found*100 < limit.found*sum.edits || sum.unknown*100 > limit.unknown*sum.edits ||
+				sum.hits, sum.edits, sum.unknown, sum.falsely, sum.chains)
+			if sum.edits == 0 || sum.hits*100 < limit.hits*sum.edits || sum.unknown*100 > limit.unknown*sum.edits ||
 				sum.falsely*100 > limit.falsely*sum.chains {
-				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.found, limit.unknown,
+				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.hits, limit.unknown,
 					limit.falsely)
 			}
 		})
@@ -128,7 +128,7 @@ func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures)
 			sum.edits++
 			answer := c.answer(context.Background(), t, registry, wrong, true)
 			if slices.ContainsFunc(answer.Warnings, func(w *fault.Error) bool { return len(w.Nearest) > 0 && w.Nearest[0] == name }) {
-				sum.found++
+				sum.hits++
 			} else if entry, err := registry.Resolve(written[step].Fn); err == nil && entry.ResultShape() == nil {
 				sum.unknown++
 			}

@@ -21,18 +21,18 @@ func BenchmarkFits(b *testing.B) {
 	text := arrayOf(4 * mega)
 	c := counter(b, 0)
 	tokens := c.Count(text, -1)
-	run := func(name string, size, limit int, want bool, fits func(part []byte, limit int) bool) {
+	run := func(name string, size, limit int, want bool, within func(piece []byte, limit int) bool) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if fits(text[:size], limit) != want {
+				if within(text[:size], limit) != want {
 					b.Fatalf("%d bytes fit %d tokens: %v", size, limit, !want)
 				}
 			}
 		})
 	}
-	metered := func(part []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(part) }
-	joined := func(part []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(part[:100], part[100:]) }
-	counted := func(part []byte, limit int) bool { return c.Count(part, -1) <= limit } // the baseline: count all
+	metered := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(piece) }
+	joined := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(piece[:100], piece[100:]) }
+	counted := func(piece []byte, limit int) bool { return c.Count(piece, -1) <= limit } // the baseline: count all
 	run("far below/meter", len(text), 2*len(text), true, metered)
 	run("far below/baseline", len(text), 2*len(text), true, counted)
 	run("far above/meter", len(text), 8000, false, metered)

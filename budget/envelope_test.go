@@ -12,7 +12,7 @@ import (
 )
 
 // TestRoom: what fits is what the answer costs that is made of it, with its own number of tokens in it.
-func TestRoom(t *testing.T) {
+func TestEnvelopeLimits(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -35,7 +35,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-func TestRoomOfCharacters(t *testing.T) {
+func TestEnvelopeInCharacters(t *testing.T) {
 	t.Parallel()
 	envelope := &budget.Envelope{Meter: budget.NewMeter(counter(t, 0), 0), Before: []byte("é"), After: []byte("é"), MaxRunes: 10}
 	if !envelope.Fits(bytes.Repeat([]byte("é"), 8)) || envelope.Fits(bytes.Repeat([]byte("é"), 9)) {

@@ -13,11 +13,11 @@ import (
 // jsonText draws JSON as sources write it: odd spellings of numbers, escapes, duplicate keys, in compact form.
 func jsonText(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		most := 6
+		maximum := 6
 		if depth == 0 {
-			most = 3
+			maximum = 3
 		}
-		switch rapid.IntRange(0, most).Draw(t, "kind") {
+		switch rapid.IntRange(0, maximum).Draw(t, "kind") {
 		case 0:
 			return rapid.SampledFrom([]string{"null", "true", "false"}).Draw(t, "literal")
 		case 1:
@@ -36,9 +36,9 @@ func jsonText(depth int) *rapid.Generator[string] {
 }
 
 func jsonString() *rapid.Generator[string] {
-	parts := []string{"a", "bc", "é", "語", "🙂", `\n`, `\r\n`, `\u000a`, `\u000A`, `\\`, `\"`, `\\n`, `\ud83d\ude00`, `\ud83d`, `\u00e9`,
+	pieces := []string{"a", "bc", "é", "語", "🙂", `\n`, `\r\n`, `\u000a`, `\u000A`, `\\`, `\"`, `\\n`, `\ud83d\ude00`, `\ud83d`, `\u00e9`,
 		`\/`, " ", "id", "name", ".", "[", "{", "]", ",", ":"}
-	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 10), func(s []string) string { return `"` + strings.Join(s, "") + `"` })
+	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 10), func(s []string) string { return `"` + strings.Join(s, "") + `"` })
 }
 
 // numbered is an array of n objects of about 40 bytes.

@@ -36,12 +36,12 @@ func (m *Meter) Estimate(text []byte) int { return m.counter.Estimate(text) }
 
 // Fits reports whether the concatenation of the parts is within the limit. A text whose length alone decides is not tokenized, and others
 // only up to the limit.
-func (m *Meter) Fits(parts ...[]byte) bool {
+func (m *Meter) Fits(pieces ...[]byte) bool {
 	if m.limit == 0 {
 		return true
 	}
 	size := 0
-	for _, p := range parts {
+	for _, p := range pieces {
 		size += len(p)
 	}
 	if b, ok := m.counter.(interface{ bounds(int) (int, int) }); ok {
@@ -52,7 +52,7 @@ func (m *Meter) Fits(parts ...[]byte) bool {
 			return false
 		}
 	}
-	return m.countJoined(m.limit, parts...) <= m.limit
+	return m.countJoined(m.limit, pieces...) <= m.limit
 }
 
 // maxDigits is the number of digits of the largest int.
@@ -81,13 +81,13 @@ var joinedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 const maxPooled = 1 << 20
 
 // countJoined counts the parts as one text, since tokens may span parts.
-func (m *Meter) countJoined(limit int, parts ...[]byte) int {
-	if len(parts) == 1 {
-		return m.counter.Count(parts[0], limit)
+func (m *Meter) countJoined(limit int, pieces ...[]byte) int {
+	if len(pieces) == 1 {
+		return m.counter.Count(pieces[0], limit)
 	}
 	buffer := joinedBuffers.Get().(*[]byte)
 	joined := (*buffer)[:0]
-	for _, p := range parts {
+	for _, p := range pieces {
 		joined = append(joined, p...)
 	}
 	n := m.counter.Count(joined, limit)

@@ -126,18 +126,18 @@ func TestFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var parts [][]byte
+		var pieces [][]byte
 		for range rapid.IntRange(0, 4).Draw(t, "parts") {
-			part := jsonText(1).Draw(t, "part")
+			piece := jsonText(1).Draw(t, "part")
 			if rapid.Bool().Draw(t, "long") {
-				part = strings.Repeat(part, rapid.IntRange(0, 300).Draw(t, "times"))
+				piece = strings.Repeat(piece, rapid.IntRange(0, 300).Draw(t, "times"))
 			}
-			parts = append(parts, []byte(part))
+			pieces = append(pieces, []byte(piece))
 		}
-		cost := c.Count(bytes.Join(parts, nil), -1)
+		cost := c.Count(bytes.Join(pieces, nil), -1)
 		limit := max(0, rapid.OneOf(rapid.IntRange(cost-2, cost+2), rapid.IntRange(0, 4*cost+10)).Draw(t, "limit"))
-		if fits, want := budget.NewMeter(c, limit).Fits(parts...), limit == 0 || cost <= limit; fits != want {
-			t.Fatalf("%d tokens, limit %d: Fits = %v", cost, limit, fits)
+		if within, want := budget.NewMeter(c, limit).Fits(pieces...), limit == 0 || cost <= limit; within != want {
+			t.Fatalf("%d tokens, limit %d: Fits = %v", cost, limit, within)
 		}
 	})
 }

@@ -149,9 +149,9 @@ func TestFull(t *testing.T) {
 	if e == nil || e.Code != fault.LimitExceeded || e.At != "/mode" || strings.Join(e.Available, " ") != "summary paginated filtered query" {
 		t.Fatalf("full that does not fit: %+v", e)
 	}
-	for _, part := range []string{"4,000", "20,", "tokens", "bytes", "paginated"} {
-		if !strings.Contains(e.Message, part) {
-			t.Errorf("the message does not tell %q: %s", part, e.Message)
+	for _, fragment := range []string{"4,000", "20,", "tokens", "bytes", "paginated"} {
+		if !strings.Contains(e.Message, fragment) {
+			t.Errorf("the message does not tell %q: %s", fragment, e.Message)
 		}
 	}
 	_, err = fetch(t, r, `"`+strings.Repeat("a b ", 1<<20)+`"`, budget.Fetch{Mode: "full"}, within(4000))
@@ -184,8 +184,8 @@ func TestQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := decode[probe](t, []byte(got))
-	if kept, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(kept) != value || p.Token == token {
-		t.Errorf("a result that does not fit gives %s, which holds %.50s, %v", got, kept, err)
+	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != value || p.Token == token {
+		t.Errorf("a result that does not fit gives %s, which holds %.50s, %v", got, stored, err)
 	}
 	broken := fault.New(fault.BadExpression, "no")
 	if _, err := ask("x", nil, func(context.Context, string, []byte) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) {
@@ -212,8 +212,8 @@ func TestProbeOfAnAnswer(t *testing.T) {
 			t.Fatalf("%s: %v", f.Mode, err)
 		}
 		p := decode[probe](t, []byte(got))
-		if kept, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(kept) != whole || len(got) > 450 {
-			t.Errorf("%s gives %s, which holds %s, %v", f.Mode, got, kept, err)
+		if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != whole || len(got) > 450 {
+			t.Errorf("%s gives %s, which holds %s, %v", f.Mode, got, stored, err)
 		}
 		if _, err := fetch(t, r, value, f, within(50)); fault.CodeOf(err) != fault.BudgetTooSmall {
 			t.Errorf("%s with no room for a probe: %v", f.Mode, err)

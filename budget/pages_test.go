@@ -26,15 +26,15 @@ type page struct {
 
 // pager fetches pages of one value.
 type pager struct {
-	t    rapid.TB
-	r    *budget.Results
-	tok  string
-	room *budget.Envelope
+	t        rapid.TB
+	r        *budget.Results
+	tok      string
+	envelope *budget.Envelope
 }
 
 func (p pager) page(number, size int) (page, []byte, error) {
 	b, err := p.r.Answer(context.Background(), "me",
-		budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.room, nil)
+		budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.envelope, nil)
 	if err != nil {
 		return page{}, nil, err
 	}
@@ -156,7 +156,7 @@ func isLine(body []byte) bool {
 }
 
 // oneArray finds the array in an object that holds exactly one, by encoding/json.
-func oneArray(value string) (found []byte, ok bool) {
+func oneArray(value string) (array []byte, ok bool) {
 	d := json.NewDecoder(strings.NewReader(value))
 	_, _ = d.Token()
 	n := 0
@@ -167,11 +167,11 @@ func oneArray(value string) (found []byte, ok bool) {
 			return nil, false
 		}
 		if member[0] == '[' {
-			found = member
+			array = member
 			n++
 		}
 	}
-	return found, n == 1
+	return array, n == 1
 }
 
 func TestPagesJoined(t *testing.T) {
@@ -189,14 +189,14 @@ func FuzzPages(f *testing.F) {
 		f.Add([]byte(seed), uint16(1), uint16(300))
 	}
 	r := results(f, nil)
-	f.Fuzz(func(t *testing.T, value []byte, size, most uint16) {
+	f.Fuzz(func(t *testing.T, value []byte, size, maximum uint16) {
 		var compact bytes.Buffer
 		if json.Compact(&compact, value) == nil {
 			wholeFromPages(t, r, compact.String(), int(size)+1)
 		}
 		// Whatever it is, and however little room there is: an answer that fits, or a coded error.
 		token := keep(t, r, string(value))
-		envelope := within(int(most))
+		envelope := within(int(maximum))
 		for _, fetch := range []budget.Fetch{
 			{Mode: "paginated", Page: 1, PageSize: int(size), PageSet: true, PageSizeSet: true},
 			{Mode: "summary"}, {Mode: "full"}, {}, {Mode: "filtered", FilterKeys: []string{"a", "results.a"}},
@@ -285,8 +285,8 @@ func checkItem(t rapid.TB, r *budget.Results, want string, item []byte) {
 	if err := json.Unmarshal(item, &p); err != nil {
 		t.Fatalf("%s is neither %s nor a probe of it", item, want)
 	}
-	if kept, _, err := r.Value(context.Background(), "me", p.Token); err != nil || string(kept) != want {
-		t.Fatalf("the probe of %s gives %s, %v", want, kept, err)
+	if stored, _, err := r.Value(context.Background(), "me", p.Token); err != nil || string(stored) != want {
+		t.Fatalf("the probe of %s gives %s, %v", want, stored, err)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestVeryManyItems(t *testing.T) {
 	}
 }
 
-func TestNoRoomForAPage(t *testing.T) {
+func TestNoSpaceForAPage(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	for _, f := range []budget.Fetch{{Mode: "paginated"}, {Mode: "paginated", Page: 1000, PageSet: true}} {

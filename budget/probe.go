@@ -122,11 +122,11 @@ func (p *probe) json(previewRunes int) []byte {
 }
 
 // longest returns the probe with the longest preview that fits, or nil if none does.
-func (p *probe) longest(fits func([]byte) bool) []byte {
-	if whole := p.json(maxPreview); fits(whole) {
+func (p *probe) longest(within func([]byte) bool) []byte {
+	if whole := p.json(maxPreview); within(whole) {
 		return whole
 	}
-	tooLong := sort.Search(maxPreview, func(n int) bool { return !fits(p.json(n)) })
+	tooLong := sort.Search(maxPreview, func(n int) bool { return !within(p.json(n)) })
 	if tooLong == 0 {
 		return nil
 	}

@@ -40,8 +40,8 @@ func TestProbe(t *testing.T) {
 	if string(answer) != want {
 		t.Errorf("Probe = %s\nwant    %s", answer, want)
 	}
-	if kept, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(kept) != string(value) {
-		t.Errorf("the token gives %.50s, %v", kept, err)
+	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != string(value) {
+		t.Errorf("the token gives %.50s, %v", stored, err)
 	}
 }
 
@@ -172,19 +172,19 @@ func TestProbeWithin(t *testing.T) {
 		t.Fatalf("everything fits: %s, %v", whole, err)
 	}
 	fixed := len(whole) - len(marshal(string(value[:200]))) + 2
-	for _, room := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {
+	for _, capacity := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {
 		var longest int
-		answer, err := r.ProbeWithin(t.Context(), "me", value, within(room))
+		answer, err := r.ProbeWithin(t.Context(), "me", value, within(capacity))
 		if err != nil {
-			t.Fatalf("%d bytes: %v", room, err)
+			t.Fatalf("%d bytes: %v", capacity, err)
 		}
 		for n := range 201 {
-			if fixed-2+len(marshal(string(value[:n]))) <= room {
+			if fixed-2+len(marshal(string(value[:n]))) <= capacity {
 				longest = n
 			}
 		}
-		if p := decode[probe](t, answer); len(answer) > room || len(p.Preview) != longest {
-			t.Errorf("in %d bytes: %d bytes with a preview of %d, want %d", room, len(answer), len(p.Preview), longest)
+		if p := decode[probe](t, answer); len(answer) > capacity || len(p.Preview) != longest {
+			t.Errorf("in %d bytes: %d bytes with a preview of %d, want %d", capacity, len(answer), len(p.Preview), longest)
 		}
 	}
 	nothing, err := budget.NewResults(memory, nil)

@@ -278,11 +278,11 @@ func TestStoreHoldsNoSecrets(t *testing.T) {
 // TestCompact: what is kept of a value that was grown has little room behind it.
 func TestCompact(t *testing.T) {
 	t.Parallel()
-	for room, same := range map[int]bool{100: true, 120: true, 130: false, 200: false} {
-		value := bytes.Repeat([]byte("x"), room)[:100]
+	for capacity, same := range map[int]bool{100: true, 120: true, 130: false, 200: false} {
+		value := bytes.Repeat([]byte("x"), capacity)[:100]
 		got := budget.Compact(value)
 		if (unsafe.SliceData(got) == unsafe.SliceData(value)) != same || !bytes.Equal(got, value) || cap(got) > 128 {
-			t.Errorf("of room for %d: the same memory is kept where %t was to be, with room for %d", room, same, cap(got))
+			t.Errorf("of room for %d: the same memory is kept where %t was to be, with room for %d", capacity, same, cap(got))
 		}
 	}
 }

@@ -87,11 +87,11 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 // looked is a context that counts how often it is asked whether it has ended, which it has after so many times.
 type looked struct {
 	context.Context
-	n, most int
+	n, maximum int
 }
 
 func (l *looked) Err() error {
-	if l.n++; l.n > l.most {
+	if l.n++; l.n > l.maximum {
 		return context.Canceled
 	}
 	return l.Context.Err()
@@ -145,8 +145,8 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			t.Parallel()
 			r := results(t, nil)
 			token := keep(t, r, test.value)
-			looks := func(most int) (int, fault.Code) {
-				ctx := &looked{Context: t.Context(), most: most}
+			looks := func(maximum int) (int, fault.Code) {
+				ctx := &looked{Context: t.Context(), maximum: maximum}
 				f := test.fetch
 				f.Token = token
 				var err error
@@ -161,14 +161,14 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			if code != test.fails {
 				t.Errorf("%s, want %q", code, test.fails)
 			}
-			if least := int(test.walks * n / every); all < least {
-				t.Errorf("it looked up %d times, want %d at least", all, least)
+			if minimum := int(test.walks * n / every); all < minimum {
+				t.Errorf("it looked up %d times, want %d at least", all, minimum)
 			}
-			for _, most := range []int{all / 3, all * 9 / 10} {
-				n, code := looks(most)
-				told := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // it was about to say what is wrong
-				if code != fault.Cancelled && !told || n > most+2 {
-					t.Errorf("it ended after %d looks with %q, was to end after %d", n, code, most)
+			for _, maximum := range []int{all / 3, all * 9 / 10} {
+				n, code := looks(maximum)
+				reported := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // it was about to say what is wrong
+				if code != fault.Cancelled && !reported || n > maximum+2 {
+					t.Errorf("it ended after %d looks with %q, was to end after %d", n, code, maximum)
 				}
 			}
 		})
@@ -223,9 +223,9 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 1000) + `{"id":2}]`
 	token := keep(t, r, large)
 	var held []int
-	most := 1 << 20
+	maximum := 1 << 20
 	holding := r.WithReserve(func(n int) error {
-		if held = append(held, n); n > most {
+		if held = append(held, n); n > maximum {
 			return fault.New(fault.Busy, "too much")
 		}
 		return nil
@@ -238,7 +238,7 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 		held[1] < 1000 || held[1] >= len(large) {
 		t.Errorf("%v, held %v of %d", err, held, len(large))
 	}
-	for most = range []int{0, 1} {
+	for maximum = range []int{0, 1} {
 		if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); fault.CodeOf(err) != fault.Busy {
 			t.Errorf("above what may be held: %v", err)
 		}

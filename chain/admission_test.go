@@ -54,9 +54,9 @@ func texts(t testing.TB) []steps.Function {
 	})
 }
 
-// TestHeavyWorkWaitsForItsTurn: while another caller has the only slot, heavy work waits, and light chains go on; it runs when
+// TestHeavyWorkWaitsForItsAdmission: while another caller has the only slot, heavy work waits, and light chains go on; it runs when
 // the slot is free, and ends with its context while it waits.
-func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
+func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 	t.Parallel()
 	for name, heavy := range heavyWork {
 		t.Run(name, func(t *testing.T) {
@@ -187,14 +187,14 @@ func TestRunningBytes(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeld: results before select, what return makes, kept values that are fetched, and elements of a forEach are held while
+// TestHeldBytes: results before select, what return makes, kept values that are fetched, and elements of a forEach are held while
 // they are there, and arguments not any longer.
-func TestWhatIsHeld(t *testing.T) {
+func TestHeldBytes(t *testing.T) {
 	t.Parallel()
 	const bytes, all = 3 << 20, 12 << 20
 	for name, c := range map[string]struct {
 		request string
-		least   int64 // of what is held at the end; more than all: refused
+		minimum int64 // of what is held at the end; more than all: refused
 	}{
 		"a result":                  {`{"steps":[{"fn":"test.text","args":{"bytes":3145728}}],"return":{"n":1}}`, bytes},
 		"after select":              {`{"steps":[{"fn":"test.text","args":{"bytes":3145728},"select":"len($result)"}]}`, bytes},
@@ -209,13 +209,13 @@ func TestWhatIsHeld(t *testing.T) {
 			t.Parallel()
 			limiter := admit.New(1, 1)
 			e := engineOf(t, texts(t), chain.Options{Admission: limiter, MaxChainBytes: 6 << 20, MaxRunningBytes: all, MaxTotalTokens: 2000}, true)
-			most := int64(0)
-			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { most = max(most, limiter.Held()) }}
+			maximum := int64(0)
+			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { maximum = max(maximum, limiter.Held()) }}
 			a := e.Run(t.Context(), []byte(c.request), watched)
-			if refused := c.least > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
+			if refused := c.minimum > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
 				t.Fatalf("%.300s", a.JSON)
-			} else if !refused && !strings.HasPrefix(name, "return") && most < c.least-1<<17 {
-				t.Errorf("%d bytes were held, of at least %d", most, c.least)
+			} else if !refused && !strings.HasPrefix(name, "return") && maximum < c.minimum-1<<17 {
+				t.Errorf("%d bytes were held, of at least %d", maximum, c.minimum)
 			}
 			if n := limiter.Held(); n != 0 {
 				t.Errorf("%d bytes are held by nobody", n)
@@ -229,8 +229,8 @@ func TestFetchHolds(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 1)
 	e := engineOf(t, texts(t), chain.Options{Admission: limiter, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
-	kept := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":1000000}}],"lite":true}`), nil)
-	token := gjson.GetBytes(kept.JSON, "continuation_token").Str
+	stored := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":1000000}}],"lite":true}`), nil)
+	token := gjson.GetBytes(stored.JSON, "continuation_token").Str
 	page := fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"len($result)","lite":true}`, token)
 	if a := e.Run(t.Context(), []byte(page), nil); string(a.JSON) != "1000000" {
 		t.Fatalf("%s", a.JSON)

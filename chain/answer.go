@@ -40,7 +40,7 @@ type answerBuilder struct {
 	exceedsAlone bool   // the result alone exceeds the budget, so nothing with it needs to be rendered
 	run          *run   // nil: nothing ran
 	stepTokens   []int  // of the steps' results
-	keptTokens   int
+	storedTokens int
 }
 
 // report answers a run.
@@ -74,7 +74,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	if undoes && b.err != nil && b.err.Code != fault.ResumeConflict {
 		b.undoWrites(ctx)
 	} else {
-		b.settleRun(journal.Failed)
+		b.reconcileRun(journal.Failed)
 	}
 	b.useLeanForm(ctx)
 	if b.err == nil && s.lite {
@@ -169,7 +169,7 @@ func (b *answerBuilder) countTokens() {
 		}
 		b.stepTokens[i] = b.meter.Estimate(raw)
 		if i < len(b.run.steps)-1 || b.run.plan.ret != nil {
-			b.keptTokens += b.stepTokens[i]
+			b.storedTokens += b.stepTokens[i]
 		}
 	}
 }

@@ -204,8 +204,8 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 	}
 }
 
-// TestApprovalAfterRightsAreGone: who may not use a function any more does not call it by an approval of before.
-func TestApprovalAfterRightsAreGone(t *testing.T) {
+// TestApprovalAfterRightsAreRevoked: who may not use a function any more does not call it by an approval of before.
+func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
 	defer g.journal.Close()

@@ -323,5 +323,5 @@ func decide(ctx context.Context, j *journal.Journal, run, digest string, kind jo
 	}
 	r := j.Resume(past, nil)
 	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
-	return calls, r.Settle(status, code)
+	return calls, r.EndUnfinished(status, code)
 }

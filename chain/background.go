@@ -15,11 +15,11 @@ type Background struct {
 	Context  context.Context // of the run, in place of the request's
 	Progress func(Progress)  // as Caller.Progress, for as long as the run takes
 	// End is called once, after the run has ended. a is nil if the request was answered with it.
-	End func(a *Answer, kept KeptAnswer)
+	End func(a *Answer, stored StoredAnswer)
 }
 
-// KeptAnswer is an answer in the result store.
-type KeptAnswer struct {
+// StoredAnswer is an answer in the result store.
+type StoredAnswer struct {
 	Token string        // the continuation token of Answer.JSON; "": it could not be stored
 	Life  time.Duration // after which it is not there, however often it is fetched; 0: it is not
 }
@@ -81,7 +81,7 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 	b, f := s.background(ctx, BackgroundRun{ID: id, Steps: len(p.steps), Began: s.record.Began()})
 	if f != nil {
 		answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
-		answer.settleRun(journal.Failed)
+		answer.reconcileRun(journal.Failed)
 		return answer.answer(ctx)
 	}
 	s.detached = true
@@ -115,7 +115,7 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 		case <-left:
 			b.End(a, s.keepAnswer(running, a))
 		case answered <- a:
-			b.End(nil, KeptAnswer{})
+			b.End(nil, StoredAnswer{})
 		}
 	}()
 	if after == 0 {
@@ -143,12 +143,12 @@ func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
 }
 
 // keepAnswer stores an answer for its caller.
-func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (kept KeptAnswer) {
-	kept.Token, _, _ = s.results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
-	if kept.Token != "" {
-		kept.Life = s.results.MaxTTL()
+func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (stored StoredAnswer) {
+	stored.Token, _, _ = s.results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
+	if stored.Token != "" {
+		stored.Life = s.results.MaxTTL()
 	}
-	return kept
+	return stored
 }
 
 // startedAnswer answers a request whose run goes on.
@@ -161,9 +161,9 @@ func startedAnswer(run string) *Answer {
 	return &Answer{OK: true, JSON: append(w.b, '}'), Run: run}
 }
 
-// Kept returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
+// StoredResult returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
 // again. Any other token is token_expired.
-func (e *Engine) Kept(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
+func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
 	s := e.newRequestState(c)
 	if s.results == nil || token == "" {
 		return nil, 0, notResumableFault("the answer of this run is not kept any more")

@@ -61,9 +61,9 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 			t.Errorf("%+v", run)
 		}
 		return &chain.Background{Context: context.WithoutCancel(ctx), Progress: func(chain.Progress) {},
-			End: func(a *chain.Answer, kept chain.KeptAnswer) {
+			End: func(a *chain.Answer, stored chain.StoredAnswer) {
 				ended <- a
-				tokens <- kept.Token
+				tokens <- stored.Token
 			}}, nil
 	}}, ended, tokens
 }
@@ -91,10 +91,10 @@ func TestAnsweredBeforeItsEnd(t *testing.T) {
 			if took := time.Since(began); took != time.Minute || end == nil || string(end.JSON) != `"done"` {
 				t.Errorf("%s: after %v: %v", field, took, end)
 			}
-			if kept, _, err := e.Kept(t.Context(), token, c); err != nil || string(kept) != `"done"` {
-				t.Errorf("kept: %s %v", kept, err)
+			if stored, _, err := e.StoredResult(t.Context(), token, c); err != nil || string(stored) != `"done"` {
+				t.Errorf("kept: %s %v", stored, err)
 			}
-			if _, _, err := e.Kept(t.Context(), token, &chain.Caller{ID: "bob"}); fault.CodeOf(err) != fault.TokenExpired {
+			if _, _, err := e.StoredResult(t.Context(), token, &chain.Caller{ID: "bob"}); fault.CodeOf(err) != fault.TokenExpired {
 				t.Errorf("for another caller: %v", err)
 			}
 		})

@@ -18,12 +18,12 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestManyFaultsAreToldInTime: requests of megabytes with a fault in every part are refused without a walk over the
+// TestManyFaultsAreReportedInTime: requests of megabytes with a fault in every part are refused without a walk over the
 // whole for each; were it otherwise, this would take minutes.
-func TestManyFaultsAreToldInTime(t *testing.T) {
+func TestManyFaultsAreReportedInTime(t *testing.T) {
 	t.Parallel()
 	e := engine(t, &world{}, chain.Options{MaxSteps: 100_000})
-	for name, part := range map[string]string{
+	for name, piece := range map[string]string{
 		"ids":               `{"id":"1","fn":"test.panic"}`,
 		"unknown functions": `{"fn":"no.such"}`,
 		"references":        `{"fn":"test.get","args":{"value":"$999999"}}`,
@@ -32,7 +32,7 @@ func TestManyFaultsAreToldInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			request := []byte(`{"steps":[` + strings.Repeat(part+",", 1_000_000/len(part)) + part + `]}`)
+			request := []byte(`{"steps":[` + strings.Repeat(piece+",", 1_000_000/len(piece)) + piece + `]}`)
 			answer := e.Run(context.Background(), request, nil)
 			if answer.OK || answer.Error.Code != fault.Compile || len(answer.Faults) != 1000 {
 				t.Fatalf("%d faults: %.300s", len(answer.Faults), answer.JSON)
@@ -63,13 +63,13 @@ func TestManyFaultsAreToldInTime(t *testing.T) {
 func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var now, most atomic.Int64
+		var now, maximum atomic.Int64
 		e := engineOf(t, []steps.Function{{
 			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
 			Call: func(context.Context, []byte) ([]byte, error) {
 				n := now.Add(1)
 				defer now.Add(-1)
-				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				for m := maximum.Load(); n > m && !maximum.CompareAndSwap(m, n); m = maximum.Load() {
 				}
 				time.Sleep(time.Millisecond)
 				return []byte("1"), nil
@@ -80,8 +80,8 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 			inner = `{"forEach":"1..9","concurrency":16,"chain":{"steps":[` + inner + `]}}`
 		}
 		answer := e.Run(context.Background(), []byte(`{"steps":[`+inner+`,`+inner+`,`+inner+`]}`), nil)
-		if !answer.OK || most.Load() > 16 || most.Load() < 8 {
-			t.Errorf("%d at once: %.300s", most.Load(), answer.JSON)
+		if !answer.OK || maximum.Load() > 16 || maximum.Load() < 8 {
+			t.Errorf("%d at once: %.300s", maximum.Load(), answer.JSON)
 		}
 	})
 }

@@ -89,8 +89,8 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 		if answer.OK && lite {
 			return
 		}
-		if told := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(told) != cost {
-			t.Fatalf("the answer says %d and costs %d: %s", told, cost, answer.JSON)
+		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
+			t.Fatalf("the answer says %d and costs %d: %s", reported, cost, answer.JSON)
 		}
 		if ok := gjson.GetBytes(answer.JSON, "ok").Bool(); ok != answer.OK {
 			t.Fatalf("ok is %t and OK is %t", ok, answer.OK)

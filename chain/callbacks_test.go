@@ -146,16 +146,16 @@ func TestSourcesThatComeBack(t *testing.T) {
 			`{"fn":"away.get"},{"fn":"broken.get"}`:                     {fault.Compile, "2 faults"},
 		} {
 			a := e.Run(t.Context(), []byte(`{"budget":{"maxDurationMs":10},"steps":[`+steps+`]}`), nil)
-			told := gjson.GetBytes(a.JSON, "error")
-			if told.Get("code").Str != string(want.code) || told.Get("message").Str != want.message ||
-				told.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
+			report := gjson.GetBytes(a.JSON, "error")
+			if report.Get("code").Str != string(want.code) || report.Get("message").Str != want.message ||
+				report.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
 				t.Errorf("%s: %s", steps, a.JSON)
 			}
 		}
 	})
 }
 
-func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
+func TestCallbacksOfRunningFunctions(t *testing.T) {
 	t.Parallel()
 	tells := func(ctx context.Context, _ []byte) ([]byte, error) {
 		a := steps.CallbacksOf(ctx)
@@ -164,21 +164,21 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 		return []byte(`1`), nil
 	}
 	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: tells}}, chain.Options{}, false)
-	var told []string
+	var reports []string
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
 		Progress: func(p chain.Progress) {
-			told = append(told, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.Part, p.Whole, p.Message))
+			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.Part, p.Whole, p.Message))
 		},
 		Log: func(m chain.LogMessage) {
-			told = append(told, fmt.Sprintf("%d %q %s %s %s", m.Step, m.Function, m.Level, m.Logger, m.Data))
+			reports = append(reports, fmt.Sprintf("%d %q %s %s %s", m.Step, m.Function, m.Level, m.Logger, m.Data))
 		},
 	})
 	want := []string{
 		`0/2 0 "a.get" false 0/0 `, `0/2 0 "a.get" false 1/4 a quarter`, `0 "a.get" warning disk {"free":7}`, `1/2 0 "a.get" true 0/0 `,
 		`1/2 1 "" false 0/0 `, `1/2 1 "" false 1/4 a quarter`, `1 "" warning disk {"free":7}`, `2/2 1 "" true 0/0 `,
 	}
-	if !a.OK || !slices.Equal(told, want) {
-		t.Errorf("%s told\n%s", a.JSON, strings.Join(told, "\n"))
+	if !a.OK || !slices.Equal(reports, want) {
+		t.Errorf("%s told\n%s", a.JSON, strings.Join(reports, "\n"))
 	}
 	// Without a front end that listens there is nobody to tell.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -198,13 +198,13 @@ func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 	}
 	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, chain.Options{}, true)
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.shot"}],"lite":true}`), &chain.Caller{ID: "me"})
-	var kept struct {
+	var probe struct {
 		Token string `json:"continuation_token"`
 	}
-	if err := json.Unmarshal(a.JSON, &kept); err != nil || kept.Token == "" {
+	if err := json.Unmarshal(a.JSON, &probe); err != nil || probe.Token == "" {
 		t.Fatalf("%s", a.JSON)
 	}
-	fetch := fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, kept.Token)
+	fetch := fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, probe.Token)
 	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "me"}); string(a.JSON) != `{"data":"AAAA"}` {
 		t.Errorf("%s", a.JSON)
 	}
@@ -213,7 +213,7 @@ func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 	}
 }
 
-func TestCachedAndOutcomeAreTold(t *testing.T) {
+func TestCachedAndOutcomeAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cached := func(ctx context.Context, _ []byte) ([]byte, error) {

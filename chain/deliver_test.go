@@ -29,8 +29,8 @@ func TestRefuse(t *testing.T) {
 		many[i] = fault.New(fault.BadRequest, "number %d is wrong", i).Under(fmt.Sprintf("/steps/%d", i))
 	}
 	answer = e.Refuse(context.Background(), many, nil)
-	told, more := gjson.GetBytes(answer.JSON, "error.faults.#").Int(), gjson.GetBytes(answer.JSON, "error.more").Int()
-	if told+more != 50 || told < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest ||
+	reported, more := gjson.GetBytes(answer.JSON, "error.faults.#").Int(), gjson.GetBytes(answer.JSON, "error.more").Int()
+	if reported+more != 50 || reported < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest ||
 		gjson.GetBytes(answer.JSON, "error.faults.0.step").Exists() {
 		t.Errorf("%s", answer.JSON)
 	}

@@ -44,7 +44,7 @@ type DryStep struct {
 // answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
 func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "plan"}
-	room := b.fullRoom()
+	envelope := b.fullEnvelope()
 	resume, f := s.previewResume(ctx, p)
 	if f != nil {
 		return s.failureAnswer(ctx, f)
@@ -54,7 +54,7 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &jsonWriter{}
 		w.plan(dry, detail)
-		if b.result = w.b; room.Fits(b.result) {
+		if b.result = w.b; envelope.Fits(b.result) {
 			break
 		}
 	}

@@ -88,7 +88,7 @@ func flood(t *testing.T, store string) {
 	defer results.Close()
 	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000,
 		MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)
-	kept := func(who *chain.Caller, bytes int) (token string) {
+	stored := func(who *chain.Caller, bytes int) (token string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), who)
 		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {
 			t.Fatalf("%.300s", a.JSON)
@@ -96,7 +96,7 @@ func flood(t *testing.T, store string) {
 		return token
 	}
 	greedy, modest := &chain.Caller{ID: "greedy"}, &chain.Caller{ID: "modest"}
-	large, small := kept(greedy, floodSize), kept(modest, 100_000)
+	large, small := stored(greedy, floodSize), stored(modest, 100_000)
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

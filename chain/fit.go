@@ -115,8 +115,8 @@ func (b *answerBuilder) answer(ctx context.Context) *Answer {
 func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 	b.ms = time.Since(b.started).Milliseconds()
 	b.exceedsAlone = b.result != nil && !b.meter.Fits(b.result)
-	json, fits := b.render(omit)
-	for i := 0; i < len(reductions) && !fits; i++ {
+	json, within := b.render(omit)
+	for i := 0; i < len(reductions) && !within; i++ {
 		lost := omit.resultLost
 		reductions[i](ctx, b, omit)
 		if omit.resultLost && !lost { // without the result, there may be room for what was left out
@@ -124,14 +124,14 @@ func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 			again.probe, again.resultLost = omit.probe, true
 			omit, i = again, -1
 		}
-		json, fits = b.render(omit)
+		json, within = b.render(omit)
 	}
-	if !fits {
+	if !within {
 		// The budget is never below the cost of what is left: the code, the step and the numbers.
 		b.force = true
 		json, _ = b.render(omit)
 	}
-	b.observeKept(omit.probe != nil && !omit.resultLost)
+	b.observeStored(omit.probe != nil && !omit.resultLost)
 	return &Answer{OK: b.err == nil, JSON: json, Error: b.err, Warnings: b.warnings, Warned: b.showsCallerWarnings(omit)}
 }
 
@@ -154,8 +154,8 @@ func (b *answerBuilder) shorterMessage(omit *omissions) {
 	tooLong := sort.Search(minMessage+1, func(n int) bool {
 		trial := *omit
 		trial.maxMessage = n
-		_, fits := b.render(&trial)
-		return !fits
+		_, within := b.render(&trial)
+		return !within
 	})
 	omit.maxMessage = max(tooLong-1, 0)
 }
@@ -164,15 +164,15 @@ func (b *answerBuilder) shorterMessage(omit *omissions) {
 // reports what has run.
 func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
 	whole := b.liteForm(b.result)
-	heavy, fits := b.wantsProbe(), b.meter.Fits(whole)
-	if fits && !heavy {
+	heavy, within := b.wantsProbe(), b.meter.Fits(whole)
+	if within && !heavy {
 		return b.liteSuccess(whole, false)
 	}
-	probe, f := b.storeResult(ctx, b.liteRoom(), false)
+	probe, f := b.storeResult(ctx, b.liteEnvelope(), false)
 	switch {
 	case f == nil:
 		return b.liteSuccess(b.liteForm(probe), true)
-	case fits:
+	case within:
 		return b.liteSuccess(whole, false)
 	case b.run != nil:
 		b.countTokens()
@@ -184,12 +184,12 @@ func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
 
 // liteSuccess answers text, which is the result or a probe of it.
 func (b *answerBuilder) liteSuccess(text []byte, probe bool) *Answer {
-	b.observeKept(probe)
+	b.observeStored(probe)
 	return &Answer{OK: true, JSON: text, Warnings: b.warnings}
 }
 
-// liteRoom is the room for a result in the lite form.
-func (b *answerBuilder) liteRoom() *budget.Envelope {
+// liteEnvelope is the envelope of a result in the lite form.
+func (b *answerBuilder) liteEnvelope() *budget.Envelope {
 	around := b.liteForm(nil)
 	end := max(len(around)-1, 0)
 	return &budget.Envelope{Meter: b.meter, Before: around[:end], After: around[end:]}
@@ -241,10 +241,10 @@ func (b *answerBuilder) probeResult(ctx context.Context, omit *omissions) {
 		b.loseResult(omit, omit.storeFault)
 		return
 	}
-	probe, f := b.storeResult(ctx, b.resultRoom(omit), false)
+	probe, f := b.storeResult(ctx, b.resultEnvelope(omit), false)
 	if f != nil && f.Code == fault.BudgetTooSmall && b.showsCallerWarnings(omit) {
 		omit.noCallerWarnings = true
-		probe, f = b.storeResult(ctx, b.resultRoom(omit), false)
+		probe, f = b.storeResult(ctx, b.resultEnvelope(omit), false)
 	}
 	if f != nil && f.Code == fault.BudgetTooSmall {
 		probe, f = b.storeResult(ctx, nil, true)
@@ -256,24 +256,24 @@ func (b *answerBuilder) probeResult(ctx context.Context, omit *omissions) {
 	omit.probe = probe
 }
 
-// fullRoom is the room for a result in an answer that leaves out nothing.
-func (b *answerBuilder) fullRoom() *budget.Envelope {
+// fullEnvelope is the envelope of a result in an answer that leaves out nothing.
+func (b *answerBuilder) fullEnvelope() *budget.Envelope {
 	if b.lite {
-		return b.liteRoom()
+		return b.liteEnvelope()
 	}
-	return b.resultRoom(b.omitNothing())
+	return b.resultEnvelope(b.omitNothing())
 }
 
-// resultRoom is the room for the result in an answer with these omissions.
-func (b *answerBuilder) resultRoom(omit *omissions) *budget.Envelope {
+// resultEnvelope is the envelope of the result in an answer with these omissions.
+func (b *answerBuilder) resultEnvelope(omit *omissions) *budget.Envelope {
 	trial := *omit
 	trial.probe = []byte{}
 	text, end, number := b.write(&trial)
-	room := &budget.Envelope{Meter: b.meter, Before: text[:end], After: text[end:], Number: number - end}
+	envelope := &budget.Envelope{Meter: b.meter, Before: text[:end], After: text[end:], Number: number - end}
 	if b.isBounded() {
-		room.MaxRunes = maxFailure
+		envelope.MaxRunes = maxFailure
 	}
-	return room
+	return envelope
 }
 
 // loseResult gives up a result that neither fits nor could be stored, for the reason f. The answer shows a preview if there is room. It
@@ -284,9 +284,9 @@ func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 	}
 	trial := *omit
 	trial.trace, trial.noWarnings = traceNone, true
-	room := b.resultRoom(&trial)
+	envelope := b.resultEnvelope(&trial)
 	omit.probe, omit.resultLost = nil, true
-	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !room.Fits(b.preview(n)) })
+	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !envelope.Fits(b.preview(n)) })
 	if tooLong > minPreview {
 		omit.probe = b.preview(tooLong - 1)
 		return
@@ -338,7 +338,7 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 }
 
 // storeResult stores the result for its caller and returns a probe of it, with a preview that fits room; noPreview: without one.
-func (b *answerBuilder) storeResult(ctx context.Context, room *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
+func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
 	if b.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
@@ -352,7 +352,7 @@ func (b *answerBuilder) storeResult(ctx context.Context, room *budget.Envelope, 
 	if noPreview {
 		probe, err = b.results.Probe(ctx, b.caller, value, 0)
 	} else {
-		probe, err = b.results.ProbeWithin(ctx, b.caller, value, room)
+		probe, err = b.results.ProbeWithin(ctx, b.caller, value, envelope)
 	}
 	if err != nil {
 		return nil, asFault(err, "")
@@ -373,7 +373,7 @@ func (b *answerBuilder) fewerFaults(omit *omissions) {
 	omit.faults = sort.Search(len(b.faults), func(n int) bool {
 		trial := *omit
 		trial.faults = n + 1
-		_, fits := b.render(&trial)
-		return !fits
+		_, within := b.render(&trial)
+		return !within
 	})
 }

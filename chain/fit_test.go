@@ -115,8 +115,8 @@ func TestUnkept(t *testing.T) {
 	}
 }
 
-// TestUnkeptButFits: what is a probe by choice is answered whole where it fits and cannot be kept.
-func TestUnkeptButFits(t *testing.T) {
+// TestNotStoredButWithinBudget: what is a probe by choice is answered whole where it fits and cannot be kept.
+func TestNotStoredButWithinBudget(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]chain.Options{"declared": {}, "by size": {ProbeAbove: 50}} {
 		e := withoutStore(t, o, errAway)
@@ -187,28 +187,28 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 		why := rapid.StringN(1, 400, 800).Draw(rt, "why")
 		e := withoutStore(t, chain.Options{ProbeAbove: rapid.SampledFrom([]int{0, 50}).Draw(rt, "probeAbove")},
 			fault.New(fault.Unavailable, "%s", why))
-		most := rapid.IntRange(150, 900).Draw(rt, "budget")
+		maximum := rapid.IntRange(150, 900).Draw(rt, "budget")
 		trace := rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(rt, "trace")
 		fn := rapid.SampledFrom([]string{"do.write", "do.read", "do.heavy", "do.lightWrite"}).Draw(rt, "fn")
 		answer := rapid.SampledFrom([]string{objects(9), objects(60), `"` + strings.Repeat("é𓀀", 3000) + `"`}).Draw(rt, "answer")
 		before := strings.Repeat(stepOf("do.read", "1", "")+",", rapid.IntRange(0, 30).Draw(rt, "steps"))
 		request := fmt.Sprintf(`{"lite":%t,"trace":%q,"verify":true,"budget":{"maxTotalTokens":%d},"steps":[%s%s]}`,
-			rapid.Bool().Draw(rt, "lite"), trace, most, before, stepOf(fn, answer, ""))
+			rapid.Bool().Draw(rt, "lite"), trace, maximum, before, stepOf(fn, answer, ""))
 		caller := &chain.Caller{Label: rapid.StringN(0, 50, 100).Draw(rt, "label")}
 		if rapid.Bool().Draw(rt, "warned") {
 			caller.Warnings = []*fault.Error{fault.New(fault.LimitExceeded, "the answers of this session have used up its tokens")}
 		}
 		a := e.Run(context.Background(), []byte(request), caller)
 		n := counter.Count(a.JSON, -1)
-		if n > most {
-			rt.Fatalf("%d tokens of %d: %s", n, most, a.JSON)
+		if n > maximum {
+			rt.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return // it fits
 		}
 		validate(t, published, a.JSON)
 		// Beside a label of a hundred tokens, the smallest budgets have no room for what tells of a kept result.
-		code := a.Error.Code == fault.Unavailable || most < 300 && a.Error.Code == fault.BudgetTooSmall
+		code := a.Error.Code == fault.Unavailable || maximum < 300 && a.Error.Code == fault.BudgetTooSmall
 		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || !code {
 			rt.Fatalf("%d tokens, told are %d: %s", n, got, a.JSON)
 		}

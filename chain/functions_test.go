@@ -26,7 +26,7 @@ type world struct {
 	count int
 }
 
-func (w *world) note(call string) {
+func (w *world) record(call string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -155,7 +155,7 @@ func (w *world) functions() []steps.Function {
 	for i := range fns {
 		name, call := fns[i].Name, fns[i].Call
 		fns[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
-			w.note(name + " " + string(args))
+			w.record(name + " " + string(args))
 			return call(ctx, args)
 		}
 	}

@@ -198,8 +198,8 @@ func TestLadderWarnings(t *testing.T) {
 			if !a.OK || !slices.Equal(at, []string{"/steps/0/args/id", "/steps/1/chain/steps/0/args/id"}) {
 				t.Fatalf("%s: %v", a.JSON, a.Warnings)
 			}
-			told := gjson.GetBytes(a.JSON, "warnings.#").Int()
-			if lite && told != 0 || !lite && (told != 2 || !strings.Contains(gjson.GetBytes(a.JSON, "warnings.0.message").Str,
+			reported := gjson.GetBytes(a.JSON, "warnings.#").Int()
+			if lite && reported != 0 || !lite && (reported != 2 || !strings.Contains(gjson.GetBytes(a.JSON, "warnings.0.message").Str,
 				"code.card first may be enough")) {
 				t.Errorf("lite %t: %s", lite, a.JSON)
 			}

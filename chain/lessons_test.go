@@ -62,9 +62,9 @@ func TestHiddenFunctions(t *testing.T) {
 			!strings.Contains(request, "test.write") {
 			t.Errorf("%s: %s", request, answer.JSON)
 		}
-		for _, told := range []string{"repoId", `nearest":["test.write`, "did you mean test.write"} {
-			if strings.Contains(string(answer.JSON), told) {
-				t.Errorf("%s tells %q: %s", request, told, answer.JSON)
+		for _, word := range []string{"repoId", `nearest":["test.write`, "did you mean test.write"} {
+			if strings.Contains(string(answer.JSON), word) {
+				t.Errorf("%s tells %q: %s", request, word, answer.JSON)
 			}
 		}
 	}

@@ -14,22 +14,22 @@ import (
 )
 
 // place is where one pointer's value is: the simple way, one after the other.
-func place(text []byte, value gjson.Result, at string) (line, column int) {
+func simplePosition(text []byte, value gjson.Result, at string) (line, column int) {
 	offset := value.Index
 	for _, token := range pointerTokens(at) {
-		i, found := -1, false
+		i, ok := -1, false
 		isArray := value.IsArray()
 		if !isArray && !value.IsObject() {
 			break
 		}
 		value.ForEach(func(key, v gjson.Result) bool {
 			i++
-			if found = isArray && fmt.Sprint(i) == token || !isArray && key.String() == token; found {
+			if ok = isArray && fmt.Sprint(i) == token || !isArray && key.String() == token; ok {
 				value, offset = v, v.Index
 			}
-			return !found
+			return !ok
 		})
-		if !found {
+		if !ok {
 			break
 		}
 	}
@@ -51,7 +51,7 @@ func TestLocateAll(t *testing.T) {
 		}
 		Locate(text, list)
 		for _, f := range list {
-			if line, column := place(text, root, f.At); f.Line != line || f.Column != column {
+			if line, column := simplePosition(text, root, f.At); f.Line != line || f.Column != column {
 				t.Fatalf("%q in %s: %d:%d, want %d:%d", f.At, text, f.Line, f.Column, line, column)
 			}
 		}

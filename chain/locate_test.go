@@ -24,18 +24,18 @@ func drawJSON(t *rapid.T, depth int) string {
 	case 1:
 		return space + `"` + rapid.SampledFrom([]string{"ü", "", "/", "日本"}).Draw(t, "text") + `"` + space
 	}
-	var parts []string
+	var pieces []string
 	for i := range rapid.IntRange(0, 4).Draw(t, "n") {
-		part := drawJSON(t, depth-1)
+		piece := drawJSON(t, depth-1)
 		if kind == 3 {
-			part = fmt.Sprintf(`%s"%s%d":%s`, space, rapid.SampledFrom([]string{"k", "a/b", "~", "é", `\u00e9`}).Draw(t, "key"), i, part)
+			piece = fmt.Sprintf(`%s"%s%d":%s`, space, rapid.SampledFrom([]string{"k", "a/b", "~", "é", `\u00e9`}).Draw(t, "key"), i, piece)
 		}
-		parts = append(parts, part)
+		pieces = append(pieces, piece)
 	}
 	if kind == 3 {
-		return space + "{" + strings.Join(parts, ",") + space + "}"
+		return space + "{" + strings.Join(pieces, ",") + space + "}"
 	}
-	return space + "[" + strings.Join(parts, ",") + space + "]"
+	return space + "[" + strings.Join(pieces, ",") + space + "]"
 }
 
 // pointers are those of all values within one, and of some that are not there.

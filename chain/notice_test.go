@@ -39,26 +39,26 @@ func TestCallerBound(t *testing.T) {
 		}
 		request := fmt.Sprintf(`{"lite":%v,"budget":{"maxTotalTokens":%d},"steps":[{"fn":%q,"args":{%s}}]}`, lite, asked, fn, value)
 		a := e.Run(context.Background(), []byte(request), caller)
-		most := min(asked, 2000)
+		maximum := min(asked, 2000)
 		if n := caller.MaxTotalTokens; n > 0 {
-			most = min(most, max(n, 150))
+			maximum = min(maximum, max(n, 150))
 		}
-		if n := counter.Count(a.JSON, -1); n > most || a.OK == fails {
-			r.Fatalf("%d tokens of %d: %s", n, most, a.JSON)
+		if n := counter.Count(a.JSON, -1); n > maximum || a.OK == fails {
+			r.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
 		}
 		has := strings.Contains(string(a.JSON), "a notice of the door")
 		if has != a.Warned || has && (len(caller.Warnings) == 0 || lite && !fails) {
 			r.Fatalf("warned %v: %s", a.Warned, a.JSON)
 		}
-		if !has && len(caller.Warnings) > 0 && (!lite || fails) && most >= 300 && length == 20 {
-			r.Fatalf("a notice is left out of %d tokens: %s", most, a.JSON)
+		if !has && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
+			r.Fatalf("a notice is left out of %d tokens: %s", maximum, a.JSON)
 		}
 		if lite && !fails {
 			return
 		}
 		validate(t, schema, a.JSON)
-		if limit := gjson.GetBytes(a.JSON, "usage.limit").Int(); limit != int64(most) {
-			r.Fatalf("limit %d, not %d", limit, most)
+		if limit := gjson.GetBytes(a.JSON, "usage.limit").Int(); limit != int64(maximum) {
+			r.Fatalf("limit %d, not %d", limit, maximum)
 		}
 		result := gjson.GetBytes(a.JSON, "result")
 		if fails {
@@ -72,7 +72,7 @@ func TestCallerBound(t *testing.T) {
 			return
 		}
 		if result.Get("preview").Str == "" {
-			r.Fatalf("no preview in %d tokens: %s", most, a.JSON)
+			r.Fatalf("no preview in %d tokens: %s", maximum, a.JSON)
 		}
 		fetched := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"summary"}`, token), caller)
 		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 ||

@@ -250,8 +250,8 @@ func (r *run) callCount() (calls int64) {
 	return calls
 }
 
-// observeKept counts the tokens of results that the answer does not have.
-func (b *answerBuilder) observeKept(probe bool) {
+// observeStored counts the tokens of results that the answer does not have.
+func (b *answerBuilder) observeStored(probe bool) {
 	o := b.observation
 	if o == nil {
 		return
@@ -260,7 +260,7 @@ func (b *answerBuilder) observeKept(probe bool) {
 	e.Probe, e.Lean = probe, b.isLean && !probe
 	switch {
 	case b.stepTokens != nil:
-		e.Kept = b.keptTokens
+		e.Kept = b.storedTokens
 	case o.run != nil:
 		e.Kept = o.run.intermediateTokens()
 	}

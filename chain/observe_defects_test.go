@@ -120,26 +120,26 @@ func shapeOf(answer []byte, bare bool) string {
 // TestDefectsHaveACause holds that the cause of a panic in the engine is there for logs, and not in the answer.
 func TestDefectsHaveACause(t *testing.T) {
 	t.Parallel()
-	var told *fault.Error
+	var reported *fault.Error
 	o := observing{step: func(ctx context.Context) (context.Context, func(chain.StepEnd)) {
-		return broken{ctx}, func(e chain.StepEnd) { told = e.Err }
+		return broken{ctx}, func(e chain.StepEnd) { reported = e.Err }
 	}}
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
 		t.Fatalf("%s", answer.JSON)
 	}
-	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") ||
-		!strings.Contains(told.Err.Error(), "chain.(*run)") {
-		t.Errorf("the cause is not told: %v", told)
+	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
+		!strings.Contains(reported.Err.Error(), "chain.(*run)") {
+		t.Errorf("the cause is not told: %v", reported)
 	}
 }
 
 // TestDefectsOfRequestsHaveACause holds it for a panic outside of all steps.
 func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	t.Parallel()
-	var told *fault.Error
+	var reported *fault.Error
 	o := observing{request: func(ctx context.Context) (context.Context, func(*chain.RequestEnd)) {
-		return broken{ctx}, func(e *chain.RequestEnd) { told = e.Err }
+		return broken{ctx}, func(e *chain.RequestEnd) { reported = e.Err }
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -148,9 +148,9 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 		!strings.Contains(answer.Error.Message, "stopped this request") {
 		t.Fatalf("%s", answer.JSON)
 	}
-	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") ||
-		!strings.Contains(told.Err.Error(), "chain.(*Engine).Run") {
-		t.Errorf("the cause is not told: %v", told)
+	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
+		!strings.Contains(reported.Err.Error(), "chain.(*Engine).Run") {
+		t.Errorf("the cause is not told: %v", reported)
 	}
 }
 
@@ -188,22 +188,22 @@ func TestIdentify(t *testing.T) {
 	identify := func(give func(ctx context.Context) (context.Context, string)) (context.Context, string) {
 		return engine(t, &world{}, chain.Options{Observer: identifier{give: give}}).Identify(plain, "")
 	}
-	own, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
-	if id != "x7" || own.Value(key{}) != 7 {
-		t.Errorf("%q %v", id, own)
+	local, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
+	if id != "x7" || local.Value(key{}) != 7 {
+		t.Errorf("%q %v", id, local)
 	}
 	for name, give := range map[string]func(ctx context.Context) (context.Context, string){
 		"no id":      func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "" },
 		"no context": func(context.Context) (context.Context, string) { return nil, "x7" },
 		"a panic":    func(context.Context) (context.Context, string) { panic("observer") },
 	} {
-		if own, id := identify(give); own != plain || id != "" {
-			t.Errorf("%s: %q %v", name, id, own)
+		if local, id := identify(give); local != plain || id != "" {
+			t.Errorf("%s: %q %v", name, id, local)
 		}
 	}
 	for name, o := range map[string]chain.Options{"no observer": {}, "one without ids": {Observer: &watcher{}}} {
-		if own, id := engine(t, &world{}, o).Identify(plain, ""); own != plain || id != "" {
-			t.Errorf("%s: %q %v", name, id, own)
+		if local, id := engine(t, &world{}, o).Identify(plain, ""); local != plain || id != "" {
+			t.Errorf("%s: %q %v", name, id, local)
 		}
 	}
 }

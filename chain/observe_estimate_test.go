@@ -28,16 +28,16 @@ func TestSampled(t *testing.T) {
 				at++
 			}
 		}
-		most := pieceBytes * rapid.IntRange(2, 16).Draw(t, "pieces")
-		sample := appendSample(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] },
-			max(0, len(all)-most)/(most/pieceBytes-1))
+		maximum := pieceBytes * rapid.IntRange(2, 16).Draw(t, "pieces")
+		sample := appendSample(make([]byte, 0, maximum), len(texts), func(i int) []byte { return texts[i] },
+			max(0, len(all)-maximum)/(maximum/pieceBytes-1))
 		switch {
-		case len(all) <= most && !bytes.Equal(sample, all):
+		case len(all) <= maximum && !bytes.Equal(sample, all):
 			t.Fatalf("%d of %d bytes", len(sample), len(all))
-		case len(all) > most && (len(sample) != most || !bytes.HasPrefix(sample, all[:pieceBytes])):
-			t.Fatalf("%d of %d bytes, of %d", len(sample), most, len(all))
-		case len(all) > most && int(all[len(all)-1])-int(sample[most-1]) > 1:
-			t.Fatalf("the last piece is that of %d, and the end is %d", sample[most-1], all[len(all)-1])
+		case len(all) > maximum && (len(sample) != maximum || !bytes.HasPrefix(sample, all[:pieceBytes])):
+			t.Fatalf("%d of %d bytes, of %d", len(sample), maximum, len(all))
+		case len(all) > maximum && int(all[len(all)-1])-int(sample[maximum-1]) > 1:
+			t.Fatalf("the last piece is that of %d, and the end is %d", sample[maximum-1], all[len(all)-1])
 		}
 		for i := 1; i < len(sample); i++ {
 			if sample[i] < sample[i-1] {

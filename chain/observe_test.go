@@ -39,8 +39,8 @@ type watchedStep struct {
 
 type watchedKey struct{}
 
-// watchedPlace is what the contexts of a watcher carry.
-type watchedPlace struct {
+// watchedPosition is what the contexts of a watcher carry.
+type watchedPosition struct {
 	request *watched
 	step    *watchedStep
 }
@@ -52,16 +52,16 @@ func (w *watcher) mind(format string, args ...any) {
 func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	own := &watched{RequestInfo: *r}
-	w.requests = append(w.requests, own)
-	return context.WithValue(ctx, watchedKey{}, watchedPlace{request: own}), func(e *chain.RequestEnd) {
+	copied := &watched{RequestInfo: *r}
+	w.requests = append(w.requests, copied)
+	return context.WithValue(ctx, watchedKey{}, watchedPosition{request: copied}), func(e *chain.RequestEnd) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if own.end != nil {
+		if copied.end != nil {
 			w.mind("a request ended twice")
 		}
-		own.end = e
-		for _, s := range own.steps {
+		copied.end = e
+		for _, s := range copied.steps {
 			if s.end == nil {
 				w.mind("%s has not ended before its request", s.At)
 			}
@@ -72,27 +72,27 @@ func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Co
 func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	place, ok := ctx.Value(watchedKey{}).(watchedPlace)
+	watched, ok := ctx.Value(watchedKey{}).(watchedPosition)
 	if !ok {
 		w.mind("%s runs in a context that the observer has not given", s.At)
 		return nil, nil
 	}
-	own := &watchedStep{StepInfo: s}
-	if place.step != nil {
-		own.within = place.step.At
+	watching := &watchedStep{StepInfo: s}
+	if watched.step != nil {
+		watching.within = watched.step.At
 	}
-	if place.request.end != nil {
+	if watched.request.end != nil {
 		w.mind("%s began after its request had ended", s.At)
 	}
-	place.request.steps = append(place.request.steps, own)
-	place.step = own
-	return context.WithValue(ctx, watchedKey{}, place), func(e chain.StepEnd) {
+	watched.request.steps = append(watched.request.steps, watching)
+	watched.step = watching
+	return context.WithValue(ctx, watchedKey{}, watched), func(e chain.StepEnd) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if own.end != nil {
+		if watching.end != nil {
 			w.mind("%s ended twice", s.At)
 		}
-		own.end = &e
+		watching.end = &e
 	}
 }
 
@@ -167,16 +167,16 @@ func TestObservedContext(t *testing.T) {
 	o := &watcher{}
 	var mu sync.Mutex
 	var seen []string
-	note := steps.Function{Spec: steps.Spec{Name: "test.note", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+	record := steps.Function{Spec: steps.Spec{Name: "test.note", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		place, _ := ctx.Value(watchedKey{}).(watchedPlace)
-		if place.step != nil {
-			seen = append(seen, place.step.At)
+		watched, _ := ctx.Value(watchedKey{}).(watchedPosition)
+		if watched.step != nil {
+			seen = append(seen, watched.step.At)
 		}
 		return []byte("1"), nil
 	}}
-	e := engineOf(t, []steps.Function{note}, chain.Options{Observer: o}, false)
+	e := engineOf(t, []steps.Function{record}, chain.Options{Observer: o}, false)
 	e.Run(context.Background(), []byte(`{"steps":[{"fn":"test.note"},{"fn":"test.note","forEach":"1..2"},{"chain":{"steps":[{"fn":"test.note"}]}}]}`), nil)
 	slices.Sort(seen)
 	if want := []string{"/steps/0", "/steps/1", "/steps/1", "/steps/2/chain/steps/0"}; !slices.Equal(seen, want) {
@@ -244,7 +244,7 @@ func TestObservedPass(t *testing.T) {
 	o := &watcher{}
 	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(),
 		&chain.RequestInfo{Kind: chain.KindPass, Caller: "http"})
-	if _, ok := ctx.Value(watchedKey{}).(watchedPlace); !ok {
+	if _, ok := ctx.Value(watchedKey{}).(watchedPosition); !ok {
 		t.Error("the context is not the observer's")
 	}
 	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
@@ -275,7 +275,7 @@ func TestObservedTokens(t *testing.T) {
 	for name, test := range map[string]struct {
 		request     string
 		probe, lean bool
-		kept        int
+		stored      int
 	}{
 		"nothing":              {`{"steps":[{"fn":"test.items","args":{"n":3}}]}`, false, false, 0},
 		"nothing, lite":        {`{"lite":true,"steps":[{"fn":"test.items","args":{"n":3}}]}`, false, false, 0},
@@ -290,8 +290,8 @@ func TestObservedTokens(t *testing.T) {
 			o := &watcher{}
 			answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(test.request), nil)
 			end := o.only(t).end
-			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Kept-test.kept)) > .2*float64(test.kept) {
-				t.Errorf("%+v, want %d kept", end, test.kept)
+			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Kept-test.stored)) > .2*float64(test.stored) {
+				t.Errorf("%+v, want %d kept", end, test.stored)
 			}
 			if exact := counter.Count(answer.JSON, -1); end.Tokens != exact {
 				t.Errorf("%d tokens, not %d: %s", end.Tokens, exact, answer.JSON)

@@ -40,7 +40,7 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 	// the caller learns the outcome directly
 	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
 	if err != nil {
-		_ = record.Settle(journal.Failed, fault.CodeOf(err)) // likewise
+		_ = record.EndUnfinished(journal.Failed, fault.CodeOf(err)) // likewise
 	}
 	record.Answered(0, 0)
 	return raw, err

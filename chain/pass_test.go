@@ -18,7 +18,7 @@ func TestPass(t *testing.T) {
 		function string
 		ends     func(string, gjson.Result) ([]byte, error)
 		status   journal.Status // "": it is no run
-		outcome  string
+		want     string
 	}{
 		{"store.put", nil, journal.OK, "0 store.put applied"},
 		{"store.put", func(string, gjson.Result) ([]byte, error) { return nil, refuses() }, journal.Failed, "0 store.put failed"},
@@ -45,7 +45,7 @@ func TestPass(t *testing.T) {
 			if rows[0].Caller != "alice" || rows[0].Calls != 1 || rows[0].Writes != 1 {
 				t.Errorf("%+v", rows[0])
 			}
-			s.ended(rows[0].ID, test.status, test.outcome)
+			s.ended(rows[0].ID, test.status, test.want)
 		}
 	}
 }

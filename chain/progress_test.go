@@ -12,9 +12,9 @@ import (
 
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	var told []string
+	var reports []string
 	caller := &chain.Caller{Progress: func(p chain.Progress) {
-		told = append(told, fmt.Sprintf("%d/%d step %d %s %t", p.Done, p.Total, p.Step, p.Function, p.Ended))
+		reports = append(reports, fmt.Sprintf("%d/%d step %d %s %t", p.Done, p.Total, p.Step, p.Function, p.Ended))
 	}}
 	request := `{"steps":[{"fn":"test.get","args":{"value":1}},{"chain":{"steps":[{"fn":"test.write"}]}},{"fn":"test.get","when":"false","args":{"value":1}}]}`
 	if answer := engine(t, &world{}, chain.Options{}).Run(context.Background(), []byte(request), caller); !answer.OK {
@@ -22,8 +22,8 @@ func TestProgress(t *testing.T) {
 	}
 	want := []string{"0/3 step 0 test.get false", "1/3 step 0 test.get true", "1/3 step 1  false", "2/3 step 1  true",
 		"2/3 step 2 test.get false", "3/3 step 2 test.get true"}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if !slices.Equal(reports, want) {
+		t.Errorf("told %q, want %q", reports, want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // render writes the answer and reports whether it fits the budget. usage.tokens counts the whole text, including its own digits.
-func (b *answerBuilder) render(omit *omissions) (json []byte, fits bool) {
+func (b *answerBuilder) render(omit *omissions) (json []byte, within bool) {
 	if b.exceedsAlone && omit.probe == nil && (b.err == nil || !omit.noResult) {
 		return nil, false
 	}
@@ -120,7 +120,7 @@ func (b *answerBuilder) renderUsage(w *jsonWriter) {
 	}
 	w.int("ms", b.ms)
 	if b.run != nil && b.single == nil {
-		w.int("kept", int64(b.keptTokens))
+		w.int("kept", int64(b.storedTokens))
 	}
 	w.b = append(w.b, "}}"...)
 }

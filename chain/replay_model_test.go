@@ -123,7 +123,7 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 func answerOf(ctx context.Context, e *chain.Engine, request []byte) string {
 	answer := string(e.Run(ctx, request, nil).JSON)
 	if without := continuation.ReplaceAllString(answer, "TOKEN"); without != answer {
-		return ownTokens.ReplaceAllString(without, `"tokens":0`)
+		return tokenMember.ReplaceAllString(without, `"tokens":0`)
 	}
 	return answer
 }
@@ -131,7 +131,7 @@ func answerOf(ctx context.Context, e *chain.Engine, request []byte) string {
 var (
 	apiKey       = regexp.MustCompile(`"api_key":"(\\.|[^"\\])*"`)
 	continuation = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
-	ownTokens    = regexp.MustCompile(`"tokens":\d+`)
+	tokenMember  = regexp.MustCompile(`"tokens":\d+`)
 )
 
 // drawn are names of functions, each with spellings by which chains call it.
@@ -194,8 +194,8 @@ func repeating(effect steps.Effect) steps.Call {
 		case 4:
 			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
 		}
-		if tell := steps.CallbacksOf(ctx).Status; tell != nil {
-			tell(201)
+		if report := steps.CallbacksOf(ctx).Status; report != nil {
+			report(201)
 		}
 		return fmt.Appendf(nil, `{"id":%d,"note":"a\u00e9\/b production","items":[{"id":1,"v":1.10},{"id":2}],"again":%s}`, id, args), nil
 	}

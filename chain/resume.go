@@ -229,8 +229,8 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	return string(append(text, ']')), f
 }
 
-// settleRun records the end of a failed run, which can be resumed from then on.
-func (b *answerBuilder) settleRun(status journal.Status) {
+// reconcileRun records the end of a failed run, which can be resumed from then on.
+func (b *answerBuilder) reconcileRun(status journal.Status) {
 	s := b.requestState
 	if s.record == nil || b.err == nil {
 		return
@@ -242,7 +242,7 @@ func (b *answerBuilder) settleRun(status journal.Status) {
 	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change it
 		status, code = journal.OK, ""
 	}
-	if s.record.Settle(status, code) != nil || s.privateJournal != nil {
+	if s.record.EndUnfinished(status, code) != nil || s.privateJournal != nil {
 		return
 	}
 	s.resumeToken = s.record.ID()
@@ -264,16 +264,16 @@ func (s *requestState) journalAnswer(a *Answer) {
 		return
 	}
 	if a.Error != nil && s.resumeToken == "" {
-		_ = s.record.Settle(journal.Failed, a.Error.Code) // no answer has recorded the failure, because of a panic
+		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code) // no answer has recorded the failure, because of a panic
 	}
-	tokens, keptTokens := s.answerTokens, 0
+	tokens, storedTokens := s.answerTokens, 0
 	if tokens == 0 {
 		tokens = s.estimateText(a.JSON)
 	}
 	if s.executed != nil {
-		keptTokens = s.executed.intermediateTokens()
+		storedTokens = s.executed.intermediateTokens()
 	}
-	s.record.Answered(tokens, keptTokens)
+	s.record.Answered(tokens, storedTokens)
 	if s.privateJournal != nil {
 		_ = s.privateJournal.Close() // nothing is lost with it
 	}

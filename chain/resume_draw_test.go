@@ -35,9 +35,9 @@ func drawDelivery(random *rand.Rand) *drawnDelivery {
 }
 
 func (d *drawnDelivery) step(i int) string {
-	note := `"fixed"`
+	value := `"fixed"`
 	if i > 0 {
-		note = fmt.Sprintf(`"$%d"`, d.random.IntN(i))
+		value = fmt.Sprintf(`"$%d"`, d.random.IntN(i))
 	}
 	key := fmt.Sprintf("k%d", i)
 	switch d.random.IntN(10) {
@@ -47,42 +47,42 @@ func (d *drawnDelivery) step(i int) string {
 		return `{"fn":"shop.page","args":{"page":"$result.next ?? 1"},"repeat":{"until":"$result.next == 4","max":5,"collect":"$result.rows"}}`
 	case 2, 3:
 		d.keys[fmt.Sprint(i)] = key
-		return d.put(fmt.Sprintf("%q", key), note, "")
+		return d.put(fmt.Sprintf("%q", key), value, "")
 	case 4:
-		return d.put(`"`+key+`.${$item}"`, note, d.forEach(i, key, "", d.random.IntN(4), 1+d.random.IntN(3)))
+		return d.put(`"`+key+`.${$item}"`, value, d.forEach(i, key, "", d.random.IntN(4), 1+d.random.IntN(3)))
 	case 5:
 		d.keys[fmt.Sprint(i)], d.rows[fmt.Sprint(i)] = key, true
 		return fmt.Sprintf(`{"fn":"shop.advance","args":{"key":%q,"from":"$result?.at ?? 0","note":%s},"repeat":{"until":"$result.at >= %d","max":4}%s}`,
-			key, note, 1+d.random.IntN(3), d.undo())
+			key, value, 1+d.random.IntN(3), d.undo())
 	case 6:
 		name := []string{"deliver", "hand_on", "careful"}[d.random.IntN(3)]
 		d.inner(fmt.Sprint(i), key, name)
-		return fmt.Sprintf(`{"fn":"chain.%s","args":{"key":%q,"note":%s}}`, name, key, note)
+		return fmt.Sprintf(`{"fn":"chain.%s","args":{"key":%q,"note":%s}}`, name, key, value)
 	case 7:
 		name, concurrency := "deliver", 1
 		if d.random.IntN(2) == 0 {
 			name, concurrency = []string{"place", "careful"}[d.random.IntN(2)], 1+d.random.IntN(3)
 		}
 		return fmt.Sprintf(`{"fn":"chain.%s"%s,"args":{"key":"%s.${$item}","note":%s}}`, name,
-			d.forEach(i, key, name, 1+d.random.IntN(3), concurrency), key, note)
+			d.forEach(i, key, name, 1+d.random.IntN(3), concurrency), key, value)
 	case 8:
 		each := d.forEach(i, key, "place", 1+d.random.IntN(3), 1+d.random.IntN(3))
-		return fmt.Sprintf(`{"args":{"note":%s,"i":"$item"}%s,"chain":{"steps":[{"fn":"shop.page","args":{"page":1}},%s]}}`, note, each,
+		return fmt.Sprintf(`{"args":{"note":%s,"i":"$item"}%s,"chain":{"steps":[{"fn":"shop.page","args":{"page":1}},%s]}}`, value, each,
 			d.put(`"`+key+`.${$input.i}"`, `"$input.note"`, ""))
 	}
 	d.keys[fmt.Sprintf("%d.1", i)] = key
-	return fmt.Sprintf(`{"args":{"note":%s},"chain":{"steps":[{"fn":"shop.count"},%s]}}`, note,
+	return fmt.Sprintf(`{"args":{"note":%s},"chain":{"steps":[{"fn":"shop.count"},%s]}}`, value,
 		d.put(fmt.Sprintf("%q", key), `["$input.note","$0.n"]`, ""))
 }
 
 // put is a step that puts an item, by any of the functions that do.
-func (d *drawnDelivery) put(key, note, each string) string {
+func (d *drawnDelivery) put(key, value, each string) string {
 	fn := []string{"put", "put", "set", "pay", "guarded"}[d.random.IntN(5)]
 	extra := each + d.undo()
 	if fn == "set" || fn == "pay" {
 		extra += d.maybe(3, `,"retry":{"max":1}`)
 	}
-	return fmt.Sprintf(`{"fn":"shop.%s","args":{"key":%s,"note":%s}%s}`, fn, key, note, extra)
+	return fmt.Sprintf(`{"fn":"shop.%s","args":{"key":%s,"note":%s}%s}`, fn, key, value, extra)
 }
 
 func (d *drawnDelivery) undo() string {
@@ -100,12 +100,12 @@ func (d *drawnDelivery) maybe(n int, text string) string {
 // forEach goes over size elements, which call a saved chain, or put themselves where its name is "".
 func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int) string {
 	for e := range size {
-		place, own := fmt.Sprintf("%d[%d]", i, e), fmt.Sprintf("%s.%d", key, e)
+		position, elementKey := fmt.Sprintf("%d[%d]", i, e), fmt.Sprintf("%s.%d", key, e)
 		if saved == "" {
-			d.keys[place] = own
+			d.keys[position] = elementKey
 			continue
 		}
-		d.inner(place, own, saved)
+		d.inner(position, elementKey, saved)
 	}
 	if size == 0 {
 		return `,"forEach":"[]"`
@@ -114,13 +114,13 @@ func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int)
 }
 
 // inner takes note of what a saved chain puts.
-func (d *drawnDelivery) inner(place, key, saved string) {
+func (d *drawnDelivery) inner(position, key, saved string) {
 	switch saved {
 	case "hand_on":
-		d.keys[place+".0.1"] = key
+		d.keys[position+".0.1"] = key
 	case "careful":
-		d.keys[place+".0"], d.keys[place+".1"] = key+".a", key+".b"
+		d.keys[position+".0"], d.keys[position+".1"] = key+".a", key+".b"
 	default:
-		d.keys[place+".1"] = key
+		d.keys[position+".1"] = key
 	}
 }

@@ -50,16 +50,16 @@ func (m *mortal) Write(ctx context.Context, list []journal.Write) ([]bool, error
 
 // deliveries is a shop, a journal of several processes one after the other, and what was asked and answered so far.
 type deliveries struct {
-	shop    *depot
-	memory  *journal.Memory
-	reader  *journal.Journal // of another process, which only looks
-	random  *rand.Rand
-	drawn   *drawnDelivery
-	deaths  int  // to come
-	died    bool // a process did
-	id      string
-	changed bool     // the last request has sent another chain
-	told    []string // what was asked and answered, for a failure
+	shop     *depot
+	memory   *journal.Memory
+	reader   *journal.Journal // of another process, which only looks
+	random   *rand.Rand
+	drawn    *drawnDelivery
+	deaths   int  // to come
+	died     bool // a process did
+	id       string
+	changed  bool     // the last request has sent another chain
+	requests []string // what was asked and answered, for a failure
 }
 
 func newDeliveries(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *deliveries {
@@ -101,7 +101,7 @@ func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 	a := engine.Run(ctx, []byte(text), who)
 	j.Close()
 	w.died = w.died || driver.left == 0
-	w.told = append(w.told, fmt.Sprintf("%s\n  %s\n  %v died: %t", text, a.JSON, w.shop.items, driver.left == 0))
+	w.requests = append(w.requests, fmt.Sprintf("%s\n  %s\n  %v died: %t", text, a.JSON, w.shop.items, driver.left == 0))
 	answer := gjson.ParseBytes(a.JSON)
 	w.check(t, answer)
 	return answer
@@ -140,40 +140,40 @@ type outcomes map[fault.Outcome]int
 
 // check holds that what an answer and the journal tell of writes is what the shop knows.
 func (w *deliveries) check(t *testing.T, answer gjson.Result) {
-	told := map[string]outcomes{}
+	reported := map[string]outcomes{}
 	for _, e := range answer.Get("writes").Array() {
 		if e.Get("at").Exists() && e.Get("fn").Str == "shop.remove" {
 			continue // an undo, whose put is told beside it
 		}
-		places := expand(e)
-		for _, place := range places {
-			if told[place] == nil {
-				told[place] = outcomes{}
+		positions := expand(e)
+		for _, position := range positions {
+			if reported[position] == nil {
+				reported[position] = outcomes{}
 			}
-			told[place][fault.Outcome(e.Get("outcome").Str)] += callsOf(e) / len(places)
+			reported[position][fault.Outcome(e.Get("outcome").Str)] += callsOf(e) / len(positions)
 		}
 	}
-	for place, o := range told {
+	for position, o := range reported {
 		if w.changed {
 			break // places are those of other calls
 		}
-		w.true(t, "the answer", place, o)
+		w.true(t, "the answer", position, o)
 	}
 	past := w.past(t)
 	if past == nil {
 		return
 	}
 	journaled := map[string]outcomes{}
-	for place := range w.drawn.keys {
-		journaled[place] = outcomes{}
+	for position := range w.drawn.keys {
+		journaled[position] = outcomes{}
 	}
 	for _, c := range past.Calls() {
 		if c.Writes() && c.Undoes == 0 {
 			journaled[c.StepPath][c.Known()]++
 		}
 	}
-	for place, o := range journaled {
-		w.true(t, "the journal", place, o)
+	for position, o := range journaled {
+		w.true(t, "the journal", position, o)
 	}
 	for _, offense := range w.shop.offenses {
 		t.Error(offense)
@@ -182,26 +182,26 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 
 // true holds that the outcomes told of a place are those of the shop. Calls that a process had under way when it died are unknown to the
 // journal, whatever became of them.
-func (w *deliveries) true(t *testing.T, who, place string, o outcomes) {
-	key, drawn := w.drawn.keys[place]
+func (w *deliveries) true(t *testing.T, who, position string, o outcomes) {
+	key, drawn := w.drawn.keys[position]
 	if !drawn { // an element whose chain has not begun
 		for inner := range w.drawn.keys {
-			if strings.HasPrefix(inner, place+".") && len(o) == 1 && o[fault.NotSent] == 1 {
+			if strings.HasPrefix(inner, position+".") && len(o) == 1 && o[fault.NotSent] == 1 {
 				w.true(t, who, inner, o)
 				drawn = true
 			}
 		}
 		if !drawn {
-			t.Errorf("%s tells of %s %v, where nothing is put", who, place, o)
+			t.Errorf("%s tells of %s %v, where nothing is put", who, position, o)
 		}
 		return
 	}
 	present, unknown := w.shop.of(key)
-	switch told := o[fault.SentUnknown]; {
-	case present > o[fault.Applied]+told, present < o[fault.Applied]:
-		t.Errorf("%s tells of %s %v, and the shop has %d", who, place, o, present)
-	case told < unknown, told > unknown && !w.died:
-		t.Errorf("%s tells of %s %v, and the shop left %d unknown", who, place, o, unknown)
+	switch reported := o[fault.SentUnknown]; {
+	case present > o[fault.Applied]+reported, present < o[fault.Applied]:
+		t.Errorf("%s tells of %s %v, and the shop has %d", who, position, o, present)
+	case reported < unknown, reported > unknown && !w.died:
+		t.Errorf("%s tells of %s %v, and the shop left %d unknown", who, position, o, unknown)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestResumeModel(t *testing.T) {
 	for seed := first; seed < first+uint64(runs); seed++ {
 		w := resumeModel(t, seed, ends)
 		if t.Failed() {
-			t.Fatalf("seed %d\n%s", seed, strings.Join(w.told, "\n"))
+			t.Fatalf("seed %d\n%s", seed, strings.Join(w.requests, "\n"))
 		}
 	}
 	t.Log(ends)
@@ -323,9 +323,9 @@ func (w *deliveries) left(t *testing.T, answer gjson.Result) {
 	for _, c := range answer.Get("result.left").Array() {
 		left[c.Get("at").Str]++
 	}
-	for place, key := range w.drawn.keys {
-		if present, _ := w.shop.of(key); present != left[place] && (present > left[place] || len(w.known(t, place)) < 2) {
-			t.Errorf("at %s %d are left, and the shop has %d", place, left[place], present)
+	for position, key := range w.drawn.keys {
+		if present, _ := w.shop.of(key); present != left[position] && (present > left[position] || len(w.known(t, position)) < 2) {
+			t.Errorf("at %s %d are left, and the shop has %d", position, left[position], present)
 		}
 	}
 	for _, c := range w.past(t).Calls() {

@@ -13,26 +13,26 @@ import (
 )
 
 // assume says of the calls at places whose end the journal does not know what the shop knows; "": of several at one place it cannot be said.
-func (w *deliveries) assume(t *testing.T, places []string) string {
-	var said []string
-	for _, place := range places {
-		what := w.known(t, place)
+func (w *deliveries) assume(t *testing.T, positions []string) string {
+	var assumed []string
+	for _, position := range positions {
+		what := w.known(t, position)
 		if len(what) == 0 {
-			t.Errorf("a doubt about %s, whose end is known", place)
+			t.Errorf("a doubt about %s, whose end is known", position)
 		}
 		if len(what) != 1 {
 			return ""
 		}
-		said = append(said, fmt.Sprintf("%q:%s", place, what[0]))
+		assumed = append(assumed, fmt.Sprintf("%q:%s", position, what[0]))
 	}
-	return "{" + strings.Join(said, ",") + "}"
+	return "{" + strings.Join(assumed, ",") + "}"
 }
 
 // known is what the shop knows of such calls at a place: ones that put, or that remove.
-func (w *deliveries) known(t *testing.T, place string) (said []string) {
+func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 	var puts []*journal.PastCall
 	var keys []string
-	calls := slices.DeleteFunc(w.past(t).Calls(), func(c *journal.PastCall) bool { return c.StepPath != place || !c.Writes() })
+	calls := slices.DeleteFunc(w.past(t).Calls(), func(c *journal.PastCall) bool { return c.StepPath != position || !c.Writes() })
 	for _, c := range calls {
 		if c.Undoes == 0 {
 			puts = append(puts, c)
@@ -44,8 +44,8 @@ func (w *deliveries) known(t *testing.T, place string) (said []string) {
 		if c.Outcome != fault.SentUnknown {
 			continue
 		}
-		key, undo := w.drawn.keys[place], c.Undoes != 0
-		if w.drawn.rows[place] {
+		key, undo := w.drawn.keys[position], c.Undoes != 0
+		if w.drawn.rows[position] {
 			key += fmt.Sprint("#", 1+slices.IndexFunc(puts, func(p *journal.PastCall) bool {
 				return p == c || undo &&
 					(p.Ended == c.Undoes || p.N == c.Undoes)
@@ -55,18 +55,18 @@ func (w *deliveries) known(t *testing.T, place string) (said []string) {
 		keys = append(keys, key)
 		switch {
 		case undo && there, !undo && !there:
-			said = append(said, `"not_sent"`)
+			assumed = append(assumed, `"not_sent"`)
 		case undo:
-			said = append(said, `"applied"`)
+			assumed = append(assumed, `"applied"`)
 		default:
-			said = append(said, `{"result":`+string(w.shop.receipt(key))+`}`)
+			assumed = append(assumed, `{"result":`+string(w.shop.receipt(key))+`}`)
 		}
 	}
-	if len(said) == 1 {
+	if len(assumed) == 1 {
 		delete(w.shop.unknown, keys[0])
 		delete(w.shop.unsure, keys[0])
 	}
-	return said
+	return assumed
 }
 
 // next is the request by which the run goes on after an answer; "": what is in doubt cannot be said.
@@ -78,12 +78,12 @@ func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
 	switch code := fault.Code(answer.Get("error.code").Str); {
 	case w.changed:
 	case code == fault.ResumeConflict && resume != "":
-		var places []string
-		for _, place := range answer.Get("error.available").Array() {
-			places = append(places, place.Str)
+		var positions []string
+		for _, position := range answer.Get("error.available").Array() {
+			positions = append(positions, position.Str)
 		}
-		if said := w.assume(t, places); said != "" {
-			return fmt.Sprintf(`{"resume":%q,"assume":%s}`, resume, said)
+		if assumed := w.assume(t, positions); assumed != "" {
+			return fmt.Sprintf(`{"resume":%q,"assume":%s}`, resume, assumed)
 		}
 		return ""
 	case code == fault.ApprovalRequired && resume != "":

@@ -14,7 +14,7 @@ func TestMendedSelect(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, nil)
 	a := s.run(fault.ReferenceMissing, `{"steps":[{"fn":"store.put","args":{"k":"a"},"select":"$result.none"}]}`)
-	toldWrites(t, a, "0 applied; ")
+	reportedWrites(t, a, "0 applied; ")
 	s.called(`store.put {"k":"a"}`)
 	a = s.run("", `{"resume":%q,"replace":{"0":{"fn":"store.put","args":{"k":"a"},"select":"$result.id"}}}`, a.Get("resume").Str)
 	s.called()

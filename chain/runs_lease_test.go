@@ -83,7 +83,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
 		f := &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away }}
-		turn := func(to bool) {
+		flip := func(to bool) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			away = to
@@ -93,9 +93,9 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
 		}
 		s.called()
-		turn(false)
+		flip(false)
 		s.ends = func(string, gjson.Result) ([]byte, error) {
-			turn(true)
+			flip(true)
 			return []byte(`{"id":"x"}`), nil
 		}
 		a := s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":"under way"}},{"fn":"store.get"}]}`)
@@ -103,7 +103,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 			t.Errorf("the caller is told %s", a.Raw)
 		}
 		s.called(`store.put {"k":"under way"}`)
-		turn(false)
+		flip(false)
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 {

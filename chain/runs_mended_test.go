@@ -73,7 +73,7 @@ func TestConflictUndoesNothing(t *testing.T) {
 	s.run("", first)
 	s.called(`store.put {"k":"1"}`)
 	a := s.run(fault.ResumeConflict, `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"2"}}]}`)
-	if outcome := a.Get(`writes.#(at=="0").outcome`).Str; outcome != "applied" {
+	if applied := a.Get(`writes.#(at=="0").outcome`).Str; applied != "applied" {
 		t.Errorf("%s", a.Raw)
 	}
 	s.run("", first)
@@ -148,7 +148,7 @@ func TestKeyAfterUndo(t *testing.T) {
 			}
 			_ = back.End(&journal.Event{Outcome: fault.Applied})
 		}
-		_ = run.Settle(journal.Failed, "")
+		_ = run.EndUnfinished(journal.Failed, "")
 		taken, err := j.Acquire(context.Background(), run.ID(), nil)
 		if err != nil {
 			t.Fatal(err)

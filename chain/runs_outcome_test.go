@@ -13,22 +13,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// toldWrites checks what an answer tells of writes: the elements, or else the place or step, of each entry with its outcome.
-func toldWrites(t *testing.T, answer gjson.Result, want string) {
+// reportedWrites checks what an answer tells of writes: the elements, or else the place or step, of each entry with its outcome.
+func reportedWrites(t *testing.T, answer gjson.Result, want string) {
 	t.Helper()
 	got := ""
 	for _, e := range answer.Get("writes").Array() {
-		place := e.Get("in").Str
-		if place == "" {
-			place = e.Get("step").Raw
+		position := e.Get("in").Str
+		if position == "" {
+			position = e.Get("step").Raw
 		}
 		if elements := e.Get("elements").Str; elements != "" {
-			place += "[" + elements + "]"
+			position += "[" + elements + "]"
 		}
 		if count := e.Get("count").Raw; count != "" {
-			place += "×" + count
+			position += "×" + count
 		}
-		got += place + " " + e.Get("outcome").Str + "; "
+		got += position + " " + e.Get("outcome").Str + "; "
 	}
 	if got != want {
 		t.Errorf("writes are told as %q, not %q", got, want)
@@ -57,7 +57,7 @@ func TestUndoOfElements(t *testing.T) {
 		{"fn":"store.put","args":{"k":"fail"}}]}`, undoMember)
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"c"}`, `store.put {"k":"d"}`, `store.put {"k":"fail"}`,
 		`store.remove {"id":"of d"}`, `store.remove {"id":"of c"}`, `store.remove {"id":"of b"}`, `store.remove {"id":"of a"}`)
-	toldWrites(t, a, "0[0,3] undone; 0[1] applied; 0[2] sent_unknown; 1 failed; ")
+	reportedWrites(t, a, "0[0,3] undone; 0[1] applied; 0[2] sent_unknown; 1 failed; ")
 
 	n := 0
 	s.ends = func(_ string, args gjson.Result) ([]byte, error) {
@@ -69,13 +69,13 @@ func TestUndoOfElements(t *testing.T) {
 	}
 	a = s.run(fault.LimitExceeded, `{"onError":"undo","steps":[
 		{"fn":"store.put","args":{"n":"$result?.id"},"repeat":{"until":"$result.id > 9","max":3},%s}]}`, undoMember)
-	toldWrites(t, a, "0 applied; 0×2 undone; ")
+	reportedWrites(t, a, "0 applied; 0×2 undone; ")
 }
 
 // TestUndoInDoubt: an undo of which nobody knows is not begun again until it is said what holds.
 func TestUndoInDoubt(t *testing.T) {
 	t.Parallel()
-	for said, calls := range map[string][]string{"applied": nil, "not_sent": {`store.remove {"id":"of a"}`}} {
+	for outcome, calls := range map[string][]string{"applied": nil, "not_sent": {`store.remove {"id":"of a"}`}} {
 		s := newScripted(t, nil, failingCalls(map[string]func() error{"fail": refuses, "of a": lost}))
 		a := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"},%s},{"fn":"store.put","args":{"k":"fail"}}]}`, undoMember)
 		run := a.Get("resume").Str
@@ -88,7 +88,7 @@ func TestUndoInDoubt(t *testing.T) {
 		s.run(fault.BadRequest, `{"resume":%q,"undo":true,"assume":{"7":"applied"}}`, run)
 		s.called()
 		s.ends = nil
-		s.run("", `{"resume":%q,"undo":true,"assume":{"0":%q}}`, run, said)
+		s.run("", `{"resume":%q,"undo":true,"assume":{"0":%q}}`, run, outcome)
 		s.called(calls...)
 	}
 }
@@ -98,14 +98,14 @@ func TestUndoInDoubtWithin(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, failingCalls(map[string]func() error{"after a": refuses, "of a": lost}))
 	a := s.run(fault.FunctionFailed, `{"onError":"undo","steps":[{"fn":"chain.careful","args":{"k":"a"}}]}`)
-	toldWrites(t, a, "0.0 sent_unknown; 0.1 failed; ")
+	reportedWrites(t, a, "0.0 sent_unknown; 0.1 failed; ")
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"after a"}`, `store.remove {"id":"of a"}`)
 
 	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"chain.careful","args":{"k":"a"}},{"fn":"store.get"}]}`).Get("resume").Str
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"after a"}`, `store.remove {"id":"of a"}`)
 	s.ends = nil
 	a = s.run(fault.ResumeConflict, `{"resume":%q}`, run)
-	toldWrites(t, a, "0.0 sent_unknown; ")
+	reportedWrites(t, a, "0.0 sent_unknown; ")
 	s.called()
 	s.run("", `{"resume":%q,"assume":{"0.0":"applied"}}`, run)
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"after a"}`, `store.get {}`)
@@ -119,10 +119,10 @@ func TestWritesOfEarlierParts(t *testing.T) {
 		{"fn":"store.put","forEach":"['a','b','c']","args":{"k":"$item"}},
 		{"fn":"store.put","args":{"k":"d"}}]}`).Get("resume").Str
 	a := s.run(fault.ResumeConflict, `{"resume":%q,"onError":"stop"}`, run)
-	toldWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; 1 applied; ")
+	reportedWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; 1 applied; ")
 	a = s.run(fault.FunctionFailed, `{"resume":%q,"steps":[{"fn":"store.get","args":{"k":"get"}},
 		{"fn":"store.put","forEach":"['a','b','c']","args":{"k":"$item"}}]}`, run)
-	toldWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; 1 applied; ")
+	reportedWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; 1 applied; ")
 }
 
 // TestUnknownIsNotRefused: a call that is safe to repeat, and of which nobody knows, is not told to be failed or not sent because it was when
@@ -132,7 +132,7 @@ func TestUnknownIsNotRefused(t *testing.T) {
 	s := newScripted(t, nil, failingCalls(map[string]func() error{"a": lost}))
 	run := s.run(fault.Timeout, `{"steps":[{"fn":"store.set","args":{"k":"a"}}]}`).Get("resume").Str
 	s.ends = failingCalls(map[string]func() error{"a": refuses})
-	toldWrites(t, s.run(fault.FunctionFailed, `{"resume":%q}`, run), "0 sent_unknown; ")
+	reportedWrites(t, s.run(fault.FunctionFailed, `{"resume":%q}`, run), "0 sent_unknown; ")
 	s.ended(run, journal.Failed, "0 store.set sent_unknown")
 }
 
@@ -146,9 +146,9 @@ func TestDoubtIsNoConflict(t *testing.T) {
 	s.ends = nil
 	a := s.run(fault.ResumeConflict, `{"resume":%q}`, run)
 	s.called(`store.put {"k":"a"}`)
-	toldWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; ")
-	if places := a.Get("error.available").Raw; places != `["0[1]"]` {
-		t.Errorf("the conflict is about %s", places)
+	reportedWrites(t, a, "0[0,2] applied; 0[1] sent_unknown; ")
+	if available := a.Get("error.available").Raw; available != `["0[1]"]` {
+		t.Errorf("the conflict is about %s", available)
 	}
 
 	var reads atomic.Int32

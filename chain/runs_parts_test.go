@@ -25,7 +25,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := func(want journal.Parts) {
+	wantCounts := func(want journal.Parts) {
 		t.Helper()
 		rows, err := j.List(t.Context(), &journal.Filter{Parent: &batch})
 		if err != nil || len(rows) != want.Total() {
@@ -38,23 +38,23 @@ func TestParts(t *testing.T) {
 	}
 	who := &chain.Caller{Parent: batch}
 	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who)
-	parts(journal.Parts{journal.Failed: 1})
+	wantCounts(journal.Parts{journal.Failed: 1})
 	fails = false
 	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who); !b.OK {
 		t.Errorf("%s", b.JSON)
 	}
-	parts(journal.Parts{journal.Failed: 1, journal.OK: 1})
+	wantCounts(journal.Parts{journal.Failed: 1, journal.OK: 1})
 	resume := gjson.GetBytes(a.JSON, "resume").Raw
 	if b := g.engine.Run(t.Context(), []byte(`{"resume":`+resume+`}`), nil); !b.OK {
 		t.Errorf("%s", b.JSON)
 	}
-	parts(journal.Parts{journal.OK: 2})
+	wantCounts(journal.Parts{journal.OK: 2})
 	for _, request := range []string{`{"resume":"` + batch + `"}`, `{"resume":"` + batch + `","undo":true}`} {
 		if b := g.engine.Run(t.Context(), []byte(request), nil); b.OK || b.Error.Code != fault.TokenExpired {
 			t.Errorf("%s: %s", request, b.JSON)
 		}
 	}
-	if err := j.SettleBatch(t.Context(), batch, journal.OK, ""); err != nil {
+	if err := j.SetBatchStatus(t.Context(), batch, journal.OK, ""); err != nil {
 		t.Errorf("the lease was not given back: %v", err)
 	}
 }

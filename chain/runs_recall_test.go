@@ -42,25 +42,25 @@ func recall(t *testing.T) {
 	for _, test := range []struct {
 		name, request string
 		code          fault.Code
-		most          uint64 // MiB
+		maximum       uint64 // MiB
 	}{
 		{"undoes failures", `{"onError":"undo","steps":[` + reads + `,{"fn":"store.put","select":"1","undo":{"fn":"store.remove"}}]}`, "", 30},
 		{"asks for approval", `{"steps":[` + reads + `,{"fn":"guarded.put"}]}`, fault.ApprovalRequired, 64 + 30},
 	} {
-		n, most := 0, uint64(0)
+		n, maximum := 0, uint64(0)
 		s := newScripted(t, &forgetful{}, func(string, gjson.Result) ([]byte, error) {
 			if n++; n%16 == 0 {
 				runtime.GC()
 				var m runtime.MemStats
 				runtime.ReadMemStats(&m)
-				most = max(most, m.HeapAlloc>>20)
+				maximum = max(maximum, m.HeapAlloc>>20)
 			}
 			return []byte(`"` + strings.Repeat("x", 1<<20) + `"`), nil
 		})
 		s.run(test.code, "%s", test.request)
-		t.Logf("%s: %d MiB", test.name, most)
-		if most > test.most {
-			t.Errorf("%s: %d MiB, more than %d", test.name, most, test.most)
+		t.Logf("%s: %d MiB", test.name, maximum)
+		if maximum > test.maximum {
+			t.Errorf("%s: %d MiB, more than %d", test.name, maximum, test.maximum)
 		}
 	}
 }

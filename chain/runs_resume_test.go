@@ -62,8 +62,8 @@ func TestAssumeOfSeveral(t *testing.T) {
 		{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 1","max":3}},{"fn":"store.get"}]}`).Get("resume").Str
 	s.called(`store.put {"was":null}`, `store.put {"was":1}`, `store.get {}`)
 	const other = `"steps":[{"fn":"store.put","args":{"k":"other"}}]`
-	for _, said := range []string{`"not_sent"`, `{"result":1}`} {
-		a := s.run(fault.BadRequest, `{"resume":%q,"assume":{"0":%s},%s}`, run, said, other)
+	for _, assumed := range []string{`"not_sent"`, `{"result":1}`} {
+		a := s.run(fault.BadRequest, `{"resume":%q,"assume":{"0":%s},%s}`, run, assumed, other)
 		if at := a.Get("error.at").Str; at != "/assume/0" {
 			t.Errorf("%s", a.Raw)
 		}
@@ -175,8 +175,8 @@ func TestOrElseOfConflict(t *testing.T) {
 func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		ends            func() error
-		mended, outcome string
+		ends         func() error
+		mended, want string
 	}{
 		"moved, and nobody knows": {lost, `[{"fn":"store.get"},{"fn":"store.put","args":{"k":"2"}}]`, "sent_unknown"},
 		"another":                 {refuses, `[{"fn":"store.put","args":{"k":"3"}}]`, "applied"},
@@ -185,7 +185,7 @@ func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
 			t.Parallel()
 			s := newScripted(t, nil, failing("2", test.ends))
 			steps := `[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.put","args":{"k":"2"}}]`
-			if test.outcome == "sent_unknown" {
+			if test.want == "sent_unknown" {
 				steps = `[{"fn":"store.put","args":{"k":"2"}}]`
 			}
 			failed := s.engine.Run(t.Context(), []byte(`{"steps":`+steps+`}`), nil)
@@ -193,9 +193,9 @@ func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
 			conflict := s.run(fault.ResumeConflict, `{"resume":%q,"steps":%s}`, run, test.mended)
 			var at []string
 			for _, w := range conflict.Get("writes").Array() {
-				if place := w.Get("at"); place.Exists() && w.Get("fn").Str == "store.put" && w.Get("outcome").Str == test.outcome &&
+				if position := w.Get("at"); position.Exists() && w.Get("fn").Str == "store.put" && w.Get("outcome").Str == test.want &&
 					!w.Get("step").Exists() {
-					at = append(at, place.Str)
+					at = append(at, position.Str)
 				}
 			}
 			if len(at) != 1 || at[0] != "0" {

@@ -27,16 +27,16 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	operator := &chain.Caller{Override: chain.Override{Operator: true}}
 	const request = `{"steps":[{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},{"fn":"guarded.put"}]}`
-	for _, test := range []struct{ own, other, told string }{
+	for _, test := range []struct{ scope, other, want string }{
 		{"/staging", "/prod", "add --config /staging"},
 		{"/staging", "", "add --config /staging"},
 		{"", "/prod", "made without a configuration file"},
 	} {
-		t.Run(fmt.Sprintf("%q and %q", test.own, test.other), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%q and %q", test.scope, test.other), func(t *testing.T) {
 			t.Parallel()
 			s := newScripted(t, nil, nil)
-			own, other := s.inScope(test.own), s.inScope(test.other)
-			first := own.engine.Run(t.Context(), []byte(request), nil)
+			inside, other := s.inScope(test.scope), s.inScope(test.other)
+			first := inside.engine.Run(t.Context(), []byte(request), nil)
 			if first.Question == nil {
 				t.Fatalf("%s", first.JSON)
 			}
@@ -48,7 +48,7 @@ func TestScopes(t *testing.T) {
 					t.Errorf("%s: %s", more, a.Raw)
 				}
 				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str,
-					test.told) {
+					test.want) {
 					t.Errorf("%s: %s", more, a.Raw)
 				}
 			}
@@ -56,9 +56,9 @@ func TestScopes(t *testing.T) {
 				request)
 			s.called()
 			s.ended(run, journal.Waiting, "0 store.put applied")
-			own.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)
+			inside.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)
 			s.called(`guarded.put {}`)
-			own.runAs(operator, fault.NotSupported, `{"resume":%q,"undo":true}`, run)
+			inside.runAs(operator, fault.NotSupported, `{"resume":%q,"undo":true}`, run)
 			s.called(`store.remove {"id":"x"}`)
 		})
 	}
@@ -68,14 +68,14 @@ func TestScopes(t *testing.T) {
 func TestScopeOfApproval(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, nil)
-	own := s.inScope("/staging")
-	run := own.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
+	inside := s.inScope("/staging")
+	run := inside.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
 	if _, err := chain.Approve(t.Context(), s.journal, run, ""); err != nil {
 		t.Fatal(err)
 	}
 	s.inScope("/prod").run(fault.TokenExpired, `{"resume":%q}`, run)
 	s.called()
-	own.run("", `{"resume":%q}`, run)
+	inside.run("", `{"resume":%q}`, run)
 	s.called(`guarded.put {}`)
 }
 

@@ -127,19 +127,19 @@ func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
 		}
 		request := bytes.ReplaceAll(bytes.ReplaceAll(f.Data, []byte("RESUME"), []byte(resume)), []byte("APPROVE"), []byte(approve))
 		answer := engine.Run(t.Context(), request, nil)
-		told := answer.JSON
-		if r := gjson.GetBytes(told, "resume").Str; r != "" {
+		report := answer.JSON
+		if r := gjson.GetBytes(report, "resume").Str; r != "" {
 			resume = r
-			told = bytes.ReplaceAll(told, []byte(r), []byte("RESUME"))
+			report = bytes.ReplaceAll(report, []byte(r), []byte("RESUME"))
 		}
-		if a := gjson.GetBytes(told, "approve").Str; a != "" {
+		if a := gjson.GetBytes(report, "approve").Str; a != "" {
 			approve = a
-			told = bytes.ReplaceAll(told, []byte(a), []byte("APPROVE"))
+			report = bytes.ReplaceAll(report, []byte(a), []byte("APPROVE"))
 		}
 		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
 			valid(answer.JSON)
 		}
-		check(t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(told), []byte(`"tokens":0`)))
+		check(t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(report), []byte(`"tokens":0`)))
 		check(t, archive, name+"/calls", []byte(strings.Join(b.log, "\n")+"\n"))
 		b.log = nil
 	}
@@ -191,12 +191,12 @@ func TestApprovalWithinBudget(t *testing.T) {
 	}
 	for _, limit := range []int{150, 300, 1000} {
 		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
-		told := gjson.ParseBytes(a.JSON)
-		if n := told.Get("usage.tokens").Int(); n > int64(limit) || told.Get("error.code").Str != "approval_required" ||
-			told.Get("resume").Str == "" || told.Get("approve").Str == "" {
+		report := gjson.ParseBytes(a.JSON)
+		if n := report.Get("usage.tokens").Int(); n > int64(limit) || report.Get("error.code").Str != "approval_required" ||
+			report.Get("resume").Str == "" || report.Get("approve").Str == "" {
 			t.Errorf("%d: %s", limit, a.JSON)
 		}
-		token := told.Get("error.continuation_token").Str
+		token := report.Get("error.continuation_token").Str
 		page := engine.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, token), nil)
 		if n := len(gjson.ParseBytes(page.JSON).Array()); n != 300 {
 			t.Errorf("%d: the list has %d calls: %.300s", limit, n, page.JSON)

@@ -64,8 +64,9 @@ func TestUndoThatEqualsAFailedCall(t *testing.T) {
 	s.ended(run, journal.Undone, "0 store.set failed", "1 store.put undone", "2 store.put failed", "1 store.set applied")
 }
 
-// TestUndoInPart: what could not be taken back can be tried again, what was is not taken back twice, and the run's key begins no other run.
-func TestUndoInPart(t *testing.T) {
+// TestPartialUndo: what could not be taken back can be tried again, what was is not taken back twice, and the run's key begins no other
+// run.
+func TestPartialUndo(t *testing.T) {
 	t.Parallel()
 	away := true
 	s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {

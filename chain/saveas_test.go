@@ -80,8 +80,8 @@ func TestSaveAsRefused(t *testing.T) {
 	t.Parallel()
 	const text = `{"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"a","tags":["x"]}},{"fn":"bin.put","args":{"key":"$0.id"}}]}`
 	for _, c := range []struct {
-		place, name, says string
-		available         []string
+		pointer, name, says string
+		available           []string
 	}{
 		{"7.key", "n", `no step "7"`, []string{"make", "1"}},
 		{"make.kye", "n", `no "kye"`, []string{"key", "tags"}},
@@ -92,9 +92,9 @@ func TestSaveAsRefused(t *testing.T) {
 		{"0.key", "a b", "not a valid name", nil},
 		{"0.key", "region", "reads $input.region already", nil},
 	} {
-		_, faults := chain.SaveAs([]byte(text), []chain.Param{{c.place, c.name}})
+		_, faults := chain.SaveAs([]byte(text), []chain.Param{{c.pointer, c.name}})
 		if len(faults) != 1 || !strings.Contains(faults[0].Message, c.says) || !slices.Equal(faults[0].Available, c.available) {
-			t.Errorf("%s=%s: %v %v", c.place, c.name, faults, faults[0].Available)
+			t.Errorf("%s=%s: %v %v", c.pointer, c.name, faults, faults[0].Available)
 		}
 	}
 }

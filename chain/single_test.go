@@ -64,10 +64,10 @@ func TestCall(t *testing.T) {
 			w := &world{}
 			answer := engine(t, w, chain.Options{}).Call(context.Background(), &test.call, nil)
 			got := strings.TrimSpace(string(normalise(answer.JSON)))
-			part, isPart := strings.CutPrefix(test.want, "…")
+			piece, partial := strings.CutPrefix(test.want, "…")
 			none, isNone := strings.CutPrefix(test.want, "!")
 			switch {
-			case isPart && !strings.Contains(got, part), isNone && strings.Contains(got, none), !isPart && !isNone && got != test.want:
+			case partial && !strings.Contains(got, piece), isNone && strings.Contains(got, none), !partial && !isNone && got != test.want:
 				t.Errorf("answered %s\nwant     %s", got, test.want)
 			}
 			if len(w.seen()) != test.calls {
@@ -88,19 +88,19 @@ func TestCallFaults(t *testing.T) {
 	t.Parallel()
 	answer := engine(t, &world{}, chain.Options{}).Call(context.Background(),
 		&chain.Call{Function: "test.card.get", Args: []byte(`{"limit":0,"cardIdd":"x","unheard":1}`), At: "/params"}, nil)
-	var places []string
+	var positions []string
 	for _, f := range answer.Faults {
-		places = append(places, f.At)
+		positions = append(positions, f.At)
 		if f.Code != fault.BadArguments {
 			t.Error(f)
 		}
 	}
-	if got := strings.Join(places, " "); len(places) != 3 || !strings.Contains(got, "/params/limit") ||
+	if got := strings.Join(positions, " "); len(positions) != 3 || !strings.Contains(got, "/params/limit") ||
 		answer.Error.Code != fault.BadArguments {
 		t.Errorf("%v at %s: %s", answer.Error, got, answer.JSON)
 	}
-	if told := gjson.GetBytes(answer.JSON, "error.faults.#").Int(); told != 3 {
-		t.Errorf("%d faults are told: %s", told, answer.JSON)
+	if reported := gjson.GetBytes(answer.JSON, "error.faults.#").Int(); reported != 3 {
+		t.Errorf("%d faults are told: %s", reported, answer.JSON)
 	}
 }
 
@@ -233,13 +233,13 @@ func TestCallEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Millisecond, cancel)
-		var told []chain.Progress
-		caller := &chain.Caller{Progress: func(p chain.Progress) { told = append(told, p) }}
+		var reports []chain.Progress
+		caller := &chain.Caller{Progress: func(p chain.Progress) { reports = append(reports, p) }}
 		if answer := e.Call(ctx, slow, caller); codeOf(answer) != fault.Cancelled {
 			t.Errorf("cancelled: %s", answer.JSON)
 		}
-		if len(told) != 2 || told[1].Done != 1 || told[1].Total != 1 || !told[1].Ended || told[1].Function != "test.sleep" {
-			t.Errorf("progress: %+v", told)
+		if len(reports) != 2 || reports[1].Done != 1 || reports[1].Total != 1 || !reports[1].Ended || reports[1].Function != "test.sleep" {
+			t.Errorf("progress: %+v", reports)
 		}
 	})
 }
@@ -324,8 +324,8 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 		if answer.OK && lite {
 			return
 		}
-		if told := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(told) != cost {
-			t.Fatalf("the answer says %d and costs %d: %s", told, cost, answer.JSON)
+		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
+			t.Fatalf("the answer says %d and costs %d: %s", reported, cost, answer.JSON)
 		}
 		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
 			t.Fatalf("the code %s was lost: %s", answer.Error.Code, answer.JSON)

@@ -122,8 +122,8 @@ func TestWhatHadEndedIsAnswered(t *testing.T) {
 		})
 }
 
-// TestNoPlaceIsLost has more steps than may run at once: the next begins as soon as any of them ends.
-func TestNoPlaceIsLost(t *testing.T) {
+// TestNoPositionIsLost has more steps than may run at once: the next begins as soon as any of them ends.
+func TestNoPositionIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		request := `{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.sleep","args":{"ms":100}},

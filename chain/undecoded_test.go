@@ -9,17 +9,17 @@ import (
 )
 
 // told is an observer that remembers the last request.
-type told struct {
+type report struct {
 	began *RequestInfo
 	ended *RequestEnd
 }
 
-func (o *told) Request(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd)) {
+func (o *report) Request(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd)) {
 	o.began = r
 	return ctx, func(e *RequestEnd) { o.ended = e }
 }
 
-func (*told) Step(ctx context.Context, _ StepInfo) (context.Context, func(StepEnd)) {
+func (*report) Step(ctx context.Context, _ StepInfo) (context.Context, func(StepEnd)) {
 	return ctx, nil
 }
 
@@ -30,7 +30,7 @@ func TestUndecodedIsObserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &told{}
+	o := &report{}
 	e, err := New(&Options{Functions: functions, Observer: o})
 	if err != nil {
 		t.Fatal(err)

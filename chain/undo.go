@@ -238,7 +238,7 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	if b.err != nil {
 		code = b.err.Code
 	}
-	_ = s.record.Settle(journal.Undone, code)
+	_ = s.record.EndUnfinished(journal.Undone, code)
 	return b.answer(ctx)
 }
 
@@ -258,5 +258,5 @@ func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 func (b *answerBuilder) undoWrites(ctx context.Context) {
 	t := b.undoCalls(ctx, "")
 	b.err = t.addTo(b.err)
-	_ = b.record.Settle(journal.Undone, b.err.Code)
+	_ = b.record.EndUnfinished(journal.Undone, b.err.Code)
 }

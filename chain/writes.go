@@ -339,7 +339,7 @@ func (b *answerBuilder) fewerWrites(omit *omissions) {
 	omit.writes = sort.Search(len(b.writeEntries), func(n int) bool {
 		trial := *omit
 		trial.writes = n + 1
-		_, fits := b.render(&trial)
-		return !fits
+		_, within := b.render(&trial)
+		return !within
 	})
 }

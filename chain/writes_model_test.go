@@ -66,18 +66,18 @@ func (d *drawnChain) steps(prefix string, depth int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-func (d *drawnChain) step(place string, depth int) string {
+func (d *drawnChain) step(position string, depth int) string {
 	extra, each := "", rapid.IntRange(0, 2).Draw(d.t, "each") == 0
 	what := rapid.SampledFrom([]string{"applied", "applied", "applied", "applied", "failed", "not_sent", "sent_unknown", "garbled", "panics"})
-	said := `"` + what.Draw(d.t, "what") + `"`
+	assumed := `"` + what.Draw(d.t, "what") + `"`
 	if each {
 		list := rapid.SliceOfN(what, 0, 12).Draw(d.t, "elements")
-		d.sizes[place] = len(list)
+		d.sizes[position] = len(list)
 		extra = fmt.Sprintf(`,"forEach":"['%s']","concurrency":%d`, strings.Join(list, "','"), rapid.IntRange(1, 4).Draw(d.t, "concurrency"))
 		if len(list) == 0 {
 			extra = `,"forEach":"[]"`
 		}
-		place, said = place+"[${$index}]", `"$item"`
+		position, assumed = position+"[${$index}]", `"$item"`
 	}
 	kind := rapid.IntRange(0, 9).Draw(d.t, "kind")
 	switch {
@@ -86,7 +86,7 @@ func (d *drawnChain) step(place string, depth int) string {
 	case kind == 1:
 		return `{"fn":"test.fail"}`
 	case kind <= 3 && depth < 2:
-		return fmt.Sprintf(`{"args":{"at":%q},"chain":{"steps":%s}%s}`, place, d.steps("${$input.at}.", depth+1), extra)
+		return fmt.Sprintf(`{"args":{"at":%q},"chain":{"steps":%s}%s}`, position, d.steps("${$input.at}.", depth+1), extra)
 	case kind == 4:
 		extra += `,"select":"$result.rounds.none"`
 	case kind == 5:
@@ -94,47 +94,47 @@ func (d *drawnChain) step(place string, depth int) string {
 	case kind == 6:
 		extra += `,"repeat":{"until":"$result.rounds >= 3","max":2}`
 	case kind == 7 && each:
-		said = `"$item.none"`
+		assumed = `"$item.none"`
 	}
-	return fmt.Sprintf(`{"fn":"store.put","args":{"key":%q,"what":%s}%s}`, place, said, extra)
+	return fmt.Sprintf(`{"fn":"store.put","args":{"key":%q,"what":%s}%s}`, position, assumed, extra)
 }
 
 var element = regexp.MustCompile(`^(.*)\[([\d,-]+)\](.*)$`)
 
 // expand gives the places that an entry of writes names.
-func expand(e gjson.Result) (places []string) {
+func expand(e gjson.Result) (positions []string) {
 	if at := e.Get("at"); at.Exists() { // a call that the run made before, where it made it
 		return []string{at.Str}
 	}
-	place := e.Get("in").Str
-	if place == "" {
-		place = e.Get("step").Raw
+	position := e.Get("in").Str
+	if position == "" {
+		position = e.Get("step").Raw
 	}
-	prefix, ranges, suffix := place, e.Get("elements").Str, ""
+	prefix, ranges, suffix := position, e.Get("elements").Str, ""
 	if ranges == "" {
-		if m := element.FindStringSubmatch(place); m != nil {
+		if m := element.FindStringSubmatch(position); m != nil {
 			prefix, ranges, suffix = m[1], m[2], m[3]
 		} else {
-			return []string{place}
+			return []string{position}
 		}
 	}
-	for part := range strings.SplitSeq(ranges, ",") {
-		from, to, isRange := strings.Cut(part, "-")
+	for segment := range strings.SplitSeq(ranges, ",") {
+		from, to, isRange := strings.Cut(segment, "-")
 		if !isRange {
 			to = from
 		}
 		first, _ := strconv.Atoi(from)
 		last, _ := strconv.Atoi(to)
 		for i := first; i <= last; i++ {
-			places = append(places, fmt.Sprintf("%s[%d]%s", prefix, i, suffix))
+			positions = append(positions, fmt.Sprintf("%s[%d]%s", prefix, i, suffix))
 		}
 	}
-	return places
+	return positions
 }
 
-// TestWritesAreTold: whatever a chain with failing writes was to do, a failure says of each write what the store's own log
+// TestWritesAreReported: whatever a chain with failing writes was to do, a failure says of each write what the store's own log
 // says, of each element of a forEach that began what became of it, and within a small budget their number.
-func TestWritesAreTold(t *testing.T) {
+func TestWritesAreReported(t *testing.T) {
 	t.Parallel()
 	published := compileSchema(t, chain.AnswerSchema(), "")
 	counter, err := budget.NewCounter("", 0)
@@ -150,12 +150,12 @@ func TestWritesAreTold(t *testing.T) {
 		if rapid.IntRange(0, 3).Draw(rt, "limited") == 0 {
 			limits = fmt.Sprintf(`,"maxCalls":%d`, rapid.IntRange(1, 12).Draw(rt, "maxCalls"))
 		}
-		most := rapid.SampledFrom([]int{150, 200, 300, 100_000}).Draw(rt, "budget")
+		maximum := rapid.SampledFrom([]int{150, 200, 300, 100_000}).Draw(rt, "budget")
 		request := fmt.Sprintf(`{"lite":%t,"onError":%q,"budget":{"maxTotalTokens":%d%s},"steps":%s}`, rapid.Bool().Draw(rt, "lite"),
-			rapid.SampledFrom([]string{"stop", "continue"}).Draw(rt, "onError"), most, limits, d.steps("", 0))
+			rapid.SampledFrom([]string{"stop", "continue"}).Draw(rt, "onError"), maximum, limits, d.steps("", 0))
 		a := e.Run(t.Context(), []byte(request), nil)
-		if n := counter.Count(a.JSON, -1); n > most {
-			rt.Fatalf("%d tokens of %d: %s", n, most, a.JSON)
+		if n := counter.Count(a.JSON, -1); n > maximum {
+			rt.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return
@@ -164,11 +164,11 @@ func TestWritesAreTold(t *testing.T) {
 		if a.Error.Code == fault.Compile {
 			rt.Fatalf("%s\n%s", request, a.JSON)
 		}
-		told := gjson.GetBytes(a.JSON, "writes").Array()
-		sameTotals(rt, a.JSON, store.done, told)
-		if len(told) == 0 || told[len(told)-1].Get("step").Exists() {
-			samePlaces(rt, a.JSON, store.done, told)
-			allElements(rt, a.JSON, d.sizes, told)
+		reports := gjson.GetBytes(a.JSON, "writes").Array()
+		sameTotals(rt, a.JSON, store.done, reports)
+		if len(reports) == 0 || reports[len(reports)-1].Get("step").Exists() {
+			samePositions(rt, a.JSON, store.done, reports)
+			allElements(rt, a.JSON, d.sizes, reports)
 		}
 	})
 }
@@ -184,14 +184,14 @@ func callsOf(e gjson.Result) int {
 	return 0
 }
 
-func sameTotals(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, told []gjson.Result) {
+func sameTotals(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, reports []gjson.Result) {
 	want, got := map[fault.Outcome]int{}, map[fault.Outcome]int{}
 	for _, outcomes := range done {
 		for o, n := range outcomes {
 			want[o] += n
 		}
 	}
-	for _, e := range told {
+	for _, e := range reports {
 		got[fault.Outcome(e.Get("outcome").Str)] += callsOf(e)
 	}
 	for _, o := range []fault.Outcome{fault.Applied, fault.Failed, fault.SentUnknown} {
@@ -204,15 +204,15 @@ func sameTotals(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]in
 	}
 }
 
-func samePlaces(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, told []gjson.Result) {
-	named := map[string]bool{}
-	for _, e := range told {
+func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, reports []gjson.Result) {
+	seen := map[string]bool{}
+	for _, e := range reports {
 		o, sum := fault.Outcome(e.Get("outcome").Str), 0
-		for _, place := range expand(e) {
-			named[place+" "+string(o)] = true
-			n := done[place][o]
+		for _, position := range expand(e) {
+			seen[position+" "+string(o)] = true
+			n := done[position][o]
 			if n == 0 && o != fault.NotSent {
-				rt.Fatalf("%s is not %s: %s", place, o, answer)
+				rt.Fatalf("%s is not %s: %s", position, o, answer)
 			}
 			sum += n
 		}
@@ -220,21 +220,21 @@ func samePlaces(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]in
 			rt.Fatalf("%d calls of %s, the log has %d: %s", callsOf(e), e.Raw, sum, answer)
 		}
 	}
-	for place, outcomes := range done {
+	for position, outcomes := range done {
 		for o := range outcomes {
-			if !named[place+" "+string(o)] {
-				rt.Fatalf("%s is %s, which is not told: %s", place, o, answer)
+			if !seen[position+" "+string(o)] {
+				rt.Fatalf("%s is %s, which is not told: %s", position, o, answer)
 			}
 		}
 	}
 }
 
 // allElements: a forEach of the outermost chain is told whole, or not at all.
-func allElements(rt *rapid.T, answer []byte, sizes map[string]int, told []gjson.Result) {
+func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjson.Result) {
 	seen := map[string]map[string]bool{}
-	for _, e := range told {
-		for _, place := range expand(e) {
-			if step, rest, isElement := strings.Cut(place, "["); isElement && !strings.Contains(rest, ".") {
+	for _, e := range reports {
+		for _, position := range expand(e) {
+			if step, rest, isElement := strings.Cut(position, "["); isElement && !strings.Contains(rest, ".") {
 				if seen[step] == nil {
 					seen[step] = map[string]bool{}
 				}
@@ -243,15 +243,15 @@ func allElements(rt *rapid.T, answer []byte, sizes map[string]int, told []gjson.
 		}
 	}
 	for step, elements := range seen {
-		if n, top := sizes[step]; top && callsFunction(told, step) && len(elements) != n {
+		if n, top := sizes[step]; top && callsFunction(reports, step) && len(elements) != n {
 			rt.Fatalf("%d of %d elements of step %s are told: %s", len(elements), n, step, answer)
 		}
 	}
 }
 
 // callsFunction reports whether the step calls a function: of inline chains the writes within are told.
-func callsFunction(told []gjson.Result, step string) bool {
-	for _, e := range told {
+func callsFunction(reports []gjson.Result, step string) bool {
+	for _, e := range reports {
 		if e.Get("step").Raw == step && !e.Get("fn").Exists() || strings.HasPrefix(e.Get("in").Str, step+"[") {
 			return false
 		}

@@ -175,15 +175,15 @@ func TestLeanForms(t *testing.T) {
 // TestLeanStatus: the HTTP status that a write's function tells stands in its lean form, and none that another told.
 func TestLeanStatus(t *testing.T) {
 	t.Parallel()
-	told := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
-	call := told.Call
-	told.Call = func(ctx context.Context, args []byte) ([]byte, error) {
-		if tell := steps.CallbacksOf(ctx).Status; tell != nil {
-			tell(201)
+	loud := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
+	call := loud.Call
+	loud.Call = func(ctx context.Context, args []byte) ([]byte, error) {
+		if report := steps.CallbacksOf(ctx).Status; report != nil {
+			report(201)
 		}
 		return call(ctx, args)
 	}
-	e := engineOf(t, append(writingFunctions(), told), chain.Options{}, true)
+	e := engineOf(t, append(writingFunctions(), loud), chain.Options{}, true)
 	long, _ := json.Marshal(`{"id":7,"note":"` + strings.Repeat("a long note ", 100) + `"}`)
 	for request, want := range map[string]string{
 		`{"lite":true,"steps":[{"fn":"web.create","args":{"answer":%s}}]}`:                                                               "201",
@@ -306,8 +306,8 @@ func TestHeavy(t *testing.T) {
 					"run":  e.Run(context.Background(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf(test.fn, test.answer, "")), nil),
 					"call": e.Call(context.Background(), &chain.Call{Function: test.fn, Args: args, Lite: &lite}, nil),
 				} {
-					isProbe, kept := find(answer.JSON, lite, "preview").Exists(), find(answer.JSON, lite, "continuation_token").Exists()
-					if !answer.OK || isProbe != test.probe || kept != test.probe {
+					isProbe, stored := find(answer.JSON, lite, "preview").Exists(), find(answer.JSON, lite, "continuation_token").Exists()
+					if !answer.OK || isProbe != test.probe || stored != test.probe {
 						t.Errorf("%s, lite %t: %.300s", entry, lite, answer.JSON)
 					}
 				}

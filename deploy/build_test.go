@@ -61,8 +61,8 @@ func containerBinary(t *testing.T, file, name string) (binary string) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	for _, part := range program.Progs {
-		if part.Type == elf.PT_INTERP {
+	for _, segment := range program.Progs {
+		if segment.Type == elf.PT_INTERP {
 			t.Errorf("%s is not static: it asks for a loader", name)
 		}
 	}

@@ -53,9 +53,9 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// mostExposed is the exposure, from 0 to 10, that systemd may find: a service that needs the network, and starts programs that
+// maxExposed is the exposure, from 0 to 10, that systemd may find: a service that needs the network, and starts programs that
 // it does not know, is not below.
-const mostExposed = 2.0
+const maxExposed = 2.0
 
 var exposure = regexp.MustCompile(`Overall exposure level for onecall\.service: ([0-9.]+)`)
 
@@ -66,13 +66,13 @@ func TestUnitIsHardened(t *testing.T) {
 	if err != nil && strings.Contains(out, "offline") {
 		t.Skip("systemd-analyze of this machine cannot judge a unit that is not installed (it needs version 250): ", out)
 	}
-	found := exposure.FindStringSubmatch(out)
-	if found == nil {
+	match := exposure.FindStringSubmatch(out)
+	if match == nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	level, err := strconv.ParseFloat(found[1], 64)
-	if t.Logf("exposure %s", found[1]); err != nil || level > mostExposed {
-		t.Errorf("the exposure is %s, above %v:\n%s", found[1], mostExposed, out)
+	level, err := strconv.ParseFloat(match[1], 64)
+	if t.Logf("exposure %s", match[1]); err != nil || level > maxExposed {
+		t.Errorf("the exposure is %s, above %v:\n%s", match[1], maxExposed, out)
 	}
 }
 
@@ -93,8 +93,8 @@ func instructions(t *testing.T, file string) []instruction {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		part, more := strings.CutSuffix(line, `\`)
-		if whole += part; more {
+		piece, more := strings.CutSuffix(line, `\`)
+		if whole += piece; more {
 			continue
 		}
 		name, rest, _ := strings.Cut(whole, " ")

@@ -134,8 +134,8 @@ func TestPluginSkill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, body, found := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---\n")
-	if !found || len(strings.TrimSpace(body)) == 0 {
+	front, body, ok := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---\n")
+	if !ok || len(strings.TrimSpace(body)) == 0 {
 		t.Fatal("the skill has no front matter, or nothing behind it")
 	}
 	fields := map[string]any{}

@@ -44,8 +44,8 @@ func TestSite(t *testing.T) {
 		if strings.Contains(text, "```") {
 			t.Errorf("%s shows a fence as text", name)
 		}
-		for _, link := range regexp.MustCompile(`<(\w+)\s[^<>]*?\b(?:href|src)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
-			if problem := followed(link[1], link[2], name, site, pages); problem != "" {
+		for _, match := range regexp.MustCompile(`<(\w+)\s[^<>]*?\b(?:href|src)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if problem := followed(match[1], match[2], name, site, pages); problem != "" {
 				t.Errorf("%s: %s", name, problem)
 			}
 		}

@@ -47,28 +47,28 @@ func dropClients(t *testing.T, a *abusedServer) {
 	t.Run("stateless", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := stateless(t, a.url)
-		gone := make(chan error, 1)
+		done := make(chan error, 1)
 		go func() {
 			_, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", a.slow.chain()), func(r *http.Request) { *r = *r.WithContext(ctx) })
-			gone <- err
+			done <- err
 		}()
 		await(t, a.slow.arrived, "the call arrives")
 		cancel()
-		<-gone
+		<-done
 		await(t, a.slow.ended, "the call is cancelled")
 	})
 	t.Run("stateful", func(t *testing.T) {
 		w := &rawClient{url: a.url, client: httpClient(t)}
 		w.begin(t)
-		gone := make(chan error, 1)
+		done := make(chan error, 1)
 		go func() {
 			_, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", a.slow.chain()), nil)
-			gone <- err
+			done <- err
 		}()
 		await(t, a.slow.arrived, "the call arrives")
 		w.delete(t)
 		await(t, a.slow.ended, "the call is cancelled")
-		<-gone
+		<-done
 	})
 }
 

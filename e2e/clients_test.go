@@ -156,8 +156,8 @@ func inspectTools(t *testing.T, inspect inspectFunc) {
 		t.Errorf("tools: %s", got)
 	}
 	for line := range strings.Lines(string(complaints)) {
-		place, ok := strings.CutPrefix(strings.TrimSpace(line), "Path: ")
-		if ok && place != "inputSchema.properties.return" || strings.Contains(line, "Error:") { // the returned value may be any JSON
+		folder, ok := strings.CutPrefix(strings.TrimSpace(line), "Path: ")
+		if ok && folder != "inputSchema.properties.return" || strings.Contains(line, "Error:") { // the returned value may be any JSON
 			t.Errorf("the inspector finds fault with the schemas: %s", complaints)
 		}
 	}

@@ -106,11 +106,11 @@ func (s *suite) run(t *testing.T, url string) *checks {
 	if err := cmd.Run(); err != nil && (!errors.As(err, &failed) || ctx.Err() != nil) {
 		t.Fatalf("%v: %s", err, lastLines(out.String(), 60))
 	}
-	found, err := readChecks(folder)
+	recorded, err := readChecks(folder)
 	if err != nil {
 		t.Fatalf("%v: %s", err, lastLines(out.String(), 60))
 	}
-	return found
+	return recorded
 }
 
 func readChecks(folder string) (*checks, error) {
@@ -118,7 +118,7 @@ func readChecks(folder string) (*checks, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &checks{map[check]int{}, map[check]string{}}
+	recorded := &checks{map[check]int{}, map[check]string{}}
 	for _, entry := range entries {
 		name := scenarioFolder.FindStringSubmatch(entry.Name())
 		if name == nil {
@@ -136,14 +136,14 @@ func readChecks(folder string) (*checks, error) {
 			key := check{name[1], one.ID, one.Description}
 			switch one.Status {
 			case "SUCCESS":
-				found.passed[key]++
+				recorded.passed[key]++
 			case "INFO":
 			default:
-				found.rows[key] = one.Status + ": " + one.ErrorMessage
+				recorded.rows[key] = one.Status + ": " + one.ErrorMessage
 			}
 		}
 	}
-	return found, nil
+	return recorded, nil
 }
 
 // regressions returns the messages of checks, by "scenario/check", that the bare server passes and onecall does not, and of those
@@ -162,8 +162,8 @@ func regressions(bare, ours *checks) map[string][]string {
 		failing[key.key()] = true
 	}
 	for key, messages := range ours.rows {
-		if place := key.key(); strings.HasPrefix(messages, "FAILURE") && !failing[place] && all[place] == nil {
-			all[place] = []string{fmt.Sprintf("%s: %s", key.what, messages)}
+		if id := key.key(); strings.HasPrefix(messages, "FAILURE") && !failing[id] && all[id] == nil {
+			all[id] = []string{fmt.Sprintf("%s: %s", key.what, messages)}
 		}
 	}
 	return all
@@ -215,18 +215,18 @@ func readBaseline(t *testing.T, surface string) *baseline {
 }
 
 // find returns the exception for a check in a suite, and the entries that name it.
-func (b *baseline) find(suite, key string) (found *exception, entries []string) {
+func (b *baseline) find(suite, key string) (known *exception, entries []string) {
 	scenario, _, _ := strings.Cut(key, "/")
 	for i := range b.excuses {
 		for _, of := range []string{suite, "all"} {
 			for _, entry := range b.excuses[i].Of[of] {
 				if entry == key || entry == scenario {
-					found, entries = &b.excuses[i], append(entries, entry)
+					known, entries = &b.excuses[i], append(entries, entry)
 				}
 			}
 		}
 	}
-	return found, entries
+	return known, entries
 }
 
 // TestConformance runs the official suites against onecall in front of the SDK's server, and against that server alone. What the bare
@@ -274,16 +274,16 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 			again := s.run(t, served.url)
 			maps.DeleteFunc(failed, func(key string, _ []string) bool { return regressions(bare, again)[key] == nil })
 		}
-		for _, place := range slices.Sorted(maps.Keys(failed)) {
-			messages := strings.Join(failed[place], "\n\t")
-			switch one, _ := b.find(s.name, place); {
+		for _, id := range slices.Sorted(maps.Keys(failed)) {
+			messages := strings.Join(failed[id], "\n\t")
+			switch one, _ := b.find(s.name, id); {
 			case one == nil:
-				t.Errorf("%s: %s", place, messages)
-			case !allMatch(t, one.Says, failed[place]):
-				t.Errorf("%s: the cause of the baseline is said otherwise (%s): %s", place, one.Says, messages)
+				t.Errorf("%s: %s", id, messages)
+			case !allMatch(t, one.Says, failed[id]):
+				t.Errorf("%s: the cause of the baseline is said otherwise (%s): %s", id, one.Says, messages)
 			}
 		}
-		b.note(s.name, failed, bare, ours)
+		b.record(s.name, failed, bare, ours)
 		needed, in := ours.total()
 		t.Logf("round %d: %d checks in %d scenarios; the bare server %d in %d", round, needed, in, passed, scenarios)
 	}
@@ -313,7 +313,7 @@ func allMatch(t *testing.T, expression string, sayings []string) bool {
 }
 
 // note records the checks of a suite, and the exceptions that were needed.
-func (b *baseline) note(suite string, failed map[string][]string, runs ...*checks) {
+func (b *baseline) record(suite string, failed map[string][]string, runs ...*checks) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known[suite] == nil {

@@ -35,8 +35,8 @@ func TestLibrarySnippet(t *testing.T) {
 		t.Fatal(err)
 	}
 	overlay := filepath.Join(folder, "overlay.json")
-	place := filepath.Join(root, "cmd", "snippet", "main.go")
-	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, place, file), 0o644); err != nil {
+	source := filepath.Join(root, "cmd", "snippet", "main.go")
+	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, source, file), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	build := exec.Command("go", "build", "-o", filepath.Join(folder, "snippet"), "-overlay", overlay, "./cmd/snippet")

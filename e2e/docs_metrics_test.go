@@ -78,17 +78,17 @@ func metricsOf(t *testing.T, page string) map[string]string {
 	for _, matches := range metricType.FindAllStringSubmatch(page, -1) {
 		histogram[matches[1]] = matches[2] == "histogram"
 	}
-	for _, found := range metricSeries.FindAllStringSubmatch(page, -1) {
-		name := found[1]
+	for _, match := range metricSeries.FindAllStringSubmatch(page, -1) {
+		name := match[1]
 		if !histogram[name] {
-			name += found[2]
+			name += match[2]
 		}
-		own := strings.Split(sorted(labelName.FindAllStringSubmatch(found[3], -1)), " ")
-		own = slices.DeleteFunc(own, func(label string) bool { return histogram[name] && label == "le" })
-		if before, there := labels[name]; there && before != strings.Join(own, " ") {
-			t.Error(fmt.Errorf("%s has the labels %v and %v", name, before, own))
+		labelNames := strings.Split(sorted(labelName.FindAllStringSubmatch(match[3], -1)), " ")
+		labelNames = slices.DeleteFunc(labelNames, func(label string) bool { return histogram[name] && label == "le" })
+		if before, there := labels[name]; there && before != strings.Join(labelNames, " ") {
+			t.Error(fmt.Errorf("%s has the labels %v and %v", name, before, labelNames))
 		}
-		labels[name] = strings.Join(own, " ")
+		labels[name] = strings.Join(labelNames, " ")
 	}
 	return labels
 }

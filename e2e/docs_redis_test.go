@@ -58,11 +58,11 @@ func TestShownRights(t *testing.T) {
 	words, _ := redisRights(t)
 	var scripts []string
 	for _, folder := range []string{"budget/redisstore"} {
-		found, err := filepath.Glob("../" + folder + "/*.lua")
-		if err != nil || len(found) == 0 {
+		luaFiles, err := filepath.Glob("../" + folder + "/*.lua")
+		if err != nil || len(luaFiles) == 0 {
 			t.Fatalf("%s has no scripts: %v", folder, err)
 		}
-		scripts = append(scripts, found...)
+		scripts = append(scripts, luaFiles...)
 	}
 	commands := map[string]bool{}
 	for _, script := range scripts {
@@ -70,8 +70,8 @@ func TestShownRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range calledByScript.FindAllStringSubmatch(string(text), -1) {
-			command := strings.ToLower(found[1])
+		for _, match := range calledByScript.FindAllStringSubmatch(string(text), -1) {
+			command := strings.ToLower(match[1])
 			if commands[command] = true; !slices.Contains(words, "+"+command) {
 				t.Errorf("%s: docs/operate.md does not grant %s", script, command)
 			}

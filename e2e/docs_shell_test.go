@@ -93,7 +93,7 @@ func (d *documentRun) skipUnless(t *testing.T, words string) {
 		switch word {
 		case "":
 		case "npm":
-			linkPackages(t, d.folder)
+			installPackages(t, d.folder)
 		default:
 			if _, err := os.Stat(filepath.Join(os.Getenv("ONECALL_TEST_BIN"), word)); err == nil {
 				continue

@@ -106,11 +106,11 @@ func runDocument(t *testing.T, d *documentRun, blocks [][]string) {
 	}
 }
 
-// linkPackages lets npx find the packages from npm in the folder.
-func linkPackages(t *testing.T, folder string) {
+// installPackages lets npx find the packages from npm in the folder.
+func installPackages(t *testing.T, folder string) {
 	t.Helper()
-	link := filepath.Join(folder, "node_modules")
-	if err := os.Symlink(npmPackages(t), link); err != nil && !errors.Is(err, fs.ErrExist) {
+	symlink := filepath.Join(folder, "node_modules")
+	if err := os.Symlink(npmPackages(t), symlink); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
 }

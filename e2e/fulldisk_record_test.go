@@ -61,8 +61,8 @@ func TestRecordingOnFullDisk(t *testing.T) {
 	}
 	where := ""
 	for log.Scan() && !strings.Contains(log.Text(), "the recording cannot be written") {
-		if found := metricsURL.FindString(log.Text()); found != "" {
-			where = found
+		if match := metricsURL.FindString(log.Text()); match != "" {
+			where = match
 		}
 	}
 	if !strings.Contains(log.Text(), "ERROR") {

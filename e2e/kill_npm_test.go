@@ -42,8 +42,8 @@ func TestKilledRunsOverServers(t *testing.T) {
 			args = []string{"run", "--config", s.config, filepath.Join(s.folder, "chain.json")}
 			if answer.Get("error.code").Str == "resume_conflict" {
 				args = []string{"resume", "--config", s.config, answer.Get("resume").Str}
-				for place, what := range p.assume(t, answer) {
-					args = append(args, "--assume", place+"="+what)
+				for position, what := range p.assume(t, answer) {
+					args = append(args, "--assume", position+"="+what)
 				}
 			}
 		}

@@ -116,8 +116,8 @@ func (p *provisionRun) chain() string {
  {"fn":"shop.order.create","args":{"sku":"%[1]s-inner"}}]}}],"return":"done"}`, p.name, memory, each, filepath.Join(p.folder, p.name+".txt"))
 }
 
-// callPlaces returns the places of all calls.
-func (p *provisionRun) callPlaces() (list []string) {
+// callPositions returns the places of all calls.
+func (p *provisionRun) callPositions() (list []string) {
 	for step := range 3 {
 		for i := range each {
 			list = append(list, fmt.Sprintf("%d[%d]", step, i))
@@ -127,17 +127,17 @@ func (p *provisionRun) callPlaces() (list []string) {
 }
 
 // applied returns how often the call at a place was applied, and how often it arrived, according to the servers.
-func (p *provisionRun) applied(t *testing.T, place string) (applied, arrived int) {
+func (p *provisionRun) applied(t *testing.T, position string) (applied, arrived int) {
 	t.Helper()
 	var step, i int
-	switch _, err := fmt.Sscanf(place, "%d[%d]", &step, &i); {
-	case place == "3.0":
+	switch _, err := fmt.Sscanf(position, "%d[%d]", &step, &i); {
+	case position == "3.0":
 		return p.remembered(t, "add_observations", p.name+"-seen")
-	case place == "3.1":
+	case position == "3.1":
 		n := p.shop.has(p.name + "-inner")
 		return n, n
 	case err != nil:
-		t.Fatalf("a place %q", place)
+		t.Fatalf("a place %q", position)
 	case step == 0:
 		return p.remembered(t, "create_entities", fmt.Sprintf("%s-e%d", p.name, i+1))
 	case step == 1:
@@ -173,21 +173,21 @@ func (p *provisionRun) check(t *testing.T, answer gjson.Result) {
 	t.Helper()
 	p.answers++
 	for _, e := range answer.Get("writes").Array() {
-		for _, place := range placesOf(e) {
-			if place == "3" { // it has not started
+		for _, position := range positionsOf(e) {
+			if position == "3" { // it has not started
 				continue
 			}
-			applied, _ := p.applied(t, place)
-			switch outcome := e.Get("outcome").Str; {
-			case outcome == "applied" && applied == 0, (outcome == "not_sent" || outcome == "failed") && applied > 0:
-				t.Errorf("%s: %s is told to be %s, and was applied %d times: %s", p.name, place, outcome, applied, answer.Raw)
+			applied, _ := p.applied(t, position)
+			switch status := e.Get("outcome").Str; {
+			case status == "applied" && applied == 0, (status == "not_sent" || status == "failed") && applied > 0:
+				t.Errorf("%s: %s is told to be %s, and was applied %d times: %s", p.name, position, status, applied, answer.Raw)
 			}
 		}
 	}
 }
 
-// placesOf returns the places that an entry of writes names.
-func placesOf(e gjson.Result) (list []string) {
+// positionsOf returns the places that an entry of writes names.
+func positionsOf(e gjson.Result) (list []string) {
 	if in := e.Get("in").Str; in != "" {
 		return []string{in}
 	}
@@ -195,8 +195,8 @@ func placesOf(e gjson.Result) (list []string) {
 	if !e.Get("elements").Exists() {
 		return []string{step}
 	}
-	for part := range strings.SplitSeq(e.Get("elements").Str, ",") {
-		from, to, ok := strings.Cut(part, "-")
+	for segment := range strings.SplitSeq(e.Get("elements").Str, ",") {
+		from, to, ok := strings.Cut(segment, "-")
 		if !ok {
 			to = from
 		}
@@ -212,24 +212,24 @@ func placesOf(e gjson.Result) (list []string) {
 // assume returns the field assume for the calls that an answer doubts, according to the servers.
 func (p *provisionRun) assume(t *testing.T, answer gjson.Result) map[string]string {
 	t.Helper()
-	said := map[string]string{}
-	for _, place := range answer.Get("error.available").Array() {
-		said[place.Str] = "applied"
-		if applied, _ := p.applied(t, place.Str); applied == 0 {
-			said[place.Str] = "not_sent"
-			p.denied[place.Str]++
+	assumed := map[string]string{}
+	for _, position := range answer.Get("error.available").Array() {
+		assumed[position.Str] = "applied"
+		if applied, _ := p.applied(t, position.Str); applied == 0 {
+			assumed[position.Str] = "not_sent"
+			p.denied[position.Str]++
 		}
 	}
-	return said
+	return assumed
 }
 
 // checkFinished checks that everything was done once.
 func (p *provisionRun) checkFinished(t *testing.T) {
 	t.Helper()
-	for _, place := range p.callPlaces() {
-		if applied, arrived := p.applied(t, place); applied != 1 || arrived > 1+p.denied[place] {
+	for _, position := range p.callPositions() {
+		if applied, arrived := p.applied(t, position); applied != 1 || arrived > 1+p.denied[position] {
 			t.Errorf("%s: %s was applied %d times, arrived %d times, and was said %d times not to have been sent",
-				p.name, place, applied, arrived, p.denied[place])
+				p.name, position, applied, arrived, p.denied[position])
 		}
 	}
 }
@@ -252,9 +252,9 @@ func trackProcessTree(t *testing.T, cmd *exec.Cmd) (start func(), waitEnded func
 	return func() { w.Close() }, waitEnded
 }
 
-func assumption(t *testing.T, said map[string]string) string {
+func assumption(t *testing.T, assumed map[string]string) string {
 	t.Helper()
-	text, err := json.Marshal(said)
+	text, err := json.Marshal(assumed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,9 +134,9 @@ func TestRealSources(t *testing.T) {
 			t.Errorf("%+v, %d functions", s, count[s.Name])
 		}
 	}
-	for name, least := range map[string]int{"github": 1223, "warehouse": 2, "everything": 8, "files": 14, "memory": 9, "commander": 20} {
-		if count[name] < least {
-			t.Errorf("%s has %d functions, not %d", name, count[name], least)
+	for name, minimum := range map[string]int{"github": 1223, "warehouse": 2, "everything": 8, "files": 14, "memory": 9, "commander": 20} {
+		if count[name] < minimum {
+			t.Errorf("%s has %d functions, not %d", name, count[name], minimum)
 		}
 	}
 }

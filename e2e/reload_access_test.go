@@ -92,8 +92,8 @@ func TestHiddenAtOnce(t *testing.T) {
 	eventually(t, "the function is gone", s.stderr, func() bool { return !listed() })
 }
 
-// TestReloadKeepsTheDoor checks that clients that needed tokens need them until the configuration says otherwise.
-func TestReloadKeepsTheDoor(t *testing.T) {
+// TestReloadKeepsTheListener checks that clients that needed tokens need them until the configuration says otherwise.
+func TestReloadKeepsTheListener(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"
@@ -156,10 +156,10 @@ func TestReloadHalfRead(t *testing.T) {
 		hangUp(t, s.cmd)
 		waitForLog(t, s.stderr, wasRefused, n+1)
 		waitForLog(t, s.stderr, c.says, 1)
-		told := strings.Count(s.stderr.String(), open) - before
+		reported := strings.Count(s.stderr.String(), open) - before
 		lines := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
-		if last := lines[len(lines)-1]; told != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
-			t.Errorf("%.60q: it says %d times that all may come in: %s", c.text, told, last)
+		if last := lines[len(lines)-1]; reported != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
+			t.Errorf("%.60q: it says %d times that all may come in: %s", c.text, reported, last)
 		}
 	}
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
@@ -186,7 +186,7 @@ func TestReloadBindsResults(t *testing.T) {
 	w := stateless(t, s.url).with(token)
 	text, _ := w.tool(t, "chain", map[string]any{"lite": true,
 		"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}}})
-	kept := gjson.Get(text, "continuation_token").Str
+	stored := gjson.Get(text, "continuation_token").Str
 	for n, c := range []struct{ rights, want string }{
 		{"tier: admin", ""}, {"tier: read", "token_expired"}, {"tier: read_write, functions: ['expr.*']", "token_expired"},
 		{"tier: read_write", ""},
@@ -200,7 +200,7 @@ func TestReloadBindsResults(t *testing.T) {
 			}
 			return gjson.Get(r.answer().Get("result.content.0.text").Str, "limits.maxTotalTokens").Int() == int64(5000+n+1)
 		})
-		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": kept, "mode": "query",
+		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": stored, "mode": "query",
 			"query": "$result[0]"}); gjson.Get(text, "error.code").Str != c.want {
 			t.Errorf("with %s: %s, want %q: %s", c.rights, text, c.want, s.stderr)
 		}

@@ -24,11 +24,11 @@ func TestReloadChains(t *testing.T) {
 	chainFile := func(name, text string) { clitest.Write(t, filepath.Join(folder, "chains"), name, text) }
 	p := startStdioServer(t, clitest.Write(t, folder, "onecall.yaml", "{}\n"))
 	p.checkServes(t)
-	told := 0
+	reported := 0
 	hear := func(messages []gjson.Result) {
 		for _, m := range messages {
 			if m.Get("method").Str == "notifications/tools/list_changed" {
-				told++
+				reported++
 			}
 		}
 	}
@@ -69,8 +69,8 @@ func TestReloadChains(t *testing.T) {
 	if got := answers("chain.one"); !strings.Contains(got, "unknown_function") {
 		t.Errorf("after it is gone: %s", got)
 	}
-	if told < 2 {
-		t.Errorf("the client was told %d times", told)
+	if reported < 2 {
+		t.Errorf("the client was told %d times", reported)
 	}
 	p.finish(t)
 }

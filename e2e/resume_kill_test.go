@@ -80,16 +80,16 @@ func killedRun(t *testing.T, seed uint64) {
  {"fn":"http.order","args":{"sku":"first"}},
  {"fn":"http.order","forEach":"1..%d","concurrency":%d,"args":{"sku":"s${$item}"}},
  {"chain":{"steps":[{"fn":"http.order","args":{"sku":"inner"}}]}}],"return":"$0"}`, count, 1+seed%3))
-	skuOf := func(place string) string {
-		switch place {
+	skuOf := func(position string) string {
+		switch position {
 		case "0":
 			return "first"
 		case "2.0":
 			return "inner"
 		}
 		var n int
-		if _, err := fmt.Sscanf(place, "1[%d]", &n); err != nil {
-			t.Fatalf("a place %q", place)
+		if _, err := fmt.Sscanf(position, "1[%d]", &n); err != nil {
+			t.Fatalf("a place %q", position)
 		}
 		return fmt.Sprint("s", n+1)
 	}
@@ -118,12 +118,12 @@ func killedRun(t *testing.T, seed uint64) {
 		args = []string{"run", "chain.json"}
 		if answer.Get("error.code").Str == "resume_conflict" {
 			args = []string{"resume", answer.Get("resume").Str}
-			for _, place := range answer.Get("error.available").Array() {
+			for _, position := range answer.Get("error.available").Array() {
 				what := "not_sent"
-				if shop.has(skuOf(place.Str)) > 0 {
-					what = fmt.Sprintf(`{"order":%q}`, skuOf(place.Str))
+				if shop.has(skuOf(position.Str)) > 0 {
+					what = fmt.Sprintf(`{"order":%q}`, skuOf(position.Str))
 				}
-				args = append(args, "--assume", place.Str+"="+what)
+				args = append(args, "--assume", position.Str+"="+what)
 			}
 		}
 	}

@@ -113,9 +113,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 	for round := range 4 {
 		i := round % 2
-		own := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
+		direct := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
 		all.Go(func() {
-			if err := ask(own, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
+			if err := ask(direct, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
 				t.Error("a call that runs when its server is ended: ", err)
 			}
 		})
@@ -124,11 +124,11 @@ func TestRollingRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		redistest.Within(t, "nothing begins any more", func() bool {
-			r := own.send(t, http.MethodPost, own.message(t, `"seven"`, "tools/list", nil), nil)
+			r := direct.send(t, http.MethodPost, direct.message(t, `"seven"`, "tools/list", nil), nil)
 			return r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") == "1" && r.answer().Get("id").Str == "seven"
 		})
-		for _, ready := range []string{strings.TrimSuffix(own.url, "/mcp"), metricsAt.FindStringSubmatch(servers[i].stderr.String())[1]} {
-			if r := (&rawClient{url: ready + "/readyz", client: own.client}).send(t, http.MethodGet, nil,
+		for _, ready := range []string{strings.TrimSuffix(direct.url, "/mcp"), metricsAt.FindStringSubmatch(servers[i].stderr.String())[1]} {
+			if r := (&rawClient{url: ready + "/readyz", client: direct.client}).send(t, http.MethodGet, nil,
 				nil); r.status != http.StatusServiceUnavailable {
 				t.Errorf("%s while the server ends: %d %s", ready, r.status, r.body)
 			}

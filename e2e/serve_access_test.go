@@ -167,14 +167,14 @@ func TestServeOtherMachines(t *testing.T) {
 // TestServeElsewhere checks that without tokens the server refuses clients on other machines, whatever their way in.
 func TestServeElsewhere(t *testing.T) {
 	t.Parallel()
-	for text, place := range map[string]string{
+	for text, pointer := range map[string]string{
 		"access: {url: 'https://tools.example.com/mcp'}\n":                ":1:15: ",
 		"access: {hosts: [localhost:80, '192.0.2.7:8080'], http: read}\n": ":1:32: ",
 	} {
 		config := clitest.Write(t, t.TempDir(), "onecall.yaml", text)
 		out, err := clitest.Command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
 		if clitest.ExitCode(err) != "4" || !strings.Contains(string(out),
-			config+place+"bad_request: clients of other machines find the server there, who need tokens") {
+			config+pointer+"bad_request: clients of other machines find the server there, who need tokens") {
 			t.Errorf("%s%v: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {

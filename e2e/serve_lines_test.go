@@ -45,8 +45,8 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 	urls := map[string]string{}
-	for _, found := range addresses.FindAllStringSubmatch(string(line), -1) {
-		urls[found[1]] = found[0]
+	for _, match := range addresses.FindAllStringSubmatch(string(line), -1) {
+		urls[match[1]] = match[0]
 	}
 	var steps []any
 	for range 900 {
@@ -67,12 +67,12 @@ func TestNobodyReads(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatal(response.StatusCode, err)
 	}
-	found := regexp.MustCompile(`(?m)^onecall_log_lines_dropped_total ([0-9.e+]+)$`).FindSubmatch(page)
-	if found == nil {
+	match := regexp.MustCompile(`(?m)^onecall_log_lines_dropped_total ([0-9.e+]+)$`).FindSubmatch(page)
+	if match == nil {
 		t.Fatal("it is not among the metrics")
 	}
-	if n, err := strconv.ParseFloat(string(found[1]), 64); err != nil || n < 100 {
-		t.Fatalf("%s lines were given up", found[1])
+	if n, err := strconv.ParseFloat(string(match[1]), 64); err != nil || n < 100 {
+		t.Fatalf("%s lines were given up", match[1])
 	}
 	const given = "lines of this log were given up, as nobody read it"
 	log, closed := &logTail{}, make(chan struct{})

@@ -21,11 +21,11 @@ var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
 // statusOf returns the server's answer at the address of its metrics.
 func (s *httpServer) statusOf(t *testing.T, path, host string) (int, string) {
 	t.Helper()
-	found := metricsAt.FindStringSubmatch(s.stderr.String())
-	if found == nil {
+	match := metricsAt.FindStringSubmatch(s.stderr.String())
+	if match == nil {
 		t.Fatalf("it does not say where its metrics are: %s", s.stderr)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, found[1]+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, match[1]+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ func TestLogFormat(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"listening on": "INFO", "fs.gerp": "WARN"} {
-		found := false
+		ok := false
 		for msg, level := range levels {
-			found = found || strings.Contains(msg, text) && level == want
+			ok = ok || strings.Contains(msg, text) && level == want
 		}
-		if !found {
+		if !ok {
 			t.Errorf("no record of the level %s says %q: %v", want, text, levels)
 		}
 	}

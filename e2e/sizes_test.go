@@ -219,8 +219,8 @@ func (s *sizes) schemas(w *rawClient, names []string, flat gjson.Result) {
 			s.Fatalf("%v: %.1000s", few, text)
 		}
 		for i, one := range list {
-			tool, found := tools[strings.ReplaceAll(few[i], ".", "_")]
-			if !found && len(few[i]) > 52 {
+			tool, ok := tools[strings.ReplaceAll(few[i], ".", "_")]
+			if !ok && len(few[i]) > 52 {
 				continue // its tool has a shortened name
 			}
 			if one.Get("name").String() != few[i] || !sameJSON(one.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {
@@ -354,8 +354,8 @@ func TestAnswerSizes(t *testing.T) {
 	s.checkSize(200, text, "a probe")
 
 	name := "bulk.device.bulk_create"
-	if found, _ := w.tool(t, "search", map[string]any{"query": "create devices", "lite": true}); gjson.Get(found, "functions.0").Exists() {
-		name = gjson.Get(found, "functions.0").String()
+	if match, _ := w.tool(t, "search", map[string]any{"query": "create devices", "lite": true}); gjson.Get(match, "functions.0").Exists() {
+		name = gjson.Get(match, "functions.0").String()
 	}
 	request := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": name}}}
 	text, failed = w.tool(t, "chain", request)

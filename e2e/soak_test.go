@@ -247,18 +247,18 @@ func (s *soak) textOf(t *testing.T, w *rawClient, tool string, arguments any) (s
 
 func jsonOf(text string) any { return gjson.Parse(text).Value() }
 
-// wantPart returns a kind whose answer must contain a text.
-func wantPart(name, request, part string) soakKind {
+// wantText returns a kind whose answer must contain a text.
+func wantText(name, request, fragment string) soakKind {
 	return soakKind{name, func(t *testing.T, s *soak, w *rawClient, _ int) error {
 		text, err := s.text(t, w, strings.ReplaceAll(request, "SLOW", s.slow.url))
-		return missingPart(text, err, part)
+		return missingText(text, err, fragment)
 	}}
 }
 
-// missingPart returns err, or an error if a text lacks a part.
-func missingPart(text string, err error, part string) error {
-	if err == nil && !strings.Contains(text, part) {
-		err = fmt.Errorf("no %s: %.300s", part, text)
+// missingText returns err, or an error if a text lacks a part.
+func missingText(text string, err error, fragment string) error {
+	if err == nil && !strings.Contains(text, fragment) {
+		err = fmt.Errorf("no %s: %.300s", fragment, text)
 	}
 	return err
 }
@@ -267,21 +267,21 @@ func missingPart(text string, err error, part string) error {
 func allSoakKinds() []soakKind {
 	noops := strings.TrimSuffix(strings.Repeat(`{"fn":"expr.eval","args":{"expression":"6 * 7"}},`, 10), ",")
 	return []soakKind{
-		wantPart("chain", `{"lite":true,"steps":[`+noops+`]}`, "42"),
-		wantPart("forEach", `{"lite":true,"steps":[{"fn":"expr.eval","forEach":"1..50","args":{"expression":"n * 2",`+
+		wantText("chain", `{"lite":true,"steps":[`+noops+`]}`, "42"),
+		wantText("forEach", `{"lite":true,"steps":[{"fn":"expr.eval","forEach":"1..50","args":{"expression":"n * 2",`+
 			`"vars":{"n":"$item"}}}],"return":"$0[49]"}`, "100"),
-		wantPart("fault", `{"steps":[{"fn":"expr.evil","args":{"x":1}}]}`, `"unknown_function"`),
-		wantPart("failure", `{"steps":[{"fn":"expr.eval","args":{"expression":"{a: 1}"}},{"fn":"expr.eval","args":{"expression":"x",`+
+		wantText("fault", `{"steps":[{"fn":"expr.evil","args":{"x":1}}]}`, `"unknown_function"`),
+		wantText("failure", `{"steps":[{"fn":"expr.eval","args":{"expression":"{a: 1}"}},{"fn":"expr.eval","args":{"expression":"x",`+
 			`"vars":{"x":"$0.b"}}}]}`, `"reference_missing"`),
-		wantPart("upstream", `{"lite":true,"steps":[{"fn":"everything.echo","args":{"message":"hello"}}]}`, "hello"),
-		wantPart("absent", `{"steps":[{"fn":"absent.anything"}]}`, `"unavailable"`),
-		wantPart("timeout", `{"steps":[{"fn":"http.get","args":{"url":"SLOW"},"timeoutMs":20}]}`, `"timeout"`),
-		wantPart("dry run", `{"dryRun":true,"steps":[`+noops+`]}`, `"plan"`),
+		wantText("upstream", `{"lite":true,"steps":[{"fn":"everything.echo","args":{"message":"hello"}}]}`, "hello"),
+		wantText("absent", `{"steps":[{"fn":"absent.anything"}]}`, `"unavailable"`),
+		wantText("timeout", `{"steps":[{"fn":"http.get","args":{"url":"SLOW"},"timeoutMs":20}]}`, `"timeout"`),
+		wantText("dry run", `{"dryRun":true,"steps":[`+noops+`]}`, `"plan"`),
 		{"pages", readPages},
 		{"cancel", cancelCall},
 		{"search", func(t *testing.T, s *soak, w *rawClient, _ int) error {
 			text, err := s.textOf(t, w, "search", map[string]any{"query": "evaluate an expression", "again": true})
-			return missingPart(text, err, "expr.eval")
+			return missingText(text, err, "expr.eval")
 		}},
 		{"mortal", callMortal},
 	}

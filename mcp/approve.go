@@ -44,8 +44,8 @@ func (c *call) mayAsk() *fault.Error {
 		}
 		params := *c.request.Params // no upstream sees the state
 		params.RequestState, params.InputResponses = "", nil
-		own := *c.request
-		own.Params, c.request, c.caller.Decision = &params, &own, decision
+		copied := *c.request
+		copied.Params, c.request, c.caller.Decision = &params, &copied, decision
 	}
 	switch session := c.request.Session; {
 	case !asksUser(session):

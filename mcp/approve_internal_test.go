@@ -14,8 +14,8 @@ import (
 func TestApprovalIsSeenAsItIs(t *testing.T) {
 	t.Parallel()
 	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
-	said := `{"a":"é日` + hidden + `  undo: {}"}`
-	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
+	message := `{"a":"é日` + hidden + `  undo: {}"}`
+	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(message), Undo: []byte(message)}
 	text, ok := questionText([]chain.ApprovalCall{call})
 	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
 		t.Fatalf("%t, %q", ok, text)
@@ -23,8 +23,8 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 	for _, line := range strings.Split(text, "\n")[2:] {
 		_, shown, _ := strings.Cut(line, `{"a"`)
 		shown = `{"a"` + shown
-		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(said, "a").Str {
-			t.Errorf("%q is shown as %q", said, shown)
+		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(message, "a").Str {
+			t.Errorf("%q is shown as %q", message, shown)
 		}
 	}
 }

@@ -166,13 +166,13 @@ func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 	var wrong *fault.Error
 	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
-		named := steps.FoldName(name) == "continuationtoken" && value.Type != gjson.Null && value.Raw != `""`
+		isToken := steps.FoldName(name) == "continuationtoken" && value.Type != gjson.Null && value.Raw != `""`
 		if entry.Argument(name) == "" && name == "continuation_token" && value.Type == gjson.String && value.Str != "" {
 			wrong = fault.New(fault.TokenExpired, budget.Expired)
 			wrong.At = "/continuation_token"
 			return false
 		}
-		if entry.Argument(name) == "" && (named || strings.Contains(value.Raw, budget.TokenPrefix)) {
+		if entry.Argument(name) == "" && (isToken || strings.Contains(value.Raw, budget.TokenPrefix)) {
 			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: "+
 				"a fetch takes it as continuation_token, a string, beside mode", fault.ClipRunes(name, maxName))
 			wrong.At = fault.Key("", name)
@@ -184,13 +184,13 @@ func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 
 // isFetch reports whether the arguments of a tool fetch an earlier large result: onecall's token is at the top level or in
 // params. On onecall's own tools any continuation token counts.
-func isFetch(args []byte, own bool) bool {
+func isFetch(args []byte, builtin bool) bool {
 	for _, path := range []string{"continuation_token", "params.continuation_token"} {
 		token := gjson.GetBytes(args, path)
 		if token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix) {
 			return true
 		}
-		if own && token.Exists() && token.Type != gjson.Null {
+		if builtin && token.Exists() && token.Type != gjson.Null {
 			return true
 		}
 	}

@@ -93,8 +93,8 @@ func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chai
 			defer runs.mu.Unlock()
 			r.done, r.updated = p.Done, time.Now()
 		},
-		End: func(a *chain.Answer, kept chain.KeptAnswer) {
-			runs.end(r, a, kept)
+		End: func(a *chain.Answer, stored chain.StoredAnswer) {
+			runs.end(r, a, stored)
 			cancel(nil)
 			s.unpin(c.now)
 			end()
@@ -103,7 +103,7 @@ func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chai
 }
 
 // end records the end of a run, and drops a run whose request was answered with it (a nil).
-func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, kept chain.KeptAnswer) {
+func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, stored chain.StoredAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a == nil {
@@ -113,7 +113,7 @@ func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, kept chain.KeptA
 		return
 	}
 	r.ended = time.Now()
-	r.updated, r.token, r.life, r.status = r.ended, kept.Token, kept.Life, journal.OK
+	r.updated, r.token, r.life, r.status = r.ended, stored.Token, stored.Life, journal.OK
 	if a.Error == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 		Millis: int(time.Since(r.Began).Milliseconds())}
 	if !r.ended.IsZero() {
 		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())
-		if _, life, err := c.now.Engine.Kept(c.ctx, r.token, c.caller); err == nil {
+		if _, life, err := c.now.Engine.StoredResult(c.ctx, r.token, c.caller); err == nil {
 			shown.Fetch = marshal(map[string]any{"continuation_token": r.token, "mode": "full", "lite": true})
 			shown.ExpiresIn, shown.Note = int(life.Seconds()), "send fetch as the arguments of chain: its answer is that of the run"
 		} else {

@@ -75,9 +75,9 @@ func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	s.shop.enough <- struct{}{}
 	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
 	again := s.stdio(t, writer, nil)
-	told, _ := mcptest.Ask(t, again, "info", `{"run":"`+id+`"}`)
-	if answer, _ := mcptest.Ask(t, again, "chain", gjson.Get(told, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
-		t.Errorf("%s: %s", told, answer)
+	report, _ := mcptest.Ask(t, again, "info", `{"run":"`+id+`"}`)
+	if answer, _ := mcptest.Ask(t, again, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
+		t.Errorf("%s: %s", report, answer)
 	}
 	other, failed := mcptest.Ask(t, s.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`)
 	if !failed || gjson.Get(other, "error.code").Str != "token_expired" {
@@ -85,8 +85,8 @@ func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	}
 }
 
-// TestBackgroundAnswerIsFoundAsLongAsItLives: a run in the background is known as long as its answer can be stored.
-func TestBackgroundAnswerIsFoundAsLongAsItLives(t *testing.T) {
+// TestBackgroundAnswerIsServedUntilItExpires: a run in the background is known as long as its answer can be stored.
+func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(nil)
@@ -119,9 +119,9 @@ func TestBackgroundAnswerIsFoundAsLongAsItLives(t *testing.T) {
 			}
 		}
 		ann := staffClient(t, url, "ann")
-		told := ann("info", `{"run":"`+id+`"}`)
-		if answer := ann("chain", told.Get("fetch").Raw); answer.Get("result").Str != "late" {
-			t.Errorf("%s: %s", told, answer)
+		report := ann("info", `{"run":"`+id+`"}`)
+		if answer := ann("chain", report.Get("fetch").Raw); answer.Get("result").Str != "late" {
+			t.Errorf("%s: %s", report, answer)
 		}
 	})
 }
@@ -159,16 +159,16 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 				ann := staffClient(t, mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
 					return after.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
 				})+transport.Path, "ann")
-				told := ann("info", `{"run":"`+id+`"}`)
+				report := ann("info", `{"run":"`+id+`"}`)
 				if enough {
-					if told.Get("status").Str != "ok" || !strings.Contains(told.Get("note").Str, "not here any more") {
-						t.Errorf("%s", told)
+					if report.Get("status").Str != "ok" || !strings.Contains(report.Get("note").Str, "not here any more") {
+						t.Errorf("%s", report)
 					}
 					return
 				}
-				if told.Get("status").Str != "failed" || told.Get("code").Str != "cancelled" || !strings.Contains(told.Get("note").Str,
+				if report.Get("status").Str != "failed" || report.Get("code").Str != "cancelled" || !strings.Contains(report.Get("note").Str,
 					`{"resume":"`+id+`"}`) {
-					t.Errorf("%s", told)
+					t.Errorf("%s", report)
 				}
 				after.shop.enough <- struct{}{}
 				if answer := ann("chain", `{"resume":"`+id+`","async":false}`); answer.Get("result").Str != "late" {
@@ -192,9 +192,9 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 	text, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "chain", slowInBackground)
 	id := gjson.Get(text, "run").Str
 	after := serve(t, remembering(t, runs))
-	told, _ := mcptest.Ask(t, after.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
-	if gjson.Get(told, "status").Str != "interrupted" || !strings.Contains(gjson.Get(told, "note").Str, "resume") {
-		t.Errorf("%s: %s", text, told)
+	report, _ := mcptest.Ask(t, after.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
+	if gjson.Get(report, "status").Str != "interrupted" || !strings.Contains(gjson.Get(report, "note").Str, "resume") {
+		t.Errorf("%s: %s", text, report)
 	}
 	c := newTaskClient(t, after, writer)
 	got := c("tasks/get", `"taskId":"`+id+`"`)
@@ -296,9 +296,9 @@ func TestBackgroundRunWhileServerReloads(t *testing.T) {
 	}
 	s.shop.enough <- struct{}{}
 	<-drained
-	told, _ := mcptest.Ask(t, c, "info", fmt.Sprintf(`{"run":%q}`, gjson.Get(text, "run").Str))
-	if gjson.Get(told, "status").Str != "ok" {
-		t.Errorf("%s", told)
+	report, _ := mcptest.Ask(t, c, "info", fmt.Sprintf(`{"run":%q}`, gjson.Get(text, "run").Str))
+	if gjson.Get(report, "status").Str != "ok" {
+		t.Errorf("%s", report)
 	}
 }
 
@@ -340,9 +340,9 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 		t.Helper()
 		text, _ := mcptest.Ask(t, c, "chain", args)
 		mcptest.Until(func() bool { return s.Stats().Calls == 0 })
-		told, _ := mcptest.Ask(t, c, "info", `{"run":"`+gjson.Get(text, "run").Str+`"}`)
-		answer, _ := mcptest.Ask(t, c, "chain", gjson.Get(told, "fetch").Raw)
-		return gjson.Parse(`{"info":` + told + `,"answer":` + answer + `}`)
+		report, _ := mcptest.Ask(t, c, "info", `{"run":"`+gjson.Get(text, "run").Str+`"}`)
+		answer, _ := mcptest.Ask(t, c, "chain", gjson.Get(report, "fetch").Raw)
+		return gjson.Parse(`{"info":` + report + `,"answer":` + answer + `}`)
 	}
 	waits := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`)
 	if waits.Get("info.status").Str != "waiting" || waits.Get("answer.error.code").Str != "approval_required" || s.shop.calls.Load() != 0 {
@@ -351,9 +351,9 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 	again := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
 	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str,
 		again.Get("answer.approve").Str))
-	told, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
-	if gjson.Get(told, "status").Str != "ok" || gjson.Get(told, "fetch").Exists() {
-		t.Errorf("resumed by a call: %s", told)
+	report, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
+	if gjson.Get(report, "status").Str != "ok" || gjson.Get(report, "fetch").Exists() {
+		t.Errorf("resumed by a call: %s", report)
 	}
 	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
 	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 2 {

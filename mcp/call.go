@@ -95,7 +95,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 // traced returns the call's context with the session's state and the trace. The trace in the message wins over the HTTP header.
 func (c *call) traced(ctx context.Context) context.Context {
 	if c.session != nil {
-		ctx = steps.WithSession(ctx, c.session.kept)
+		ctx = steps.WithSession(ctx, c.session.stored)
 	}
 	if c.now.Trace == nil {
 		return ctx
@@ -148,13 +148,13 @@ func (c *call) context(request []byte) context.Context {
 }
 
 // limit returns the lowest of the token limits own, asked (0: none), the server's and the caller's.
-func (c *call) limit(own, asked int) int {
+func (c *call) limit(value, asked int) int {
 	for _, bound := range []int{asked, c.now.MaxTotalTokens, c.caller.MaxTotalTokens} {
 		if bound > 0 {
-			own = min(own, bound)
+			value = min(value, bound)
 		}
 	}
-	return own
+	return value
 }
 
 // deliver answers a value that onecall has made: the value itself, or a preview with a token if it is too large. whole reports

@@ -35,7 +35,7 @@ func (a *failingSource) Watch(func())                {}
 func (a *failingSource) Status() steps.Status        { return a.status }
 
 // The sources that ail: one was never there, one is gone, one is not let in, one is there and cannot be called.
-const neverSource, goneSource, loginSource, sickSource = "never", "gone", "login", "sick"
+const neverSource, missingSource, loginSource, sickSource = "never", "gone", "login", "sick"
 
 // ailments are how calls fail that tell of their source.
 func ailments() []*fault.Error {
@@ -48,19 +48,19 @@ func ailments() []*fault.Error {
 }
 
 // sickFunctions fail in all ways, those of one source after those of another.
-func sickFunctions() (gone, sick []*matrixFunction) {
+func sickFunctions() (removed, sick []*matrixFunction) {
 	for i, f := range ailments() {
-		for j, source := range []string{goneSource, sickSource} {
+		for j, source := range []string{missingSource, sickSource} {
 			m := newMarked(320+2*i+j, source+".part", i%2 == 1, kindOfFunction{effect: steps.Read})
 			m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
 			if j == 0 {
-				gone = append(gone, m)
+				removed = append(removed, m)
 			} else {
 				sick = append(sick, m)
 			}
 		}
 	}
-	return gone, sick
+	return removed, sick
 }
 
 // unopenableUpstream is an MCP server with which no session can be had.

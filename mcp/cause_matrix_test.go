@@ -21,27 +21,27 @@ import (
 // failingServer is a server over sources that ail, and what it logs.
 type failingServer struct {
 	*worldServer
-	log        syncbuf.Buffer
-	gone, sick []*matrixFunction
+	log           syncbuf.Buffer
+	removed, sick []*matrixFunction
 }
 
 func newAilingWorld(t *testing.T) *failingServer {
 	t.Helper()
 	w := &failingServer{}
-	w.gone, w.sick = sickFunctions()
+	w.removed, w.sick = sickFunctions()
 	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *mcp.Options) {
 		o.Log = slog.New(slog.NewJSONHandler(&w.log, nil))
 		for name, source := range map[string]*failingSource{
-			neverSource: {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
-			loginSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
-			goneSource:  {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.gone},
-			sickSource:  {status: steps.Status{State: steps.StateReady}, tools: w.sick},
+			neverSource:   {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
+			loginSource:   {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
+			missingSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.removed},
+			sickSource:    {status: steps.Status{State: steps.StateReady}, tools: w.sick},
 		} {
 			if err := o.Catalog.Add(name, source); err != nil {
 				t.Fatal(err)
 			}
 		}
-		pass(t, o, unopenableUpstream{goneSource}, unopenableUpstream{sickSource})
+		pass(t, o, unopenableUpstream{missingSource}, unopenableUpstream{sickSource})
 	})
 	return w
 }
@@ -64,17 +64,17 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 		}
 		for _, tool := range tools {
 			p.tool = tool
-			filled := p.filled(ill, known, "oc1_x", n*len(spellings)) // the name as it is
+			filled := p.filled(ill, known, "oc1_x", n*len(variants)) // the name as it is
 			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
 		}
 	}
 	strangers := []*matrixFunction{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}),
-		newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, goneSource+".part", false,
+		newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, missingSource+".part", false,
 			kindOfFunction{effect: steps.Read})}
-	for _, list := range [][]*matrixFunction{w.gone, w.sick, strangers} {
+	for _, list := range [][]*matrixFunction{w.removed, w.sick, strangers} {
 		for i, m := range list {
-			turn := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
-			for _, p := range []matrixPath{chainPaths[0], turn(chainPaths[1:]), flatPaths[0], groupPaths[0], turn(groupPaths), turn(lookups)} {
+			pick := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
+			for _, p := range []matrixPath{chainPaths[0], pick(chainPaths[1:]), flatPaths[0], groupPaths[0], pick(groupPaths), pick(lookups)} {
 				call(p, m)
 			}
 		}
@@ -88,7 +88,7 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 	for method, list := range protocolPaths() {
 		for _, params := range list {
 			n++
-			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", goneSource)}.filled(w.gone[0], known, "oc1_x", n)
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", missingSource)}.filled(w.removed[0], known, "oc1_x", n)
 			answered(p.tool+" "+p.text, c.message(t, p.tool, p.text))
 		}
 	}
@@ -99,16 +99,16 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 func TestMatrixOfCauses(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
-		name   string
-		caller steps.Caller
-		open   bool // callers have no tokens
-		told   bool
+		name      string
+		caller    steps.Caller
+		open      bool // callers have no tokens
+		mentioned bool
 	}{
 		{name: "read", caller: matrixCaller("a", steps.TierRead, "")},
 		{name: "read_write", caller: matrixCaller("b", steps.TierReadWrite, "")},
 		{name: "some", caller: matrixCaller("d", steps.TierReadWrite, "gone.* sick.* never.* login.*")},
-		{name: "admin", caller: matrixCaller("c", steps.TierAdmin, ""), told: true},
-		{name: "no token", caller: matrixCaller("e", steps.TierRead, ""), open: true, told: true},
+		{name: "admin", caller: matrixCaller("c", steps.TierAdmin, ""), mentioned: true},
+		{name: "no token", caller: matrixCaller("e", steps.TierRead, ""), open: true, mentioned: true},
 	} {
 		for j, version := range []string{statefulVersion, statelessVersion} {
 			for k, surface := range surfaces {
@@ -125,7 +125,7 @@ func TestMatrixOfCauses(t *testing.T) {
 						access = &transport.Access{Callers: knownCallers{token: test.caller}}
 					}
 					c, hello := newRawClientWith(t, w.serveAs(t, access), surface, version, token)
-					told, failed, whole := 0, 0, strings.Builder{}
+					reported, failed, whole := 0, 0, strings.Builder{}
 					w.each(t, c, func(what, answer string) {
 						whole.WriteString(answer)
 						if strings.Contains(answer, "unavailable") {
@@ -134,22 +134,22 @@ func TestMatrixOfCauses(t *testing.T) {
 						if !strings.Contains(answer, causeWord) {
 							return
 						}
-						if told++; !test.told {
+						if reported++; !test.mentioned {
 							t.Errorf("%s tells of the cause:\n%s", what, answer)
 						}
 					})
-					if strings.Contains(hello, causeWord) || failed < 12 || test.told && told < 20 {
-						t.Errorf("%d answers hold the cause, %d say unavailable", told, failed)
+					if strings.Contains(hello, causeWord) || failed < 12 || test.mentioned && reported < 20 {
+						t.Errorf("%d answers hold the cause, %d say unavailable", reported, failed)
 					}
-					discreet := strings.Count(whole.String(), "the operator's log has the cause")
-					if test.told != (discreet == 0) {
-						t.Errorf("%d times the log is named", discreet)
+					logHints := strings.Count(whole.String(), "the operator's log has the cause")
+					if test.mentioned != (logHints == 0) {
+						t.Errorf("%d times the log is named", logHints)
 					}
-					if logged := w.log.String(); !test.told && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) &&
+					if logged := w.log.String(); !test.mentioned && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) &&
 						strings.Contains(logged, causeWord)) {
 						t.Errorf("logged:\n%s", logged)
 					}
-					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", told, failed, discreet)
+					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", reported, failed, logHints)
 				})
 			}
 		}
@@ -187,15 +187,15 @@ func TestCausesOfAnUpstream(t *testing.T) {
 	}
 }
 
-// TestDiscreetWords: what a caller that is not told causes reads of a source that is unavailable: its state, since when, what
+// TestHiddenCauseWords: what a caller that is not told causes reads of a source that is unavailable: its state, since when, what
 // became of the call, and who knows more.
-func TestDiscreetWords(t *testing.T) {
+func TestHiddenCauseWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
 	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
 	info, _ := mcptest.Ask(t, client, "info", `{}`)
 	const inLog = "; the operator's log has the cause"
-	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
+	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", missingSource: "retrying"} {
 		want := `the source "` + name + `" is unavailable` + inLog
 		one := gjson.Get(info, `sources.#(name="`+name+`")`)
 		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
@@ -211,9 +211,9 @@ func TestDiscreetWords(t *testing.T) {
 	if message != `the source "never" is failed, its functions are not known`+inLog {
 		t.Errorf("%s", down)
 	}
-	gone, sick := sickFunctions()
+	removed, sick := sickFunctions()
 	for i, f := range ailments() {
-		for _, m := range []*matrixFunction{gone[i], sick[i]} {
+		for _, m := range []*matrixFunction{removed[i], sick[i]} {
 			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
 			message := gjson.Get(text, "error.message").Str
 			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
@@ -227,19 +227,19 @@ func TestDiscreetWords(t *testing.T) {
 // TestAnswersAreNoCauses: what a source has answered to a call is its caller's, whoever that is.
 func TestAnswersAreNoCauses(t *testing.T) {
 	t.Parallel()
-	said := func(code fault.Code, change func(*fault.Error)) *fault.Error {
+	newFault := func(code fault.Code, change func(*fault.Error)) *fault.Error {
 		f := fault.New(code, "it says %s", answerWord)
 		change(f)
 		return f
 	}
 	answers := []*fault.Error{
-		said(fault.FunctionFailed, func(*fault.Error) {}),
-		said(fault.FunctionFailed, func(f *fault.Error) { f.Outcome = fault.SentUnknown }),
-		said(fault.BadArguments, func(f *fault.Error) { f.Outcome = fault.NotSent }),
-		said(fault.Busy, func(f *fault.Error) { f.Outcome = fault.NotSent }),
-		said(fault.LimitExceeded, func(*fault.Error) {}),
-		said(fault.Denied, func(f *fault.Error) { f.Status = 403 }),
-		said(fault.Unavailable, func(f *fault.Error) { f.Status, f.Outcome = 503, fault.SentUnknown }),
+		newFault(fault.FunctionFailed, func(*fault.Error) {}),
+		newFault(fault.FunctionFailed, func(f *fault.Error) { f.Outcome = fault.SentUnknown }),
+		newFault(fault.BadArguments, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		newFault(fault.Busy, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		newFault(fault.LimitExceeded, func(*fault.Error) {}),
+		newFault(fault.Denied, func(f *fault.Error) { f.Status = 403 }),
+		newFault(fault.Unavailable, func(f *fault.Error) { f.Status, f.Outcome = 503, fault.SentUnknown }),
 	}
 	var tools []*matrixFunction
 	for i, f := range answers {
@@ -249,7 +249,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 	}
 	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always there
 	plain.Call = func(context.Context, []byte) ([]byte, error) {
-		return nil, said(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
+		return nil, newFault(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
 	}
 	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *mcp.Options) {
 		if err := o.Catalog.Add("speaks", &failingSource{steps.Status{State: steps.StateReady}, tools}); err != nil {

@@ -26,13 +26,13 @@ import (
 type idLog struct{ syncbuf.Buffer }
 
 // of are the lines of the requests with an id.
-func (l *idLog) of(id string) (found []gjson.Result) {
+func (l *idLog) of(id string) (matches []gjson.Result) {
 	for line := range strings.SplitSeq(l.String(), "\n") {
 		if one := gjson.Parse(line); one.Get("msg").Str == "request" && one.Get("chain_id").Str == id {
-			found = append(found, one)
+			matches = append(matches, one)
 		}
 	}
-	return found
+	return matches
 }
 
 // observed makes a server's engine one that is observed, and gives its log.
@@ -105,7 +105,7 @@ func TestChainID(t *testing.T) {
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
-			client, notes := noting(t, url, caller, version)
+			client, sent := noting(t, url, caller, version)
 			for _, call := range []struct{ tool, args, kind, code string }{
 				{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
 				{"chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
@@ -121,7 +121,7 @@ func TestChainID(t *testing.T) {
 				if err != nil {
 					t.Fatal(call, err)
 				}
-				id := notes.idOf(t, result)
+				id := sent.idOf(t, result)
 				if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) || seen[id] {
 					t.Fatalf("%s %s over %s: the id is %q; before: %t", call.tool, call.args, version, id, seen[id])
 				}
@@ -156,12 +156,12 @@ func TestChainIDOfRefusals(t *testing.T) {
 	}()
 	<-s.shop.started
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		ann, notes := noting(t, url, "ann", version)
+		ann, sent := noting(t, url, "ann", version)
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := log.of(notes.idOf(t, result))
+		lines := log.of(sent.idOf(t, result))
 		if len(lines) != 1 || !result.IsError || lines[0].Get("code").Str != "busy" {
 			t.Errorf("%s: %s, and the log tells of it: %v", version, mcptest.TextOf(t, result), lines)
 		}
@@ -201,13 +201,13 @@ func TestChainIDOverStdio(t *testing.T) {
 func TestNoChainID(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newBehind(t, "a", false))
-	client, notes := noting(t, s.http(t, reader), "", "2025-11-25")
+	client, sent := noting(t, s.http(t, reader), "", "2025-11-25")
 	for _, tool := range []string{"info", "shop_echo", "a_exact"} {
 		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id := notes.idOf(t, result); id != "" {
+		if id := sent.idOf(t, result); id != "" {
 			t.Errorf("%s: %s", tool, id)
 		}
 	}

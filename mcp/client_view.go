@@ -36,14 +36,14 @@ type clientView struct {
 
 // viewIn returns what the client may use, with the tools that upstreams list in its own sessions.
 func (v *clientView) viewIn(ctx context.Context, n *viewSnapshot) *steps.View {
-	own, change := v.upstreams.Functions()
-	if len(own) == 0 {
+	byUpstream, change := v.upstreams.Functions()
+	if len(byUpstream) == 0 {
 		return n.viewIn(ctx)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.snapshot != n || v.change != change {
-		v.snapshot, v.change, v.view = n, change, n.view.Variant(own)
+		v.snapshot, v.change, v.view = n, change, n.view.Variant(byUpstream)
 	}
 	if steps.HidesCauses(ctx) {
 		return v.view.WithoutCauses()
@@ -68,15 +68,15 @@ func (f *toolset) offerOf(v *clientView) *Tools {
 		return shared
 	}
 	v.mu.Lock()
-	own := v.offered
+	tools := v.offered
 	v.mu.Unlock()
-	if own == nil || own.registry != registry {
-		own = f.offer(view)
+	if tools == nil || tools.registry != registry {
+		tools = f.offer(view)
 		v.mu.Lock()
-		v.offered = own
+		v.offered = tools
 		v.mu.Unlock()
 	}
-	return own
+	return tools
 }
 
 // close ends the client's sessions with upstreams. v may be nil.

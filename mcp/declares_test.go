@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestDeclaresWhatIsTold: a client is told that lists may change where it can be told of that: by the stream of a session that this
+// TestDeclaresWhatIsReported: a client is told that lists may change where it can be told of that: by the stream of a session that this
 // process has, or by the one on which a client of a version without sessions listens.
-func TestDeclaresWhatIsTold(t *testing.T) {
+func TestDeclaresWhatIsReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change   func(*mcp.Options)

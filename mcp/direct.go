@@ -58,10 +58,10 @@ func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
 
 // encodeResult encodes the result of a builtin tool, which is one text.
 func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessage, error) {
-	own, ok := result.(*sdk.CallToolResult)
+	toolResult, ok := result.(*sdk.CallToolResult)
 	var text *sdk.TextContent
-	if ok && len(own.Content) == 1 && own.StructuredContent == nil && len(own.Meta) == 0 {
-		text, _ = own.Content[0].(*sdk.TextContent)
+	if ok && len(toolResult.Content) == 1 && toolResult.StructuredContent == nil && len(toolResult.Meta) == 0 {
+		text, _ = toolResult.Content[0].(*sdk.TextContent)
 	}
 	if text == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall: the answer is not one text"}
@@ -73,7 +73,7 @@ func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessag
 	}
 	out = append(out, `"content":[{"type":"text","text":`...)
 	out = append(gjson.AppendJSONString(out, text.Text), "}]"...)
-	if own.IsError {
+	if toolResult.IsError {
 		out = append(out, `,"isError":true`...)
 	}
 	if !sessions {

@@ -28,10 +28,10 @@ func membersOf(value gjson.Result, at string, into map[string]bool) {
 	switch {
 	case value.IsObject():
 		value.ForEach(func(key, v gjson.Result) bool {
-			place := strings.TrimPrefix(at+"."+key.String(), ".")
-			into[place] = true
+			pointer := strings.TrimPrefix(at+"."+key.String(), ".")
+			into[pointer] = true
 			if !slices.Contains(free, key.String()) {
-				membersOf(v, strings.ReplaceAll(place, "steps[].chain", ""), into)
+				membersOf(v, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
 			}
 			return true
 		})
@@ -49,13 +49,13 @@ func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
 		schema = root.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
 	}
 	schema.Get("properties").ForEach(func(key, property gjson.Result) bool {
-		place := strings.TrimPrefix(at+"."+key.String(), ".")
-		if into[place] {
+		pointer := strings.TrimPrefix(at+"."+key.String(), ".")
+		if into[pointer] {
 			return true
 		}
-		into[place] = true
+		into[pointer] = true
 		if !slices.Contains(free, key.String()) {
-			declaredBy(root, property, strings.ReplaceAll(place, "steps[].chain", ""), into)
+			declaredBy(root, property, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
 		}
 		return true
 	})
@@ -115,7 +115,7 @@ func TestMatrixHasAllMethods(t *testing.T) {
 		}
 	}
 	session := reflect.TypeFor[*sdk.ClientSession]()
-	found := 0
+	hits := 0
 	for i := range session.NumMethod() {
 		method := session.Method(i)
 		if method.Type.NumIn() < 3 || method.Type.In(2).Kind() != reflect.Pointer || method.Type.NumOut() == 0 ||
@@ -127,7 +127,7 @@ func TestMatrixHasAllMethods(t *testing.T) {
 			t.Errorf("the library's client has a method %s that this test does not know", method.Name)
 			continue
 		}
-		found++
+		hits++
 		params := method.Type.In(2).Elem()
 		for field := range params.Fields() {
 			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -136,8 +136,8 @@ func TestMatrixHasAllMethods(t *testing.T) {
 			}
 		}
 	}
-	if found != len(methodNames) {
-		t.Errorf("%d of %d methods were found", found, len(methodNames))
+	if hits != len(methodNames) {
+		t.Errorf("%d of %d methods were found", hits, len(methodNames))
 	}
 }
 

@@ -51,11 +51,11 @@ func TestMatrixHasAllFields(t *testing.T) {
 		declared["chain"][name] = true
 	}
 	declared["DISPATCHER"] = dispatcherFields(t)
-	for tool, places := range declared {
+	for tool, pointers := range declared {
 		tried := triedMembers(t, tool)
-		for place := range places {
-			if !tried[place] {
-				t.Errorf("%s: no path of the matrix holds %s", tool, place)
+		for pointer := range pointers {
+			if !tried[pointer] {
+				t.Errorf("%s: no path of the matrix holds %s", tool, pointer)
 			}
 		}
 	}

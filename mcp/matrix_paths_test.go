@@ -125,7 +125,7 @@ var flatPaths = []matrixPath{
 }
 
 // spellings are the ways to write a function's name.
-var spellings = []func(name string) string{
+var variants = []func(name string) string{
 	func(name string) string { return name },
 	func(name string) string { return strings.ReplaceAll(name, ".", "_") },
 	strings.ToUpper,
@@ -165,23 +165,23 @@ func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) m
 	var pairs []string
 	if hidden != nil {
 		name := hidden.Spec.Name
-		parts := strings.Split(name, ".")
-		word := hidden.mark(n % placesOfMarks)
+		segments := strings.Split(name, ".")
+		word := hidden.mark(n % marksWidth)
 		if n%2 == 1 {
 			word = word[:len(word)-1]
 		}
-		pairs = append(pairs, "RESOURCE", strings.Join(parts[1:len(parts)-1], "."), "ACTION", spellings[n%2*3](parts[len(parts)-1]), "ARGS",
+		pairs = append(pairs, "RESOURCE", strings.Join(segments[1:len(segments)-1], "."), "ACTION", variants[n%2*3](segments[len(segments)-1]), "ARGS",
 			hidden.good(),
-			"FLAT", flatNameOf(hidden), "SAVED", hidden.mark(inChain), "WORD", word, "FN", spellings[n%len(spellings)](name))
+			"FLAT", flatNameOf(hidden), "SAVED", hidden.mark(inChain), "WORD", word, "FN", variants[n%len(variants)](name))
 	}
 	var known_ []string
 	if known != nil {
 		name := known.Spec.Name
-		parts := strings.Split(name, ".")
-		action := parts[len(parts)-1]
-		known_ = []string{"OKRESOURCE", strings.Join(parts[1:len(parts)-1], "."), "OKNEARACTION", action[:len(action)-1], "OKACTION", action,
+		segments := strings.Split(name, ".")
+		action := segments[len(segments)-1]
+		known_ = []string{"OKRESOURCE", strings.Join(segments[1:len(segments)-1], "."), "OKNEARACTION", action[:len(action)-1], "OKACTION", action,
 			"OKARGS", known.good(), "OKARG", known.mark(inArgument),
-			"OKNEARFLAT", spellings[3](flatNameOf(known)), "OKFLAT", flatNameOf(known), "OKNEAR", spellings[[]int{3, 8, 9, 10}[n%4]](name), "OKFN", name}
+			"OKNEARFLAT", variants[3](flatNameOf(known)), "OKFLAT", flatNameOf(known), "OKNEAR", variants[[]int{3, 8, 9, 10}[n%4]](name), "OKFN", name}
 	}
 	r := strings.NewReplacer(append(known_, append(pairs, "TOKEN", token)...)...)
 	return matrixPath{r.Replace(p.tool), r.Replace(p.text)}

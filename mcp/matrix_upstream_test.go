@@ -194,41 +194,41 @@ func TestMatrixOfNotifications(t *testing.T) {
 			})
 			reading := matrixCaller("reading", steps.TierRead, "")
 			url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
-			told, bytesTold := listening(t, url, "r", version)
-			adminTold, _ := listening(t, url, "a", version)
+			notifications, bytesNotified := listening(t, url, "r", version)
+			adminNotified, _ := listening(t, url, "a", version)
 			// What the administrator alone may use changes: it is told, and nobody else.
 			closed.server.AddTool(&sdk.Tool{Name: "late", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
-			adminTold.await(t, "tools")
+			adminNotified.await(t, "tools")
 			closed.server.AddPrompt(&sdk.Prompt{Name: "late"}, nil)
-			adminTold.await(t, "prompts")
+			adminNotified.await(t, "prompts")
 			closed.server.AddResource(&sdk.Resource{Name: "late", URI: "late://" + closedUpstream}, closed.read)
-			adminTold.await(t, "resources")
-			before := adminTold.count("tools")
+			adminNotified.await(t, "resources")
+			before := adminNotified.count("tools")
 			if err := w.catalog.Add(sourceWord(30), markedSource{newMarked(310, sourceWord(30), false,
 				kindOfFunction{steps.Read, steps.TierAdmin})}); err != nil {
 				t.Fatal(err)
 			}
-			adminTold.awaitMore(t, "tools", before)
+			adminNotified.awaitMore(t, "tools", before)
 			// So does what one may not use of a server of which it may use something else.
-			before = adminTold.count("tools")
+			before = adminNotified.count("tools")
 			opened.server.AddTool(&sdk.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
-			adminTold.awaitMore(t, "tools", before)
-			if all := told.all(); len(all) > 0 {
+			adminNotified.awaitMore(t, "tools", before)
+			if all := notifications.all(); len(all) > 0 {
 				t.Errorf("a reader is told %q of what it may not use", all)
 			}
 			// The same for all: everybody is told.
 			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
 				InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
-			told.await(t, "tools")
+			notifications.await(t, "tools")
 			opened.server.AddPrompt(&sdk.Prompt{Name: "new"}, nil)
-			told.await(t, "prompts")
+			notifications.await(t, "prompts")
 			opened.server.AddResource(&sdk.Resource{Name: "new", URI: "new://x"}, opened.read)
-			told.await(t, "resources")
-			if told.count("tools") != 1 || told.count("prompts") != 1 || told.count("resources") != 1 {
-				t.Errorf("a reader is told %q", told.all())
+			notifications.await(t, "resources")
+			if notifications.count("tools") != 1 || notifications.count("prompts") != 1 || notifications.count("resources") != 1 {
+				t.Errorf("a reader is told %q", notifications.all())
 			}
-			text := strings.ToLower(bytesTold.text.String())
-			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*placesOfMarks)) {
+			text := strings.ToLower(bytesNotified.text.String())
+			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*marksWidth)) {
 				if strings.Contains(text, word) {
 					t.Errorf("a reader reads %s:\n%s", word, text)
 				}

@@ -69,10 +69,10 @@ func (c *rawClient) message(t testing.TB, method, params string) string {
 	}
 	if c.version >= statelessVersion {
 		header.Set("Mcp-Method", method)
-		var named struct{ Name, URI string }
-		_ = json.Unmarshal([]byte(params), &named) // other params have no name
-		if named.Name+named.URI != "" {
-			header.Set("Mcp-Name", named.Name+named.URI)
+		var entry struct{ Name, URI string }
+		_ = json.Unmarshal([]byte(params), &entry) // other params have no name
+		if entry.Name+entry.URI != "" {
+			header.Set("Mcp-Name", entry.Name+entry.URI)
 		}
 	}
 	return c.send(t, http.MethodPost, c.url+c.query, header, body)

@@ -53,7 +53,7 @@ const (
 	inRecording
 	inChain
 	inChainText
-	placesOfMarks
+	marksWidth
 )
 
 // matrixFunction is a function of the matrix.
@@ -68,7 +68,7 @@ type matrixFunction struct {
 }
 
 // mark is the function's word at a place.
-func (m *matrixFunction) mark(place int) string { return markWord(m.number*placesOfMarks + place) }
+func (m *matrixFunction) mark(index int) string { return markWord(m.number*marksWidth + index) }
 
 // source is the source's name.
 func (m *matrixFunction) source() string { return m.Spec.Source() }
@@ -264,7 +264,7 @@ func mayUse(a steps.Caller, spec *steps.Spec) bool {
 	}
 	patterns := strings.Fields(a.Functions)
 	for _, pattern := range patterns {
-		if fits, err := path.Match(pattern, spec.Name); err == nil && fits {
+		if within, err := path.Match(pattern, spec.Name); err == nil && within {
 			return true
 		}
 	}
@@ -277,8 +277,8 @@ func hiddenWords(a steps.Caller, all []*matrixFunction) (words []string) {
 	for _, m := range all {
 		if mayUse(a, &m.Spec) {
 			shown[m.source()] = true
-			for _, part := range m.resource {
-				shown[part] = true
+			for _, segment := range m.resource {
+				shown[segment] = true
 			}
 		}
 	}
@@ -287,13 +287,13 @@ func hiddenWords(a steps.Caller, all []*matrixFunction) (words []string) {
 		if mayUse(a, &m.Spec) {
 			continue
 		}
-		for place := range placesOfMarks {
-			words = append(words, m.mark(place))
+		for index := range marksWidth {
+			words = append(words, m.mark(index))
 		}
-		for _, part := range append([]string{m.source()}, m.resource...) {
-			if strings.HasPrefix(part, "q") && !shown[part] && !seen[part] {
-				seen[part] = true
-				words = append(words, part)
+		for _, segment := range append([]string{m.source()}, m.resource...) {
+			if strings.HasPrefix(segment, "q") && !shown[segment] && !seen[segment] {
+				seen[segment] = true
+				words = append(words, segment)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type UpstreamSessions interface {
 	Within(ctx context.Context, params json.RawMessage) context.Context
 	// Functions returns the functions that servers list in the client's own sessions, by source. change differs after each
 	// change; 0: none is known.
-	Functions() (own map[string][]steps.Function, change uint64)
+	Functions() (byUpstream map[string][]steps.Function, change uint64)
 	// Await waits a while until the running servers have listed their tools in the client's sessions.
 	Await(ctx context.Context)
 	// CurrentTools returns what the client sees, and records it: the client is notified when it changes.

@@ -55,13 +55,13 @@ func (f *toolset) refreshPrompts(functions *steps.Registry) {
 			removed = append(removed, name)
 		}
 	}
-	kept := make(map[string]prompt, len(now))
+	remaining := make(map[string]prompt, len(now))
 	for _, p := range now {
 		if was, known := f.prompts[p.Name]; !known || !bytes.Equal(was.listed, p.listed) || was.function != p.function {
 			f.stateful.AddPrompt(p.Prompt, f.givePrompt(p.function))
 			f.stateless.AddPrompt(p.Prompt, f.givePrompt(p.function))
 		}
-		kept[p.Name] = p
+		remaining[p.Name] = p
 	}
 	if len(removed) > 0 {
 		f.stateful.RemovePrompts(removed...)
@@ -69,7 +69,7 @@ func (f *toolset) refreshPrompts(functions *steps.Registry) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.prompts = kept
+	f.prompts = remaining
 }
 
 // hasPrompt reports whether a request is for one of onecall's own prompts.

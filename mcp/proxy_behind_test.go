@@ -35,13 +35,13 @@ type upstreamServer struct {
 // Name, Capabilities, Link and Within implement Upstream.
 func (b *upstreamServer) Name() string                          { return b.name }
 func (b *upstreamServer) Capabilities() *sdk.ServerCapabilities { return b.source.Capabilities() }
-func (b *upstreamServer) OpenSession(ctx context.Context, peer *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
-	return b.source.OpenSession(ctx, peer)
+func (b *upstreamServer) OpenSession(ctx context.Context, client *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
+	return b.source.OpenSession(ctx, client)
 }
 
-func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.UpstreamSession,
+func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, open func(context.Context) (*mcpsource.UpstreamSession,
 	error)) context.Context {
-	return b.source.Within(ctx, params, link)
+	return b.source.Within(ctx, params, open)
 }
 
 // newBehind makes an upstream that has one of everything, all named for it, and some things that every upstream has.

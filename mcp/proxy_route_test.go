@@ -67,8 +67,8 @@ func TestPassJoins(t *testing.T) {
 			for _, p := range prompts.Prompts {
 				all = append(all, p.Name)
 				got, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: p.Name})
-				own := map[string]string{"only_a": "a:only_a", "same": "a:same", "only_b": "b:only_b", "b_same": "b:same"}[p.Name]
-				if err != nil || got.Description != own {
+				routes := map[string]string{"only_a": "a:only_a", "same": "a:same", "only_b": "b:only_b", "b_same": "b:same"}[p.Name]
+				if err != nil || got.Description != routes {
 					t.Errorf("prompt %s: %+v, %v", p.Name, got, err)
 				}
 			}
@@ -203,7 +203,7 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 			o.Scrubber = secret.New([]string{"hunter22"})
 		})
 		c := connectOver(t, s.http(t, reader), "2025-11-25", nil)
-		found := 0
+		hits := 0
 		for p, err := range c.Prompts(t.Context(), nil) {
 			if err != nil || strings.Contains(p.Name, "hunter22") {
 				t.Fatalf("%+v, %v", p, err)
@@ -211,7 +211,7 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 			if !strings.Contains(p.Name, "redacted") {
 				continue
 			}
-			found++
+			hits++
 			if got, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: p.Name}); err != nil || got.Description != "got" {
 				t.Errorf("%s: %+v, %v", p.Name, got, err)
 			}
@@ -223,14 +223,14 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 			if !strings.Contains(r.URI, "redacted") {
 				continue
 			}
-			found++
+			hits++
 			if got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: r.URI}); err != nil || got.Contents[0].Text != "of a" ||
 				strings.Contains(got.Contents[0].URI, "hunter22") {
 				t.Errorf("%s: %+v, %v", r.URI, got, err)
 			}
 		}
-		if found != 2 {
-			t.Errorf("%d are listed", found)
+		if hits != 2 {
+			t.Errorf("%d are listed", hits)
 		}
 	}
 }

@@ -193,8 +193,8 @@ func post(t *testing.T, url, method, params string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, data, found := strings.Cut(string(text), "data: ")
-	if !found {
+	_, data, ok := strings.Cut(string(text), "data: ")
+	if !ok {
 		data = string(text)
 	}
 	return strings.TrimSpace(data)
@@ -263,15 +263,15 @@ func TestPassWithoutUpstream(t *testing.T) {
 }
 
 // A client that is asked, and vanishes.
-func TestPassAsksWhoIsGone(t *testing.T) {
+func TestPassAsksAClientThatLeft(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
 	s := inFront(t, a)
-	asked, gone := make(chan struct{}), make(chan struct{})
+	asked, closed := make(chan struct{}), make(chan struct{})
 	_, o := capableClient("ann")
 	o.ElicitationHandler = func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 		close(asked)
-		<-gone
+		<-closed
 		return nil, errors.New("gone")
 	}
 	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
@@ -286,7 +286,7 @@ func TestPassAsksWhoIsGone(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the call was answered")
 	}
-	close(gone)
+	close(closed)
 	if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
 		t.Errorf("afterwards: %s", text)
 	}

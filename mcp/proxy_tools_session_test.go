@@ -70,14 +70,14 @@ func TestPassToolsOfSession(t *testing.T) {
 		strings.Contains(text, `"nearest":["g.grown_tall"`) {
 		t.Errorf("another client's chain: %s", text)
 	}
-	told := h.count("tools")
+	reported := h.count("tools")
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"written"}`); failed {
 		t.Fatal(text)
 	}
 	if text, _ := mcptest.Ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
 		t.Fatal(text)
 	}
-	for h.count("tools") == told {
+	for h.count("tools") == reported {
 		<-h.news
 	}
 	if got, want := toolsOf(t, c), "grow grown_tall grown_wide sampler"; got != want {

@@ -31,11 +31,11 @@ func asking(t *testing.T, url, token string) *sdk.ClientSession {
 }
 
 // send sends a call with what a question was answered with; state "": it is the first time.
-func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, said sdk.InputResponse) *sdk.CallToolResult {
+func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, reply sdk.InputResponse) *sdk.CallToolResult {
 	t.Helper()
 	p := &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args), RequestState: state}
-	if said != nil {
-		p.InputResponses = sdk.InputResponseMap{"approval": said}
+	if reply != nil {
+		p.InputResponses = sdk.InputResponseMap{"approval": reply}
 	}
 	result, err := c.CallTool(t.Context(), p)
 	if err != nil {
@@ -92,9 +92,9 @@ func TestQuestionAfterAnswer(t *testing.T) {
 		isRefused(t, send(t, ann, "chain", createChain, test.state, accepted), test.code)
 	}
 	isRefused(t, send(t, eve, "chain", createChain, state, accepted), "token_expired")
-	for _, said := range []sdk.InputResponse{nil, &sdk.ElicitResult{Action: "cancel"}, &sdk.ListRootsResult{Roots: []*sdk.Root{}}} {
+	for _, reply := range []sdk.InputResponse{nil, &sdk.ElicitResult{Action: "cancel"}, &sdk.ListRootsResult{Roots: []*sdk.Root{}}} {
 		again := isAsked(t, send(t, ann, "chain", createChain, "", nil), "shop.item.create")
-		isRefused(t, send(t, ann, "chain", createChain, again, said), "approval_required")
+		isRefused(t, send(t, ann, "chain", createChain, again, reply), "approval_required")
 	}
 	if n := s.shop.calls.Load(); n != 0 {
 		t.Fatalf("%d calls were made before anybody had approved one", n)

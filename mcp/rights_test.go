@@ -174,8 +174,8 @@ func TestForeign(t *testing.T) {
 	if foreign != unknown || !strings.Contains(foreign, "token_expired") {
 		t.Errorf("foreign: %s\nunknown: %s", foreign, unknown)
 	}
-	if own, failed := mcptest.Ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {
-		t.Errorf("the caller's other client: %s", own)
+	if answer, failed := mcptest.Ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {
+		t.Errorf("the caller's other client: %s", answer)
 	}
 }
 

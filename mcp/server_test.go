@@ -17,13 +17,13 @@ func TestProgressAndCancel(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	var mu sync.Mutex
-	var told []string
+	var reports []string
 	client := s.stdio(t, writer, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
 		r *sdk.ProgressNotificationClientRequest) {
 		mu.Lock()
 		defer mu.Unlock()
 		line, _ := json.Marshal([]any{r.Params.ProgressToken, r.Params.Progress, r.Params.Total, r.Params.Message})
-		told = append(told, string(line))
+		reports = append(reports, string(line))
 	}})
 	params := &sdk.CallToolParams{
 		Name: "chain", Arguments: json.RawMessage(`{"lite":true,"steps":[{"id":"first","fn":"shop.echo","args":{"text":"a"}},{"fn":"shop.echo","args":{"text":"$0.said"}}]}`),
@@ -36,11 +36,11 @@ func TestProgressAndCancel(t *testing.T) {
 	mcptest.Until(func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(told) >= 2
+		return len(reports) >= 2
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if got := strings.Join(told, " "); got != want {
+	if got := strings.Join(reports, " "); got != want {
 		t.Errorf("told %s, want %s", got, want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,13 +19,13 @@ type session struct {
 	level      sdk.LoggingLevel          // log level that the client asked for; "": no log messages
 
 	spending spending
-	kept     *steps.Session // what sources keep for the session
+	stored   *steps.Session // what sources keep for the session
 	view     *clientView    // the client's own view; nil: it sees what all clients see
 }
 
 // newSession returns the session of a new client.
 func newSession(f *toolset, of *transport.Session) *session {
-	n := &session{Session: of, toolset: f, signatures: map[string]knownSignature{}, kept: &steps.Session{}}
+	n := &session{Session: of, toolset: f, signatures: map[string]knownSignature{}, stored: &steps.Session{}}
 	n.view = f.openView(of.SDK)
 	return n
 }

@@ -36,9 +36,9 @@ func TestToolsetsGo(t *testing.T) {
 	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
 }
 
-// TestReloadLetsLinksEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
+// TestReloadLetsUpstreamSessionsEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
 // would have.
-func TestReloadLetsLinksEnd(t *testing.T) {
+func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
 	release, began := make(chan struct{}), make(chan struct{}, 1)

@@ -21,9 +21,9 @@ import (
 // used up every answer is small but those to fetches.
 func TestSessionSpending(t *testing.T) {
 	t.Parallel()
-	const most = 6000
+	const maximum = 6000
 	s := serve(t, func(o *mcp.Options) {
-		o.Surface, o.SessionTokens = mcp.SurfaceFlat, most
+		o.Surface, o.SessionTokens = mcp.SurfaceFlat, maximum
 		if err := o.Catalog.Add("more", wordySource{}); err != nil {
 			t.Fatal(err)
 		}
@@ -31,12 +31,12 @@ func TestSessionSpending(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		client := s.stdio(t, writer, nil)
 		defer client.Close()
-		m := newSpend(t, most)
-		kept, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":80}}],"budget":{"maxTotalTokens":200}}`)
-		m.tokens += m.counter.Count([]byte(kept), -1)
-		token := gjson.Get(kept, "continuation_token").Str
+		m := newSpend(t, maximum)
+		stored, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":80}}],"budget":{"maxTotalTokens":200}}`)
+		m.tokens += m.counter.Count([]byte(stored), -1)
+		token := gjson.Get(stored, "continuation_token").Str
 		if token == "" {
-			r.Fatalf("no probe: %s", kept)
+			r.Fatalf("no probe: %s", stored)
 		}
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {
 			kind := rapid.SampledFrom([]string{"chain", "low", "lite", "failure", "faults", "search", "info", "flat", "flat text", "fetch",
@@ -52,11 +52,11 @@ func TestSessionSpending(t *testing.T) {
 			}
 			text, _ := mcptest.Ask(t, client, one.tool, args)
 			n := m.counter.Count([]byte(text), -1)
-			if m.tokens >= most && !fetches && n > smallAnswer {
-				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, most, text)
+			if m.tokens >= maximum && !fetches && n > smallAnswer {
+				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, maximum, text)
 			}
-			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= most && kind == "chain" &&
-				limit != smallAnswer || m.tokens < most && kind == "chain" && limit != 10_000 {
+			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= maximum && kind == "chain" &&
+				limit != smallAnswer || m.tokens < maximum && kind == "chain" && limit != 10_000 {
 				r.Errorf("%s: limit %d after %d", kind, limit, m.tokens)
 			}
 			if kind == "search" && !gjson.Get(text, "functions").Exists() {
@@ -65,19 +65,19 @@ func TestSessionSpending(t *testing.T) {
 			if kind == "fetch" && gjson.Get(text, "result.items.#").Int() != 80 {
 				r.Errorf("a fetch after %d: %.200s", m.tokens, text)
 			}
-			if kind == "info" && (gjson.Get(text, "session.tokens").Int() != int64(m.tokens) || gjson.Get(text, "session.maxTokens").Int() != most) {
+			if kind == "info" && (gjson.Get(text, "session.tokens").Int() != int64(m.tokens) || gjson.Get(text, "session.maxTokens").Int() != maximum) {
 				r.Errorf("counted %d: %s", m.tokens, text)
 			}
-			told := sessionWarnings(text)
+			reports := sessionWarnings(text)
 			if due := m.due(); due > 0 && one.standard && kind != "low" {
-				if len(told) != 1 || (due == 100) != strings.Contains(told[0], "used up") {
-					r.Errorf("%s after %d, due %d: %q in %s", kind, m.tokens, due, told, text)
+				if len(reports) != 1 || (due == 100) != strings.Contains(reports[0], "used up") {
+					r.Errorf("%s after %d, due %d: %q in %s", kind, m.tokens, due, reports, text)
 				}
-			} else if len(told) > 0 && (due == 0 || !one.standard) {
-				r.Errorf("%s after %d: %q", kind, m.tokens, told)
+			} else if len(reports) > 0 && (due == 0 || !one.standard) {
+				r.Errorf("%s after %d: %q", kind, m.tokens, reports)
 			}
-			if len(told) > 0 {
-				m.told = m.due()
+			if len(reports) > 0 {
+				m.reported = m.due()
 			}
 			m.tokens += n
 		}
@@ -90,17 +90,17 @@ func TestSessionSpending(t *testing.T) {
 // Calls at the same time lose no token and give no warning twice; sessions are apart, over either transport.
 func TestSessionSpendingAtOnce(t *testing.T) {
 	t.Parallel()
-	const most = 20_000
-	s := serve(t, func(o *mcp.Options) { o.SessionTokens = most })
+	const maximum = 20_000
+	s := serve(t, func(o *mcp.Options) { o.SessionTokens = maximum })
 	url := s.http(t, writer)
 	var all sync.WaitGroup
 	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil),
 		connectOver(t, url, "2025-11-25", nil)} {
 		all.Go(func() {
-			m := newSpend(t, most)
+			m := newSpend(t, maximum)
 			var mu sync.Mutex
 			times := map[string]int{}
-			note := func(text string) {
+			record := func(text string) {
 				mu.Lock()
 				defer mu.Unlock()
 				m.tokens += m.counter.Count([]byte(text), -1)
@@ -118,17 +118,17 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 					for k := range 14 {
 						text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`,
 							(j+k)%3 == 0, 5+i+j))
-						note(text)
+						record(text)
 					}
 				})
 			}
 			calls.Wait()
-			if m.tokens < most {
+			if m.tokens < maximum {
 				t.Errorf("%d tokens are too few for this test", m.tokens)
 			}
 			for range 2 {
 				text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
-				note(text)
+				record(text)
 			}
 			if times["used up"] != 1 || times["near"] > 2 {
 				t.Errorf("warned of %v", times)
@@ -176,12 +176,12 @@ func TestSessionWarningHeld(t *testing.T) {
 		t.Error("a cancelled call was answered")
 	}
 	<-s.shop.ended
-	told := func() int {
+	warnings := func() int {
 		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
 		return len(sessionWarnings(text))
 	}
 	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
-	if first, second := told(), told(); first != 1 || second != 0 {
+	if first, second := warnings(), warnings(); first != 1 || second != 0 {
 		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
 	}
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {

@@ -17,25 +17,25 @@ const smallAnswer = 2 * budget.MinTokens
 
 // spend is a model of a session's budget, fed with the answers as its client gets them.
 type spend struct {
-	counter      budget.Counter
-	most, tokens int
-	told         int
+	counter         budget.Counter
+	maximum, tokens int
+	reported        int
 }
 
-func newSpend(t testing.TB, most int) *spend {
+func newSpend(t testing.TB, maximum int) *spend {
 	t.Helper()
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &spend{counter: counter, most: most}
+	return &spend{counter: counter, maximum: maximum}
 }
 
 // due is the mark that the next answer with warnings is to tell of; 0: none.
 func (m *spend) due() int {
 	due := 0
 	for _, mark := range []int{75, 90, 100} {
-		if m.tokens*100 >= mark*m.most && mark > m.told {
+		if m.tokens*100 >= mark*m.maximum && mark > m.reported {
 			due = mark
 		}
 	}
@@ -43,15 +43,15 @@ func (m *spend) due() int {
 }
 
 // sessionWarnings are those in an answer that tell of the session's budget.
-func sessionWarnings(text string) (told []string) {
+func sessionWarnings(text string) (reports []string) {
 	if strings.HasPrefix(text, `{"ok":`) {
 		for _, w := range gjson.Get(text, "warnings").Array() {
 			if message := w.Get("message").Str; strings.Contains(message, "answers of this session") {
-				told = append(told, message)
+				reports = append(reports, message)
 			}
 		}
 	}
-	return told
+	return reports
 }
 
 // spendCalls are calls by what they are for; standard tells that the answer is in the standard form, which has warnings.

@@ -60,10 +60,10 @@ func TestMayPass(t *testing.T) {
 	}
 	long := strings.Repeat("word ", 500)
 	for name, test := range map[string]struct {
-		raw  string
-		err  error
-		may  bool
-		most int
+		raw     string
+		err     error
+		may     bool
+		maximum int
 	}{
 		"no bound":              {`{"content":["` + long + `"]}`, nil, true, 0},
 		"small":                 {`{"content":[]}`, nil, true, smallAnswer},
@@ -74,7 +74,7 @@ func TestMayPass(t *testing.T) {
 		"a long message":        {"", refusal(long, `{}`), false, smallAnswer},
 		"long data":             {"", refusal("no", `{"x":"`+long+`"}`), false, smallAnswer},
 	} {
-		c := &call{now: now, caller: &chain.Caller{MaxTotalTokens: test.most}}
+		c := &call{now: now, caller: &chain.Caller{MaxTotalTokens: test.maximum}}
 		if got := c.mayPass([]byte(test.raw), test.err); got != test.may {
 			t.Errorf("%s: %t", name, got)
 		}

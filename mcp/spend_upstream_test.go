@@ -37,9 +37,9 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 			return &r, json.Unmarshal([]byte(result), &r)
 		})
 	}
-	const most = 5000
+	const maximum = 5000
 	s := serve(t, func(o *mcp.Options) {
-		o.Surface, o.SessionTokens = mcp.SurfaceFlat, most
+		o.Surface, o.SessionTokens = mcp.SurfaceFlat, maximum
 		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 			}
 		}
 	})
-	m := newSpend(t, most)
+	m := newSpend(t, maximum)
 	client := legacyStdio(t, s, nil)
 	list, err := client.ListTools(t.Context(), nil)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		}
 		counted(text)
 	}
-	for m.tokens < most {
+	for m.tokens < maximum {
 		if got := call("failed", `{}`); !got.IsError || len(mcptest.TextOf(t, got)) != len(long) {
 			t.Errorf("failed: %+v", got)
 		}

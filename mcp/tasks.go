@@ -52,8 +52,8 @@ type task struct {
 // declaresTasks reports whether a client takes tasks: by its capabilities in the _meta of the request, or before MCP 2026-07-28 in its
 // initialize.
 func declaresTasks(ss *sdk.ServerSession, meta map[string]any) bool {
-	if own, ok := meta[sdk.MetaKeyClientCapabilities]; ok {
-		return gjson.ParseBytes(marshal(own)).Get("extensions." + gjson.Escape(tasksExtension)).IsObject()
+	if declared, ok := meta[sdk.MetaKeyClientCapabilities]; ok {
+		return gjson.ParseBytes(marshal(declared)).Get("extensions." + gjson.Escape(tasksExtension)).IsObject()
 	}
 	if ss == nil {
 		return false
@@ -174,7 +174,7 @@ func (f *toolset) getTask(ctx context.Context, c *taskCaller, id string) (*task,
 	if r.ended.IsZero() {
 		return t, nil
 	}
-	answer, life, err := c.now.Engine.Kept(ctx, r.token, &c.Caller)
+	answer, life, err := c.now.Engine.StoredResult(ctx, r.token, &c.Caller)
 	if err != nil {
 		return nil, errNoTask
 	}

@@ -42,9 +42,9 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 
 // listingOf returns a tool as clients read it, with the server's own annotations, icons and _meta.
 func listingOf(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
-	own := *shown
-	own.Annotations = nil
-	listed := marshal(&own)
+	copied := *shown
+	copied.Annotations = nil
+	listed := marshal(&copied)
 	for _, key := range []string{"annotations", "icons", "_meta"} {
 		if value := listing.Get(key); value.IsObject() || value.IsArray() {
 			listed = raw.With(listed, key, json.RawMessage(value.Raw))

@@ -53,7 +53,7 @@ func (c *call) runs() *sdk.CallToolResult {
 		shown.Note = "callers without tokens share one identity, and nobody is told of others' runs: " +
 			"a failed answer's resume names yours, or give each caller a token (access.tokens)"
 	} else {
-		shown.Runs, err = c.ownRuns(j)
+		shown.Runs, err = c.runsOfCaller(j)
 	}
 	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // with or without other callers
 		shown.LastHour, failed = history.LastHour(c.ctx, j)
@@ -66,8 +66,8 @@ func (c *call) runs() *sdk.CallToolResult {
 	return result
 }
 
-// ownRuns lists the caller's runs without their parts.
-func (c *call) ownRuns(j *journal.Journal) ([]runSummary, error) {
+// runsOfCaller lists the caller's runs without their parts.
+func (c *call) runsOfCaller(j *journal.Journal) ([]runSummary, error) {
 	none := ""
 	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Limit: maxRunsShown})
 	list := make([]runSummary, len(runs))

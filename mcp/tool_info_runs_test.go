@@ -61,26 +61,26 @@ func TestInfoRuns(t *testing.T) {
 		t.Errorf("bob with alice's run: %s", answer)
 	}
 	for name, foreign := range map[string][]string{"alice": {"bob", "root"}, "bob": {"alice", "root"}, "part": {"alice", "bob", "root"}} {
-		told := runsOf(t, clients[name])
+		report := runsOf(t, clients[name])
 		for _, word := range foreign {
-			if strings.Contains(told.Raw, word) {
-				t.Errorf("%s is told of %s: %s", name, word, told)
+			if strings.Contains(report.Raw, word) {
+				t.Errorf("%s is told of %s: %s", name, word, report)
 			}
 		}
-		if told.Get("lastHour").Exists() || strings.Contains(told.Raw, hidden.Spec.Name) {
-			t.Errorf("%s: %s", name, told)
+		if report.Get("lastHour").Exists() || strings.Contains(report.Raw, hidden.Spec.Name) {
+			t.Errorf("%s: %s", name, report)
 		}
 	}
-	if told := runsOf(t, clients["part"]); told.Get("runs").Raw != "[]" {
-		t.Errorf("who has run nothing: %s", told)
+	if report := runsOf(t, clients["part"]); report.Get("runs").Raw != "[]" {
+		t.Errorf("who has run nothing: %s", report)
 	}
 	hour := runsOf(t, clients["root"]).Get("lastHour")
 	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 ||
 		hour.Get(`functions.#(name="`+hidden.Spec.Name+`").count`).Int() != 1 {
 		t.Errorf("the last hour: %s", hour)
 	}
-	if told := runsOf(t, clients["narrowed"]); told.Get("runs.#").Int() != 1 || strings.Contains(told.Raw, hidden.Spec.Name) {
-		t.Errorf("who may not use the function any more: %s", told)
+	if report := runsOf(t, clients["narrowed"]); report.Get("runs.#").Int() != 1 || strings.Contains(report.Raw, hidden.Spec.Name) {
+		t.Errorf("who may not use the function any more: %s", report)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestInfoRunsOfAnybody(t *testing.T) {
 	w := serveWorld(t, matrixCaller("anybody", steps.TierRead, ""), everything, nil)
 	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
 	c.call(t, "chain", `{"steps":[{"expr":"1"},{"expr":"fromJSON('x')"}]}`)
-	if told := runsOf(t, c); told.Get("runs").Raw != "[]" || !strings.Contains(told.Get("note").Str, "share one identity") {
-		t.Errorf("%s", told)
+	if report := runsOf(t, c); report.Get("runs").Raw != "[]" || !strings.Contains(report.Get("note").Str, "share one identity") {
+		t.Errorf("%s", report)
 	}
 }

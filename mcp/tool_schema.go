@@ -108,12 +108,12 @@ func appendRepaired(out []byte, written gjson.Result, depth int) []byte {
 			out = appendRepaired(append(append(out, key.Raw...), ':'), value, depth+1)
 		case slices.Contains(schemaMaps, key.Str) && value.IsObject():
 			out = append(append(out, key.Raw...), ':', '{')
-			named := false
+			listed := false
 			value.ForEach(func(name, one gjson.Result) bool {
-				if named {
+				if listed {
 					out = append(out, ',')
 				}
-				named = true
+				listed = true
 				out = appendRepaired(append(append(out, name.Raw...), ':'), one, depth+1)
 				return true
 			})
@@ -137,12 +137,12 @@ func appendRepaired(out []byte, written gjson.Result, depth int) []byte {
 // withFetch adds the fields of a fetch to a schema that does not declare them.
 func withFetch(schema json.RawMessage) json.RawMessage {
 	properties := json.RawMessage(gjson.GetBytes(schema, "properties").Raw)
-	own := gjson.GetBytes(schemaOfTool("chain").InputSchema, "properties")
+	declared := gjson.GetBytes(schemaOfTool("chain").InputSchema, "properties")
 	for _, name := range fetchFields {
 		if name == "budget" || name == "lite" || gjson.GetBytes(properties, gjson.Escape(name)).Exists() {
 			continue
 		}
-		if field := own.Get(name); field.Exists() {
+		if field := declared.Get(name); field.Exists() {
 			properties = raw.With(properties, name, json.RawMessage(field.Raw))
 		}
 	}

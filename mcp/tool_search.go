@@ -79,25 +79,25 @@ func (c *call) search() *sdk.CallToolResult {
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
-	found := &findings{}
+	matches := &findings{}
 	switch {
 	case f.Names != nil:
-		c.describe(found, &f)
+		c.describe(matches, &f)
 	case f.Query == "":
-		found.Sources, found.Note = c.sources(), `search by words, e.g. {"query":"list files"}`
+		matches.Sources, matches.Note = c.sources(), `search by words, e.g. {"query":"list files"}`
 	default:
-		c.rank(found, &f)
+		c.rank(matches, &f)
 	}
-	if found.isEmpty() {
-		found.Note = "nothing fits: use other words, or none for a list of the sources"
+	if matches.isEmpty() {
+		matches.Note = "nothing fits: use other words, or none for a list of the sources"
 	}
 	tokens := searchTokens
 	if f.Schema {
 		tokens = 0
 	}
-	result, whole := c.deliver(marshal(found), tokens)
+	result, whole := c.deliver(marshal(matches), tokens)
 	if whole {
-		for _, entry := range found.signatures {
+		for _, entry := range matches.signatures {
 			c.session.learn(entry, f.Names != nil || summaryIsAll(entry))
 		}
 	}
@@ -131,7 +131,7 @@ func (f *findings) isEmpty() bool {
 }
 
 // rank finds one page of the best hits.
-func (c *call) rank(found *findings, f *searchArguments) {
+func (c *call) rank(result *findings, f *searchArguments) {
 	hits := c.hits(f.Query, searchPause)
 	if len(hits) == 0 {
 		hits = c.hits(f.Query, searchWait)
@@ -142,14 +142,14 @@ func (c *call) rank(found *findings, f *searchArguments) {
 	for _, hit := range hits[start:end] {
 		entries = append(entries, hit.Entry)
 	}
-	found.Down, found.More = c.downSources(), len(hits)-end
+	result.Down, result.More = c.downSources(), len(hits)-end
 	switch {
-	case found.More > 0:
-		found.Note = "page " + itoa(f.Page+1) + " has the next"
+	case result.More > 0:
+		result.Note = "page " + itoa(f.Page+1) + " has the next"
 	case f.Page > 1 && start == end:
-		found.Note = "past the end: " + itoa(len(hits)) + " fit"
+		result.Note = "past the end: " + itoa(len(hits)) + " fit"
 	}
-	c.show(found, entries, f)
+	c.show(result, entries, f)
 }
 
 // hits returns the caller's functions that match, once no source is starting or the timeout is over.
@@ -163,22 +163,22 @@ func (c *call) hits(query string, timeout time.Duration) []search.Hit {
 
 // index returns the index to search: all functions, or those of the client's own view.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if own := c.clientView; own != nil && view != c.toolset.view().Registry() {
-		return own.searchIndex.forRegistry(view)
+	if v := c.clientView; v != nil && view != c.toolset.view().Registry() {
+		return v.searchIndex.forRegistry(view)
 	}
 	return c.toolset.server.searchIndex.forRegistry(c.now.Catalog.Registry())
 }
 
 // describe describes named functions and builtin tools.
-func (c *call) describe(found *findings, f *searchArguments) {
+func (c *call) describe(result *findings, f *searchArguments) {
 	view := c.await(f.Names)
 	var entries []*steps.Entry
 	for _, name := range f.Names {
 		if manual := c.toolset.manualOf(name, f.Schema); manual != nil {
-			if found.Onecall == nil {
-				found.Onecall = map[string]json.RawMessage{}
+			if result.Onecall == nil {
+				result.Onecall = map[string]json.RawMessage{}
 			}
-			found.Onecall[name] = manual
+			result.Onecall[name] = manual
 			continue
 		}
 		entry, err := view.Resolve(name)
@@ -188,15 +188,15 @@ func (c *call) describe(found *findings, f *searchArguments) {
 		}
 		unknown := unknownName{Name: fault.ClipRunes(name, maxName)}
 		switch g, ok := fault.As(err); {
-		case len(found.Unknown) >= maxNearest:
+		case len(result.Unknown) >= maxNearest:
 		case steps.Unavailable(c.view, name) != nil:
 			unknown.Message = shortened(steps.Unavailable(c.view, name))
 		case ok:
 			unknown.Nearest = g.Nearest
 		}
-		found.Unknown = append(found.Unknown, unknown)
+		result.Unknown = append(result.Unknown, unknown)
 	}
-	c.show(found, entries, f)
+	c.show(result, entries, f)
 }
 
 // await returns the view once it has the names, or no source is starting.
@@ -212,23 +212,23 @@ func (c *call) await(names []string) *steps.Registry {
 }
 
 // show adds functions in the requested form. If space runs out, descriptions are replaced by summaries, and those by names.
-func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments) {
+func (c *call) show(result *findings, entries []*steps.Entry, f *searchArguments) {
 	if f.Lite && !f.Schema {
 		for _, entry := range entries {
-			found.Functions = append(found.Functions, marshal(entry.Spec().Name))
+			result.Functions = append(result.Functions, marshal(entry.Spec().Name))
 		}
 		return
 	}
 	count := c.now.Counter
-	left := c.limit(searchTokens, 0) - count.Count(marshal(found), -1) - noteTokens
+	left := c.limit(searchTokens, 0) - count.Count(marshal(result), -1) - noteTokens
 	for _, entry := range entries {
 		if f.Schema {
-			found.Functions = append(found.Functions, marshal(schemaOf(entry)))
+			result.Functions = append(result.Functions, marshal(schemaOf(entry)))
 			continue
 		}
 		if c.session.knows(entry, f.Names != nil) && !f.Again {
-			found.Known = append(found.Known, entry.Spec().Name)
-			found.Note = "again:true repeats"
+			result.Known = append(result.Known, entry.Spec().Name)
+			result.Note = "again:true repeats"
 			continue
 		}
 		shown := marshal(signatureLine(entry, entry.Summary()))
@@ -239,12 +239,12 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments)
 		}
 		cost := count.Count(shown, left)
 		if cost > left {
-			found.Functions = append(found.Functions, marshal(entry.Spec().Name))
-			found.Note = "not all fits: names alone can be asked for by names"
+			result.Functions = append(result.Functions, marshal(entry.Spec().Name))
+			result.Note = "not all fits: names alone can be asked for by names"
 			continue
 		}
 		left -= cost
-		found.Functions, found.signatures = append(found.Functions, shown), append(found.signatures, entry)
+		result.Functions, result.signatures = append(result.Functions, shown), append(result.signatures, entry)
 	}
 }
 

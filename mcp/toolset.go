@@ -137,17 +137,17 @@ func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	if c == nil {
 		return nil
 	}
-	own := *c
+	copied := *c
 	if c.Tools != nil {
-		own.Tools = &sdk.ToolCapabilities{}
+		copied.Tools = &sdk.ToolCapabilities{}
 	}
 	if c.Prompts != nil {
-		own.Prompts = &sdk.PromptCapabilities{}
+		copied.Prompts = &sdk.PromptCapabilities{}
 	}
 	if c.Resources != nil {
-		own.Resources = &sdk.ResourceCapabilities{}
+		copied.Resources = &sdk.ResourceCapabilities{}
 	}
-	return &own
+	return &copied
 }
 
 // listWait bounds how long a list of tools waits for sources that are starting; clients are notified of later ones. Many clients

@@ -29,10 +29,10 @@ type client interface {
 // connect opens a client as its section is named.
 func (s *store) connect(t *testing.T, words []string) client {
 	t.Helper()
-	said := map[string]string{}
+	renamed := map[string]string{}
 	for _, word := range words[2:] {
 		name, value, _ := strings.Cut(word, "=")
-		said[name] = value
+		renamed[name] = value
 	}
 	capabilities := "{}"
 	if slices.Contains(words, "tasks") {
@@ -45,9 +45,9 @@ func (s *store) connect(t *testing.T, words []string) client {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &httpClient{url: s.serveHTTP(t), version: words[1], capabilities: capabilities, token: said["token"],
+	c := &httpClient{url: s.serveHTTP(t), version: words[1], capabilities: capabilities, token: renamed["token"],
 		http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
-	if surface := said["surface"]; surface != "" {
+	if surface := renamed["surface"]; surface != "" {
 		c.url += "?surface=" + surface
 	}
 	return c
@@ -254,12 +254,12 @@ var (
 )
 
 // settle replaces what is never the same twice. The last continuation token and run are kept for recall.
-func (s *store) settle(line string) string {
-	if found := tokens.FindString(line); found != "" {
-		s.token = found
+func (s *store) replaceVolatile(line string) string {
+	if match := tokens.FindString(line); match != "" {
+		s.token = match
 	}
-	if found := runs.FindString(line); found != "" {
-		s.run = found
+	if match := runs.FindString(line); match != "" {
+		s.run = match
 		line = spent.ReplaceAllString(line, "${1}0") // ids differ in their tokens
 	}
 	line = times.ReplaceAllString(runs.ReplaceAllString(line, "RUN"), "${1}TIME")

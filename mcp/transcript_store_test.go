@@ -40,8 +40,8 @@ type store struct {
 // serveStore serves what the section `options` of a transcript says.
 func serveStore(t *testing.T, options []byte) *store {
 	t.Helper()
-	said := gjson.ParseBytes(options)
-	surface, err := mcp.ParseSurface(said.Get("surface").String())
+	settings := gjson.ParseBytes(options)
+	surface, err := mcp.ParseSurface(settings.Get("surface").String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +50,13 @@ func serveStore(t *testing.T, options []byte) *store {
 		t.Fatal(err)
 	}
 	var gate chan struct{}
-	if said.Get("journal").Bool() {
+	if settings.Get("journal").Bool() {
 		gate = make(chan struct{}, 1)
 	}
 	if err := catalog.Add("store", shelves{gate}); err != nil {
 		t.Fatal(err)
 	}
-	if saved := savedIn(t, said.Get("saved")); len(saved) > 0 {
+	if saved := savedIn(t, settings.Get("saved")); len(saved) > 0 {
 		if err := catalog.Add("chain", saved); err != nil {
 			t.Fatal(err)
 		}
@@ -68,15 +68,15 @@ func serveStore(t *testing.T, options []byte) *store {
 	}
 	o := &mcp.Options{
 		Catalog: catalog, Counter: counter, Dispatch: dispatch, Surface: surface, Version: "1.2.3",
-		MaxTotalTokens: int(said.Get("maxTotalTokens").Int()), SessionTokens: int(said.Get("sessionTokens").Int()),
-		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(),
-		Options: transport.Options{Stateless: said.Get("stateless").Bool(), MaxRequestBytes: said.Get("maxRequestBytes").Int()},
+		MaxTotalTokens: int(settings.Get("maxTotalTokens").Int()), SessionTokens: int(settings.Get("sessionTokens").Int()),
+		Lite: settings.Get("lite").Bool(), ReadTool: settings.Get("readTool").Bool(), Processed: settings.Get("processed").Bool(),
+		Options: transport.Options{Stateless: settings.Get("stateless").Bool(), MaxRequestBytes: settings.Get("maxRequestBytes").Int()},
 	}
-	if said.Get("upstream").Bool() {
-		passNotes(t, o)
+	if settings.Get("upstream").Bool() {
+		passMessages(t, o)
 	}
 	var runs *journal.Journal
-	if said.Get("journal").Bool() {
+	if settings.Get("journal").Bool() {
 		if runs, err = journal.New(&journal.Memory{}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func serveStore(t *testing.T, options []byte) *store {
 	}
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	s.access = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
-	if said.Get("tokens").Bool() {
+	if settings.Get("tokens").Bool() {
 		s.access = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"},
 			Scopes: []string{"read"}}
 	}
@@ -195,8 +195,8 @@ func (s shelves) Functions() []steps.Function {
 	}...)
 }
 
-// passNotes adds an MCP server whose tools, resources and prompts a flat surface passes through.
-func passNotes(t *testing.T, o *mcp.Options) {
+// passMessages adds an MCP server whose tools, resources and prompts a flat surface passes through.
+func passMessages(t *testing.T, o *mcp.Options) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, &sdk.ServerOptions{
 		CompletionHandler: func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {

@@ -81,7 +81,7 @@ func (s *store) replay(t *testing.T, name, script string) string {
 			headers[name] = strings.TrimSpace(value)
 		case ">":
 			for _, answer := range client.send(t, s.recall(rest), headers) {
-				out.WriteString("< " + s.settle(answer) + "\n")
+				out.WriteString("< " + s.replaceVolatile(answer) + "\n")
 			}
 			headers = map[string]string{}
 		}

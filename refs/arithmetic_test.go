@@ -66,7 +66,7 @@ func TestIntegers(t *testing.T) {
 		`1e21 * 1`:   `1e+21`, `-$0.half`: `-0.5`, `1 - 0.5`: `0.5`, `"a" + "b"`: `"ab"`, `max($0.xs)`: `9223372036854775807`,
 		`duration("1h") * 2 == duration("2h")`: `true`, `date("2024-01-02") - date("2024-01-01") == duration("24h")`: `true`,
 	} {
-		x, faults := CompileExpression(source, place())
+		x, faults := CompileExpression(source, scope())
 		var got []byte
 		var err error
 		if len(faults) > 0 {

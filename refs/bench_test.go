@@ -32,7 +32,7 @@ func compileWhole(tb testing.TB, text string) *Template {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t, faults := CompileTemplate(value, place())
+	t, faults := CompileTemplate(value, scope())
 	if len(faults) > 0 {
 		tb.Fatal(faults[0])
 	}
@@ -75,7 +75,7 @@ func BenchmarkTemplate(b *testing.B) {
 	want := `{"user":"u-1","first":7,"second":{"price":2.20},"list":[2],"text":"Ann has 2","limit":10}`
 	b.Run("refs", func(b *testing.B) {
 		b.ReportAllocs()
-		t, faults := CompileTemplate([]byte(args), place())
+		t, faults := CompileTemplate([]byte(args), scope())
 		if len(faults) > 0 {
 			b.Fatal(faults[0])
 		}

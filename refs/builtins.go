@@ -25,11 +25,11 @@ func contains(e *evaluation, args []any) (any, error) {
 	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
 		return false, nil
 	}
-	s, part := args[0].(string), args[1].(string)
+	s, piece := args[0].(string), args[1].(string)
 	if err := e.chargeWork(len(s)); err != nil {
 		return nil, err
 	}
-	return strings.Contains(s, part), nil
+	return strings.Contains(s, piece), nil
 }
 
 func splitter(name string) function {
@@ -98,7 +98,7 @@ func uniq(e *evaluation, args []any) (any, error) {
 		return nil, err
 	}
 	seen := make(map[string]bool, v.Len())
-	kept := []any{}
+	filtered := []any{}
 	for i := range v.Len() {
 		element := v.Index(i).Interface()
 		key, err := e.marshal(element, true)
@@ -107,8 +107,8 @@ func uniq(e *evaluation, args []any) (any, error) {
 		}
 		if !seen[string(key)] {
 			seen[string(key)] = true
-			kept = append(kept, element)
+			filtered = append(filtered, element)
 		}
 	}
-	return kept, nil
+	return filtered, nil
 }

@@ -164,11 +164,11 @@ func (x *Expression) fault(err error) *fault.Error {
 		}
 	}
 	e.At = x.at
-	var place *file.Error
+	var caret *file.Error
 	if e.Source == "" {
 		offset := 0
-		if errors.As(err, &place) {
-			offset = byteOffset(x.source, place.From)
+		if errors.As(err, &caret) {
+			offset = byteOffset(x.source, caret.From)
 		}
 		e = atOffset(e, x.source, offset)
 	}

@@ -62,7 +62,7 @@ func TestConcurrent(t *testing.T) {
 				if got, err := tpl.Resolve(context.Background(), nil, s); err != nil || string(got) != `[3,20,20]` {
 					t.Errorf("gives %s, %v", got, err)
 				}
-				if _, faults := CompileExpression(`$0.total + $index`, place()); len(faults) > 0 {
+				if _, faults := CompileExpression(`$0.total + $index`, scope()); len(faults) > 0 {
 					t.Error(faults[0])
 				}
 			}
@@ -120,7 +120,7 @@ func TestSelector(t *testing.T) {
 		`"$0.total"`:           `"$0.total"`,
 		`$item`:                `{"id":"i1"}`,
 	} {
-		s, faults := CompileSelector(text, place())
+		s, faults := CompileSelector(text, scope())
 		if len(faults) > 0 {
 			t.Errorf("%s: %v", text, faults[0])
 			continue
@@ -145,7 +145,7 @@ func TestSelector(t *testing.T) {
 		`$0.items[01x]`: fault.BadReference, `$0[*].a[x]`: fault.BadReference, ``: fault.BadExpression, `foo`: fault.BadExpression,
 		`$secret.x`: fault.NotSupported,
 	} {
-		_, faults := CompileSelector(text, place())
+		_, faults := CompileSelector(text, scope())
 		if len(faults) != 1 || faults[0].At != "/args" || faults[0].Code != code && text != `$0.items[01x]` && text != `$0.a[` {
 			t.Errorf("%s: %v, want %s", text, faults, code)
 		}

@@ -187,7 +187,7 @@ func TestExpressionFaults(t *testing.T) {
 		{"1 + \xff", fault.BadExpression, 0, ""},
 		{`$state.x`, fault.NotSupported, 0, ""},
 	} {
-		_, faults := CompileExpression(test.source, place())
+		_, faults := CompileExpression(test.source, scope())
 		if len(faults) == 0 {
 			t.Errorf("%s compiles", test.source)
 			continue

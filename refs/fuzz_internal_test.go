@@ -49,7 +49,7 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, value, result string) {
-		tpl, faults := CompileTemplate([]byte(value), place())
+		tpl, faults := CompileTemplate([]byte(value), scope())
 		for _, e := range faults {
 			if e.Code != fault.BadReference && e.Code != fault.NotSupported && e.Code != fault.BadJSON || e.Offset > len(e.Source) {
 				t.Fatalf("%s: %+v", value, e)

@@ -21,7 +21,7 @@ func FuzzExpression(f *testing.F) {
 		f.Add(source)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		x, faults := CompileExpression(source, place())
+		x, faults := CompileExpression(source, scope())
 		for _, e := range faults {
 			if e.Code != fault.BadExpression && e.Code != fault.BadReference && e.Code != fault.NotSupported || e.Offset < 0 ||
 				e.Offset > len(e.Source) {

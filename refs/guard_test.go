@@ -47,7 +47,7 @@ func TestSourceBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, faults := CompileExpression(test.source, place())
+			_, faults := CompileExpression(test.source, scope())
 			if test.ok != (len(faults) == 0) {
 				t.Fatalf("ok is %v: %v", !test.ok, faults)
 			}
@@ -113,7 +113,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x, faults := CompileExpression(source, place())
+			x, faults := CompileExpression(source, scope())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", source, faults[0])
 			}

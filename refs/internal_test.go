@@ -41,24 +41,24 @@ func TestExpressionUses(t *testing.T) {
 func TestEveryBuiltin(t *testing.T) {
 	t.Parallel()
 	for _, f := range builtin.Builtins {
-		places := 0
+		positions := 0
 		if f.Predicate && disabled[f.Name] == "" {
-			places++
+			positions++
 		}
 		if disabled[f.Name] != "" {
-			places++
+			positions++
 		}
 		if guarded[f.Name] != nil {
-			places++
+			positions++
 		}
 		if slices.Contains(unguarded, f.Name) {
-			places++
+			positions++
 			if len(f.Types) > 1 {
 				t.Errorf("%s has several signatures: expr-lang's check of nested calls is exponential", f.Name)
 			}
 		}
-		if places != 1 {
-			t.Errorf("%s stands in %d of native, guarded, refused and those with a predicate, not in one", f.Name, places)
+		if positions != 1 {
+			t.Errorf("%s stands in %d of native, guarded, refused and those with a predicate, not in one", f.Name, positions)
 		}
 	}
 }

@@ -49,11 +49,11 @@ func (c *templateCompiler) interpolate(raw, text string) {
 			}
 			c.placeholders = append(c.placeholders, placeholder{len(c.text), b, at, true})
 			c.uses = append(c.uses, b.use(at, false))
-		case (n > 1 || j != escaped) && c.place.mentionEnd(text, i, false) > 0 && c.at() != c.place.Expression:
+		case (n > 1 || j != escaped) && c.scope.mentionEnd(text, i, false) > 0 && c.at() != c.scope.Expression:
 			changed = true
 			c.text = append(c.text, text[j:j+n/2]...)
 			if n%2 == 1 {
-				c.fault(c.place.mentionFault(text, i))
+				c.fault(c.scope.mentionFault(text, i))
 				return
 			}
 		case j == 0 && n > 1:
@@ -106,7 +106,7 @@ func (c *templateCompiler) reference(text string, start int) (b *boundReference,
 	if p.peek() != '}' {
 		return nil, 0, p.unexpectedFault()
 	}
-	if b, err = c.place.bind(r); err != nil {
+	if b, err = c.scope.bind(r); err != nil {
 		return nil, 0, atOffset(err, text, start)
 	}
 	return b, p.pos + 1, nil

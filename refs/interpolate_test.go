@@ -43,7 +43,7 @@ func TestMentions(t *testing.T) {
 		`${$0.name} is $0.total`:  {"${$0.total}", "$$0.total"},
 		`$${0.total} is $0.total`: {"${$0.total}", "$$0.total"},
 	} {
-		p := place()
+		p := scope()
 		p.Input = func(key string) bool { return key == "who" }
 		value, _ := json.Marshal(text)
 		_, faults := CompileTemplate(value, p)
@@ -74,7 +74,7 @@ func TestNoMentions(t *testing.T) {
 		if want == "" {
 			want = strings.ReplaceAll(text, `\u00e9`, "é")
 		}
-		p := place()
+		p := scope()
 		p.Input = func(key string) bool { return key == "who" }
 		tpl, faults := CompileTemplate([]byte(`"`+strings.ReplaceAll(strings.ReplaceAll(text, `"`, `\"`), `\\`, `\`)+`"`), p)
 		if want == "fault" {
@@ -116,7 +116,7 @@ func TestTextRemedies(t *testing.T) {
 		`$search.a b: $5, $later`: "write ${$search.a} b: $5, $later. For",
 	} {
 		value, _ := json.Marshal(text)
-		_, faults := CompileTemplate(value, place())
+		_, faults := CompileTemplate(value, scope())
 		if len(faults) != 1 || faults[0].Code != fault.BadReference {
 			t.Errorf("%s: %v", text, faults)
 			continue

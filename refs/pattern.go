@@ -41,8 +41,8 @@ func (p *Pattern) Size() int { return p.size }
 // patterns caches compiled patterns by source, within two bounds.
 var patterns = struct {
 	sync.Mutex
-	m    map[string]*Pattern
-	kept int // see patternCost.memory
+	m        map[string]*Pattern
+	retained int // see patternCost.memory
 }{m: map[string]*Pattern{}}
 
 const maxPatterns, maxPatternMemory = 1000, 200_000
@@ -101,12 +101,12 @@ func newPattern(source string) (*Pattern, error) {
 	}
 	patterns.Lock()
 	defer patterns.Unlock()
-	if len(patterns.m) >= maxPatterns || patterns.kept+s.memory() > maxPatternMemory {
+	if len(patterns.m) >= maxPatterns || patterns.retained+s.memory() > maxPatternMemory {
 		clear(patterns.m)
-		patterns.kept = 0
+		patterns.retained = 0
 	}
 	if patterns.m[source] == nil {
-		patterns.kept += s.memory()
+		patterns.retained += s.memory()
 	}
 	patterns.m[source] = p
 	return p, nil

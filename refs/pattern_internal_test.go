@@ -106,10 +106,10 @@ var accepted = map[string]string{
 //
 //nolint:paralleltest // as said
 func TestCostOfPatterns(t *testing.T) {
-	const most = 10 << 20
+	const maximum = 10 << 20
 	for name, source := range costly {
 		var f *fault.Error
-		if n := allocated(func() { _, f = CompilePattern(source) }); n > most {
+		if n := allocated(func() { _, f = CompilePattern(source) }); n > maximum {
 			t.Errorf("%s: %d bytes to refuse it", name, n)
 		}
 		if f == nil || f.Code != fault.BadArguments || CheckPattern(source) == nil {
@@ -125,11 +125,11 @@ func TestCostOfPatterns(t *testing.T) {
 			if f := CheckPattern(source); f != nil {
 				t.Errorf("%s: %v", name, f)
 			}
-		}); n > most {
+		}); n > maximum {
 			t.Errorf("%s: %d bytes to check it", name, n)
 		}
 		var p *Pattern
-		if n := allocated(func() { p, _ = CompilePattern(source) }); p == nil || n > most {
+		if n := allocated(func() { p, _ = CompilePattern(source) }); p == nil || n > maximum {
 			t.Errorf("%s: %v, %d bytes to compile it", name, p, n)
 			continue
 		}
@@ -137,7 +137,7 @@ func TestCostOfPatterns(t *testing.T) {
 			if _, err := p.inside(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		}); n > most {
+		}); n > maximum {
 			t.Errorf("%s: %d bytes to compile it for inside", name, n)
 		}
 		s := Search{Pattern: p, Text: strings.Repeat("a", 2000), Heavy: func() error { return errors.New("enough") }, estimatedWork: heavySearch}
@@ -147,7 +147,7 @@ func TestCostOfPatterns(t *testing.T) {
 					break
 				}
 			}
-		}); n > 2*most {
+		}); n > 2*maximum {
 			t.Errorf("%s: %d bytes to search for it", name, n)
 		}
 		if again, _ := CompilePattern(source); again != p {
@@ -174,22 +174,22 @@ func TestBytesOfPatterns(t *testing.T) {
 		}
 		const n = 10
 		var all [n]*regexp.Regexp
-		kept := held(func() {
+		retained := held(func() {
 			for i := range all {
 				if all[i], err = regexp.Compile(emptyGroup + source); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}) / n
-		if most := 80*s.memory() + 32<<10; kept > most {
-			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, kept, s.memory())
+		if maximum := 80*s.memory() + 32<<10; retained > maximum {
+			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, retained, s.memory())
 		}
 		runtime.KeepAlive(&all)
 	}
 }
 
-// TestPatternsKept: the cache of patterns is bounded.
-func TestPatternsKept(t *testing.T) {
+// TestPatternsStored: the cache of patterns is bounded.
+func TestPatternsStored(t *testing.T) {
 	t.Parallel()
 	for i := range 3000 {
 		source := fmt.Sprintf("kept%d", i)
@@ -200,7 +200,7 @@ func TestPatternsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		patterns.Lock()
-		n, size := len(patterns.m), patterns.kept
+		n, size := len(patterns.m), patterns.retained
 		patterns.Unlock()
 		if n > maxPatterns || size > maxPatternMemory || size <= 0 {
 			t.Fatalf("%d patterns, %d instructions", n, size)
@@ -268,19 +268,19 @@ func TestLiteralPatterns(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		kept, large := 0, 0
+		retained, large := 0, 0
 		for _, c := range program.code.Constants {
 			switch c := c.(type) {
 			case *Pattern:
-				kept += c.size
+				retained += c.size
 			case literalPattern:
 				large++
 			}
 		}
-		if kept > maxInlineInstructions || kept == 0 && large == 0 {
-			t.Errorf("%.40s…: %d instructions kept, %d larger patterns", source, kept, large)
+		if retained > maxInlineInstructions || retained == 0 && large == 0 {
+			t.Errorf("%.40s…: %d instructions kept, %d larger patterns", source, retained, large)
 		}
-		x, faults := CompileExpression(source, place())
+		x, faults := CompileExpression(source, scope())
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // place is that of step 3 of 5, with all names in scope.
-func place() CompileScope {
+func scope() CompileScope {
 	return CompileScope{At: "/args", Step: 3, Steps: 5, IDs: map[string]int{"search": 1, "later": 4, "self": 3}, Item: true, Result: true}
 }
 
@@ -22,7 +22,7 @@ func scopeOf(results ...string) *Scope {
 
 func compileExpression(tb testing.TB, source string) *Expression {
 	tb.Helper()
-	x, faults := CompileExpression(source, place())
+	x, faults := CompileExpression(source, scope())
 	if len(faults) > 0 {
 		tb.Fatalf("%s: %v", source, faults[0])
 	}

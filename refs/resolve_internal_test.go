@@ -20,20 +20,20 @@ func visit(t *rapid.T, v node, reference, expression string, check func(v node, 
 	check(v, reference, expression)
 	for i, c := range v.children {
 		if v.keys == nil {
-			spellings := []string{fmt.Sprintf("[%d]", i), fmt.Sprintf(".%d", i), fmt.Sprintf("[%d]", i-len(v.children)), fmt.Sprintf("?.[%d]", i)}
-			visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), fmt.Sprintf("%s[%d]", expression, i), check)
+			forms := []string{fmt.Sprintf("[%d]", i), fmt.Sprintf(".%d", i), fmt.Sprintf("[%d]", i-len(v.children)), fmt.Sprintf("?.[%d]", i)}
+			visit(t, c, reference+rapid.SampledFrom(forms).Draw(t, "spelling"), fmt.Sprintf("%s[%d]", expression, i), check)
 			continue
 		}
 		key := v.keys[i]
 		if slices.Index(v.keys, key) < i {
 			continue // the first of duplicate keys wins
 		}
-		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)),
+		forms := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)),
 			"?['" + strings.ReplaceAll(string(AppendEscaped(nil, key)), "'", `\'`) + "']"}
 		if r, err := Parse("$0." + key); err == nil && len(r.segments) == 1 && r.segments[0].Kind == Name && r.fallback == "" {
-			spellings = append(spellings, "."+key)
+			forms = append(forms, "."+key)
 		}
-		visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), expression+"["+strconv.QuoteToASCII(key)+"]", check)
+		visit(t, c, reference+rapid.SampledFrom(forms).Draw(t, "spelling"), expression+"["+strconv.QuoteToASCII(key)+"]", check)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestEveryNode(t *testing.T) {
 		s := scopeOf(doc.raw)
 		visit(t, doc, "$0", "$0", func(v node, reference, expression string) {
 			text, _ := json.Marshal(reference)
-			tpl, faults := CompileTemplate(text, place())
+			tpl, faults := CompileTemplate(text, scope())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", reference, faults[0])
 			}
@@ -57,7 +57,7 @@ func TestEveryNode(t *testing.T) {
 			if err != nil || string(got) != v.raw {
 				t.Fatalf("%s in %s gives %s, %v; want %s", reference, doc.raw, got, err, v.raw)
 			}
-			x, faults := CompileExpression(expression, place())
+			x, faults := CompileExpression(expression, scope())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", expression, faults[0])
 			}
@@ -83,7 +83,7 @@ func TestNoOther(t *testing.T) {
 				segment = Segment{Kind: At, Index: rapid.SampledFrom([]int{len(v.children), -len(v.children) - 1, 1 << 40}).Draw(t, "far")}
 			}
 			text, _ := json.Marshal(reference + string(segment.append(nil)))
-			tpl, faults := CompileTemplate(text, place())
+			tpl, faults := CompileTemplate(text, scope())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", text, faults[0])
 			}

@@ -39,23 +39,23 @@ func genNode(t *rapid.T, depth int) node {
 		return node{raw: `"` + strings.Repeat(`x\"]}`, rapid.SampledFrom([]int{200, 300, 3000}).Draw(t, "length")) + `"`}
 	}
 	n := rapid.IntRange(0, 6).Draw(t, "n")
-	var parts []string
+	var segments []string
 	var v node
 	for range n {
 		c := genNode(t, depth-1)
 		v.children = append(v.children, c)
 		if kind < 7 {
-			parts = append(parts, c.raw)
+			segments = append(segments, c.raw)
 			continue
 		}
 		key := rapid.SampledFrom(rawKeys).Draw(t, "key")
 		v.keys = append(v.keys, decodeKey(key))
-		parts = append(parts, key+":"+c.raw)
+		segments = append(segments, key+":"+c.raw)
 	}
 	if kind < 7 {
-		v.raw = "[" + strings.Join(parts, ",") + "]"
+		v.raw = "[" + strings.Join(segments, ",") + "]"
 	} else {
-		v.raw = "{" + strings.Join(parts, ",") + "}"
+		v.raw = "{" + strings.Join(segments, ",") + "}"
 		if n == 0 {
 			v.keys = []string{}
 		}
@@ -89,7 +89,7 @@ func TestMaps(t *testing.T) {
 		}
 		for text, want := range map[string][]string{"$0[*]": each, "$0[**]": flat, "$0[*][**]": flat, "$0[*][*][**]": nil} {
 			value, _ := json.Marshal(text)
-			tpl, faults := CompileTemplate(value, place())
+			tpl, faults := CompileTemplate(value, scope())
 			if len(faults) > 0 {
 				t.Fatal(faults[0])
 			}

@@ -40,7 +40,7 @@ func CompileTemplate(value []byte, scope CompileScope) (t *Template, faults []*f
 		f.At = scope.At
 		return nil, []*fault.Error{f}
 	}
-	c := templateCompiler{place: scope, source: string(value)}
+	c := templateCompiler{scope: scope, source: string(value)}
 	scratch := make([]byte, 2*len(value))
 	c.text, c.value = scratch[:0:len(value)], scratch[len(value):len(value)]
 	if n := strings.Count(c.source, "$"); n > 0 {
@@ -131,7 +131,7 @@ func intoText(dst []byte, start int) []byte {
 // templateCompiler reads a valid JSON text once, from left to right.
 type templateCompiler struct {
 	Template
-	place  CompileScope
+	scope  CompileScope
 	source string
 	open   []container
 	faults []*fault.Error
@@ -159,7 +159,7 @@ func (c *templateCompiler) compile() *fault.Error {
 		case '{', '[':
 			if len(c.open) == maxNesting {
 				f := fault.New(fault.BadJSON, "The value is nested deeper than %d levels.", maxNesting)
-				f.At = c.place.At
+				f.At = c.scope.At
 				return f
 			}
 			c.open = append(c.open, container{object: b == '{'})
@@ -204,7 +204,7 @@ func (c *templateCompiler) literal(raw string) {
 
 // at returns the JSON Pointer of the current value.
 func (c *templateCompiler) at() string {
-	at := c.place.At
+	at := c.scope.At
 	for _, o := range c.open {
 		if o.object {
 			at = fault.Key(at, rawjson.Unquote(o.key))
@@ -223,13 +223,13 @@ func (c *templateCompiler) whole(text string) {
 	if continues {
 		err = p.unexpectedFault()
 	} else if err == nil {
-		if b, err = c.place.bind(r); err != nil {
+		if b, err = c.scope.bind(r); err != nil {
 			err = atOffset(err, text, 0)
 		}
 	}
 	if err != nil {
 		if err.Code == fault.BadReference {
-			err.Message += c.place.textRemedy(text, continues && p.computation() == "")
+			err.Message += c.scope.textRemedy(text, continues && p.computation() == "")
 		}
 		c.fault(err)
 		return

@@ -62,7 +62,7 @@ func TestTexts(t *testing.T) {
 		`x $ {0.name}`:                          `x $ {0.name}`,
 	} {
 		value, _ := json.Marshal(text)
-		tpl, faults := CompileTemplate(value, place())
+		tpl, faults := CompileTemplate(value, scope())
 		if want == "fault" {
 			if len(faults) != 1 || faults[0].Code != fault.BadReference {
 				t.Errorf("%s: faults %v, want one", text, faults)
@@ -89,7 +89,7 @@ func TestTemplate(t *testing.T) {
 	t.Parallel()
 	source := ` { "$0.name" : "$0.name" , "n" : [ 1.10 , {"deep" : "x ${0.total}"} , "$$5" ] , "k\u00e9y":"$0.items[0]?.id", ` +
 		`"plain":"a\/b$" } `
-	tpl, faults := CompileTemplate([]byte(source), place())
+	tpl, faults := CompileTemplate([]byte(source), scope())
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -111,7 +111,7 @@ func TestTemplate(t *testing.T) {
 	if !slices.Equal(seen, []string{"/args/$0.name", "/args/n/1/deep", "/args/kéy"}) || len(tpl.placeholders) == 0 {
 		t.Errorf("uses at %q", seen)
 	}
-	_, faults = CompileTemplate([]byte(`{"a":"$9","b":["$x","see $0.name","${search.total}"],"c":"$$"}`), place())
+	_, faults = CompileTemplate([]byte(`{"a":"$9","b":["$x","see $0.name","${search.total}"],"c":"$$"}`), scope())
 	var at []string
 	for _, f := range faults {
 		at = append(at, f.At)
@@ -119,12 +119,12 @@ func TestTemplate(t *testing.T) {
 	if !slices.Equal(at, []string{"/args/a", "/args/b/0", "/args/b/1", "/args/b/2"}) {
 		t.Errorf("faults %v", faults)
 	}
-	if _, faults := CompileTemplate([]byte(`{"a":`), place()); len(faults) != 1 || faults[0].Code != fault.BadJSON {
+	if _, faults := CompileTemplate([]byte(`{"a":`), scope()); len(faults) != 1 || faults[0].Code != fault.BadJSON {
 		t.Errorf("faults %v", faults)
 	}
 	for depth, ok := range map[int]bool{maxNesting: true, maxNesting + 1: false, 1 << 20: false} {
 		deep := strings.Repeat("[", depth) + `"$0.total"` + strings.Repeat("]", depth)
-		_, faults := CompileTemplate([]byte(deep), place())
+		_, faults := CompileTemplate([]byte(deep), scope())
 		if ok != (len(faults) == 0) || !ok && faults[0].Code != fault.BadJSON {
 			t.Errorf("depth %d: %v", depth, faults)
 		}

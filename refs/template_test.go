@@ -172,7 +172,7 @@ func TestTemplateFaults(t *testing.T) {
 		`$state.x`: fault.NotSupported, `$secret.x`: fault.NotSupported, `a ${$secret.x}`: fault.NotSupported,
 	} {
 		value, _ := json.Marshal(map[string]any{"a/b": []string{text}})
-		tpl, faults := CompileTemplate(value, place())
+		tpl, faults := CompileTemplate(value, scope())
 		if len(faults) != 1 || faults[0].Code != code || string(tpl.Value()) != `{"a/b":[null]}` || tpl.Broken()[0] != faults[0].At {
 			t.Errorf("%s: faults %v, want one of %s", text, faults, code)
 			continue
@@ -201,7 +201,7 @@ func TestScopeOfNames(t *testing.T) {
 	if got, err := tpl.Resolve(context.Background(), nil, scopeOf(`1`, `2`)); err != nil || string(got) != `[2,2,1]` {
 		t.Errorf("return gives %s, %v", got, err)
 	}
-	p := place()
+	p := scope()
 	p.IDs = map[string]int{"symbols": 0}
 	_, faults = CompileTemplate([]byte(`"$symbls.x"`), p)
 	if len(faults) != 1 || !slices.Contains(faults[0].Nearest, "$symbols") {

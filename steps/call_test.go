@@ -76,7 +76,7 @@ func TestCallWithEndedContext(t *testing.T) {
 }
 
 // A function that ends its goroutine is no hang. A panic of a wrapping is one of the call.
-func TestCallOddEnds(t *testing.T) {
+func TestCallsThatEndUnusually(t *testing.T) {
 	t.Parallel()
 	e := calling(t, "", nil, func(context.Context, []byte) ([]byte, error) {
 		runtime.Goexit()
@@ -113,9 +113,9 @@ func TestPromptFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, own := range map[string]bool{"a.prompt": true, "a.other": false} {
+	for name, prompt := range map[string]bool{"a.prompt": true, "a.other": false} {
 		entry, _ := r.Resolve(name)
-		if _, err := entry.Call(t.Context(), nil); err != nil || (called == goroutine()) != own {
+		if _, err := entry.Call(t.Context(), nil); err != nil || (called == goroutine()) != prompt {
 			t.Errorf("%s was called on %s, its caller is %s: %v", name, called, goroutine(), err)
 		}
 	}

@@ -70,12 +70,12 @@ func TestPatterns(t *testing.T) {
 		t.Error(faults)
 	}
 	_, faults := steps.Patterns([]string{"a", "", "a b", strings.Repeat("a", 257), "a\x00", "\xff", "*"})
-	var places []string
+	var positions []string
 	for _, f := range faults {
-		places = append(places, f.At)
+		positions = append(positions, f.At)
 	}
-	if want := []string{"/1", "/2", "/3", "/4", "/5"}; !slices.Equal(places, want) {
-		t.Errorf("%q", places)
+	if want := []string{"/1", "/2", "/3", "/4", "/5"}; !slices.Equal(positions, want) {
+		t.Errorf("%q", positions)
 	}
 }
 

@@ -231,9 +231,9 @@ func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 	for _, m := range c.members {
 		names := map[string]bool{}
 		for _, fn := range m.offers {
-			if owner, taken := owners[fn.Name]; taken {
+			if holder, taken := owners[fn.Name]; taken {
 				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one",
-					fn.Name, m.name, owner.name))
+					fn.Name, m.name, holder.name))
 				continue
 			}
 			owners[fn.Name], names[fn.Name] = m, true

@@ -81,10 +81,10 @@ func TestCallersShareACall(t *testing.T) {
 				synctest.Wait()
 			}
 			source.goOn <- struct{}{} // once: it is one call
-			told, kept := <-errs[false], <-errs[true]
-			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "the source \"away\" is unavailable") ||
-				fault.CodeOf(kept) != fault.Unavailable {
-				t.Errorf("hiding first %v: told %v, the other %v", hidingFirst, told, kept)
+			first, second := <-errs[false], <-errs[true]
+			if !holds(first, "secret") || holds(second, "secret") || !holds(second, "the source \"away\" is unavailable") ||
+				fault.CodeOf(second) != fault.Unavailable {
+				t.Errorf("hiding first %v: told %v, the other %v", hidingFirst, first, second)
 			}
 			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
 				t.Errorf("logged %q", logged)
@@ -113,16 +113,16 @@ func TestViewWithoutCauses(t *testing.T) {
 			t.Errorf("there is something wrong with a source that is there: %+v", hiding.Sources()[0])
 		}
 		time.Sleep(time.Hour)
-		gone := time.Now()
-		source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("secret"), Retry: gone.Add(time.Minute)})
+		deadline := time.Now()
+		source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("secret"), Retry: deadline.Add(time.Minute)})
 		view.Registry()
 		time.Sleep(time.Hour)
 		for i := range 3 { // it is tried again in vain
-			if one := hiding.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") ||
+			if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || holds(one.Error, "secret") ||
 				!holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
 				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
 			}
-			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
+			if one := view.Sources()[0]; !one.Since.Equal(deadline) || !holds(one.Error, "secret") {
 				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
 			}
 			if f := steps.Unavailable(hiding, "away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) ||
@@ -139,8 +139,8 @@ func TestViewWithoutCauses(t *testing.T) {
 		if one := hiding.Sources()[0]; one.Error != nil || !one.Since.IsZero() {
 			t.Errorf("it is back: %+v", one)
 		}
-		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: gone})
-		if one := hiding.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "the source \"away\" is unavailable") {
+		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: deadline})
+		if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || !holds(one.Error, "the source \"away\" is unavailable") {
 			t.Errorf("failed: since %v, %v", one.Since, one.Error)
 		}
 	})
@@ -149,12 +149,12 @@ func TestViewWithoutCauses(t *testing.T) {
 // TestWithoutCauseWhereACallEnded: why a chain has ended is said in the words of who ended it.
 func TestWithoutCauseWhereACallEnded(t *testing.T) {
 	t.Parallel()
-	own := fault.New(fault.Timeout, "the chain's time of 5 ms is over")
+	ourFault := fault.New(fault.Timeout, "the chain's time of 5 ms is over")
 	ended, cancel := context.WithCancelCause(steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) {}))
-	cancel(own)
-	given := *own
+	cancel(ourFault)
+	given := *ourFault
 	given.Outcome = fault.NotSent
-	if got := steps.HideCause(ended, "away", &given); got.Message != own.Message {
+	if got := steps.HideCause(ended, "away", &given); got.Message != ourFault.Message {
 		t.Errorf("%v", got)
 	}
 	if got := steps.HideCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); holds(got, "secret") ||

@@ -51,7 +51,7 @@ func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault
 
 // withFunctionName prefixes a fault's message with the function's name.
 func withFunctionName(spec *Spec, f *fault.Error) *fault.Error {
-	named := *f
-	named.Message = spec.Name + ": " + f.Message
-	return &named
+	copied := *f
+	copied.Message = spec.Name + ": " + f.Message
+	return &copied
 }

@@ -181,8 +181,8 @@ func (s *Spec) Repeatable() bool { return s.Effect == Read || s.Idempotent }
 
 // Source returns the part of the name before the first dot: the source that offers the function; "" if there is no dot.
 func (s *Spec) Source() string {
-	source, _, found := strings.Cut(s.Name, ".")
-	if !found {
+	source, _, ok := strings.Cut(s.Name, ".")
+	if !ok {
 		return ""
 	}
 	return source

@@ -41,10 +41,10 @@ func TestFunctionsOwnCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		args  string
-		holes []schema.Unknown
-		known string
-		want  string
+		args     string
+		unknowns []schema.Unknown
+		known    string
+		want     string
 	}{
 		{`{"a":"bad"}`, nil, "/a /b /b/c", "it is bad"},
 		{`{"a":"good","b":null}`, []schema.Unknown{{At: "/b"}}, "/a", ""},
@@ -53,7 +53,7 @@ func TestFunctionsOwnCheck(t *testing.T) {
 		{`{"a":7}`, nil, "", "want string"},
 	} {
 		asked = nil
-		faults := e.Check([]byte(test.args), test.holes)
+		faults := e.Check([]byte(test.args), test.unknowns)
 		got := ""
 		if len(faults) > 0 {
 			got = faults[0].Message

@@ -43,10 +43,10 @@ const (
 
 // index finds names by their spellings. It is made once and shared by all views of a registry.
 type index struct {
-	names     []string // sorted
-	exact     map[string]int32
-	spellings func() map[string][]spelling // by folded spelling; computed at the first inexact name
-	sources   func() map[string][]int32    // the positions of a source's names, by folded source
+	names    []string // sorted
+	exact    map[string]int32
+	byFolded func() map[string][]spelling // by folded spelling; computed at the first inexact name
+	sources  func() map[string][]int32    // the positions of a source's names, by folded source
 }
 
 func newIndex(sorted []string) *index {
@@ -54,7 +54,7 @@ func newIndex(sorted []string) *index {
 	for i, name := range sorted {
 		x.exact[name] = int32(i)
 	}
-	x.spellings = sync.OnceValue(x.bySpelling)
+	x.byFolded = sync.OnceValue(x.bySpelling)
 	x.sources = sync.OnceValue(x.bySource)
 	return x
 }
@@ -71,11 +71,11 @@ func (x *index) bySource() map[string][]int32 {
 }
 
 func (x *index) bySpelling() map[string][]spelling {
-	spellings := make(map[string][]spelling, 3*len(x.names))
+	variants := make(map[string][]spelling, 3*len(x.names))
 	for i, name := range x.names {
 		add := func(text string, r rank) {
 			if folded := FoldName(text); folded != "" {
-				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
+				variants[folded] = append(variants[folded], spelling{int32(i), r})
 			}
 		}
 		add(name, fullName)
@@ -89,7 +89,7 @@ func (x *index) bySpelling() map[string][]spelling {
 			}
 		}
 	}
-	return spellings
+	return variants
 }
 
 // checkName refuses names that nobody could write in a chain or a configuration.
@@ -119,7 +119,7 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 	if len(name) <= maxName {
 		best := suffix
 		ofSource := r.ofSource(name)
-		for _, s := range r.index.spellings()[FoldName(name)] {
+		for _, s := range r.index.byFolded()[FoldName(name)] {
 			entry := r.entries[s.position]
 			if entry == nil || s.rank > best || ofSource != nil && !slices.Contains(ofSource, s.position) {
 				continue

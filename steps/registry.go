@@ -158,7 +158,7 @@ func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result 
 
 // Hides reports whether a function with this name, ignoring case and separators, was removed from this view.
 func (r *Registry) Hides(name string) bool {
-	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
+	return slices.ContainsFunc(r.index.byFolded()[FoldName(name)], func(s spelling) bool {
 		return s.rank == fullName && r.entries[s.position] == nil
 	})
 }

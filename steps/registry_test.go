@@ -245,11 +245,11 @@ func FuzzResolveName(f *testing.F) {
 			}
 			return
 		}
-		found, ok := fault.As(err)
-		if !ok || found.Code != fault.UnknownFunction {
+		coded, ok := fault.As(err)
+		if !ok || coded.Code != fault.UnknownFunction {
 			t.Fatalf("%q: %v", name, err)
 		}
-		if listed := slices.Concat(found.Available, found.Nearest); slices.Contains(listed, "fs.cat") {
+		if listed := slices.Concat(coded.Available, coded.Nearest); slices.Contains(listed, "fs.cat") {
 			t.Fatalf("%q: a hidden name is listed: %v", name, listed)
 		}
 	})

@@ -30,10 +30,12 @@ func TestScrubbedCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry, _ := r.Resolve("a.echo")
-	var told []string
+	var reports []string
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
-		Progress: func(_ context.Context, _, _ float64, message string) { told = append(told, message) },
-		Log:      func(_ context.Context, _, logger string, data []byte) { told = append(told, logger, string(data)) },
+		Progress: func(_ context.Context, _, _ float64, message string) { reports = append(reports, message) },
+		Log: func(_ context.Context, _, logger string, data []byte) {
+			reports = append(reports, logger, string(data))
+		},
 	})
 	got, err := entry.Call(ctx, []byte(`{"s":"hunter2hunter"}`))
 	if err != nil || string(got) != `{"s":"[redacted]"}` || string(entry.Shown([]byte(`{"s":"hunter2hunter"}`))) != `{"s":"[redacted]"}` {
@@ -43,7 +45,7 @@ func TestScrubbedCalls(t *testing.T) {
 	if f, _ := fault.As(err); f == nil || f.Message != "401 for [redacted]" || string(f.Body) != `{"token":"[redacted]"}` {
 		t.Errorf("%v", err)
 	}
-	if all := strings.Join(told, " "); len(told) != 6 || strings.Contains(all, hidden) {
+	if all := strings.Join(reports, " "); len(reports) != 6 || strings.Contains(all, hidden) {
 		t.Errorf("told %s", all)
 	}
 }

@@ -22,7 +22,7 @@ func mustSettings(t *testing.T, list ...Setting) *Settings {
 	return s
 }
 
-func TestSettingsTheMostExactSays(t *testing.T) {
+func TestMostExactSettingApplies(t *testing.T) {
 	t.Parallel()
 	s := mustSettings(t,
 		Setting{Pattern: "*", Tier: ptr(TierAdmin), Timeout: ptr(time.Second), Aliases: map[string]string{"a": "far", "b": "far"},
@@ -141,7 +141,7 @@ func TestSettingsThatFitNothing(t *testing.T) {
 
 // TestSpellings: arguments are found in another case and with other separators, at the top level alone, and nothing is
 // taken for another where that is not certain.
-func TestSpellings(t *testing.T) {
+func TestSpellingVariants(t *testing.T) {
 	t.Parallel()
 	const properties = `"properties":{"pageSize":{"type":"integer"},"owner_id":{"type":"string"},"filter":{"type":"object"},"aB":{},"a_b":{}}`
 	for _, test := range []struct{ schema, args, want string }{
@@ -213,13 +213,13 @@ func TestAliasesAndDefaults(t *testing.T) {
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
 		t.Errorf("the signature is %s", entry.Signature())
 	}
-	var odd []string
+	var suspect []string
 	_, err = NewRegistry([]Function{{Spec: Spec{
 		Name: "a.b", Input: json.RawMessage(`{"type":"object","required":["m"],"properties":{"n":{"type":"integer"},"m":{}}}`),
 		Aliases: map[string]string{"x": "nn"}, Defaults: json.RawMessage(`{"n":"no number"}`),
-	}, Call: echo}}, &RegistryOptions{Warn: func(f *fault.Error) { odd = append(odd, f.Message) }})
-	if err != nil || len(odd) != 2 || !strings.Contains(odd[0], `"nn"`) || !strings.Contains(odd[1], "/n") {
-		t.Errorf("%v, %q", err, odd)
+	}, Call: echo}}, &RegistryOptions{Warn: func(f *fault.Error) { suspect = append(suspect, f.Message) }})
+	if err != nil || len(suspect) != 2 || !strings.Contains(suspect[0], `"nn"`) || !strings.Contains(suspect[1], "/n") {
+		t.Errorf("%v, %q", err, suspect)
 	}
 	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}},
 		nil); fault.CodeOf(err) != fault.BadRequest {

@@ -50,7 +50,7 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 		}
 		names[m.name] = map[string]bool{}
 		for _, fn := range offers {
-			if owner := c.owners[fn.Name]; (owner == nil || owner == m) && !taken[fn.Name] {
+			if holder := c.owners[fn.Name]; (holder == nil || holder == m) && !taken[fn.Name] {
 				added, taken[fn.Name], names[m.name][fn.Name] = append(added, fn), true, true
 			}
 		}

@@ -119,7 +119,7 @@ func (r *Registry) HasName(name string) bool {
 	if r.Has(name) {
 		return true
 	}
-	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
+	return slices.ContainsFunc(r.index.byFolded()[FoldName(name)], func(s spelling) bool {
 		return s.rank == fullName && r.entries[s.position] != nil
 	})
 }

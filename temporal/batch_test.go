@@ -98,8 +98,8 @@ func TestKills(t *testing.T) {
 			if id == "" { // it was killed before it had begun
 				break
 			}
-			_, said, status := s.run(t, "resume", id, "--out", path)
-			t.Logf("resume: exit %s: %.300s", status, said)
+			_, message, status := s.run(t, "resume", id, "--out", path)
+			t.Logf("resume: exit %s: %.300s", status, message)
 			answers, err = os.ReadFile(path)
 		}
 		if err != nil {
@@ -163,24 +163,24 @@ func TestClientDies(t *testing.T) {
 	s.record(t, "batch", id)
 	parent := gjson.Result{}
 	for end := time.Now().Add(clitest.TooLong); parent.Get("status").Str != "ok" && time.Now().Before(end); {
-		found, _, _ := s.run(t, "runs", id, "--json")
-		parent = gjson.Parse(found)
+		report, _, _ := s.run(t, "runs", id, "--json")
+		parent = gjson.Parse(report)
 	}
 	if parent.Get("status").Str != "ok" || parent.Get("key").Str != id {
 		t.Errorf("nobody has recorded the end: %.500s", parent.Raw)
 	}
-	if _, said, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(said, "resume "+id) {
-		t.Errorf("resume of the batch's run: exit %s: %s", status, said)
+	if _, message, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(message, "resume "+id) {
+		t.Errorf("resume of the batch's run: exit %s: %s", status, message)
 	}
 	for _, wrong := range [][]string{{"--dry-run"}, {"--assume", "1=applied"}, {"--set", "a=1"}, {"b.jsonl"}} {
-		if out, said, status := s.run(t, append([]string{"resume", id}, wrong...)...); status != "2" || out != "" {
-			t.Errorf("resume with %s: exit %s: %s%s", wrong, status, said, out)
+		if out, message, status := s.run(t, append([]string{"resume", id}, wrong...)...); status != "2" || out != "" {
+			t.Errorf("resume with %s: exit %s: %s%s", wrong, status, message, out)
 		}
 	}
 	for range 2 { // the second time nothing is left to do
-		answers, said, status := s.run(t, "resume", id)
+		answers, message, status := s.run(t, "resume", id)
 		if ok := s.checkAnswers(t, ids, answers); ok != len(ids) || status != "0" {
-			t.Errorf("%d ok, exit %s: %s", ok, status, said)
+			t.Errorf("%d ok, exit %s: %s", ok, status, message)
 		}
 	}
 	listed, _, _ := s.run(t, "runs", "--json")
@@ -188,9 +188,9 @@ func TestClientDies(t *testing.T) {
 		gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
 		t.Errorf("runs: %.500s", listed)
 	}
-	if _, said, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" ||
-		!strings.Contains(said, "there is no batch") {
-		t.Errorf("exit %s: %s", status, said)
+	if _, message, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" ||
+		!strings.Contains(message, "there is no batch") {
+		t.Errorf("exit %s: %s", status, message)
 	}
 }
 
@@ -215,12 +215,12 @@ func TestInterruptedBatch(t *testing.T) {
 		t.Errorf("%d of %d were done: %s", ok, len(ids), &client.stderr)
 	}
 	s.record(t, "cancelled", client.batch())
-	answers, said, status := s.run(t, "resume", client.batch())
+	answers, message, status := s.run(t, "resume", client.batch())
 	if all := s.checkAnswers(t, ids, answers); status != "0" || all != len(ids) {
-		t.Errorf("resumed: %d ok, exit %s: %s", all, status, said)
+		t.Errorf("resumed: %d ok, exit %s: %s", all, status, message)
 	}
-	if want := fmt.Sprintf("%d chains of %d again", len(ids)-ok, len(ids)); !strings.Contains(said, want) {
-		t.Errorf("want %q: %s", want, said)
+	if want := fmt.Sprintf("%d chains of %d again", len(ids)-ok, len(ids)); !strings.Contains(message, want) {
+		t.Errorf("want %q: %s", want, message)
 	}
 }
 
@@ -238,8 +238,8 @@ func TestApprovalOverRestarts(t *testing.T) {
 	}
 	// The only slot of the only worker is free.
 	clitest.Write(t, s.home, "read.json", `{"steps":[{"fn":"http.read","args":{"id":"x"}}]}`)
-	if out, said, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
-		t.Errorf("beside the chain that waits: exit %s: %s%s", status, out, said)
+	if out, message, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
+		t.Errorf("beside the chain that waits: exit %s: %s%s", status, out, message)
 	}
 	client.kill()
 	s.workers[0].kill()
@@ -252,12 +252,12 @@ func TestApprovalOverRestarts(t *testing.T) {
 	}
 	s.temporalServer.start(t)
 	s.startWorker(t, "--jobs", "1")
-	if out, said, status := s.run(t, "approve", run); status != "0" || !strings.Contains(said, "its workers go on with it") {
-		t.Errorf("approve: exit %s: %s%s", status, out, said)
+	if out, message, status := s.run(t, "approve", run); status != "0" || !strings.Contains(message, "its workers go on with it") {
+		t.Errorf("approve: exit %s: %s%s", status, out, message)
 	}
-	answers, said, status := s.run(t, "resume", client.batch())
+	answers, message, status := s.run(t, "resume", client.batch())
 	if ok := s.checkAnswers(t, ids, answers); ok != 1 || status != "0" {
-		t.Errorf("exit %s: %s%s", status, answers, said)
+		t.Errorf("exit %s: %s%s", status, answers, message)
 	}
 	s.record(t, "approved", client.batch())
 }
@@ -278,10 +278,10 @@ func TestPoison(t *testing.T) {
 	})
 	reads := func(id string) string { return `{"steps":[{"fn":"http.read","args":{"id":"` + id + `"}}]}` + "\n" }
 	clitest.Write(t, s.home, "p.jsonl", reads("a")+reads("b")+reads("poison"))
-	answers, said, status := s.run(t, "run", "--durable", "p.jsonl")
+	answers, message, status := s.run(t, "run", "--durable", "p.jsonl")
 	lines := strings.SplitAfter(strings.TrimSuffix(answers, "\n"), "\n")
 	if len(lines) != 3 || status != "1" {
-		t.Fatalf("exit %s: %s%s", status, answers, said)
+		t.Fatalf("exit %s: %s%s", status, answers, message)
 	}
 	if !gjson.Get(lines[0], "ok").Bool() || !gjson.Get(lines[1], "ok").Bool() {
 		t.Errorf("the others: %s", answers)
@@ -290,11 +290,11 @@ func TestPoison(t *testing.T) {
 		died < 10 {
 		t.Errorf("after %d deaths: %s", died, lines[2])
 	}
-	s.record(t, "parked", batchID.FindString(said))
+	s.record(t, "parked", batchID.FindString(message))
 	s.poison(nil)
-	answers, said, status = s.run(t, "resume", batchID.FindString(said))
+	answers, message, status = s.run(t, "resume", batchID.FindString(message))
 	if strings.Count(answers, `"ok":true`) != 3 || status != "0" {
-		t.Errorf("resumed: exit %s: %s%s", status, answers, said)
+		t.Errorf("resumed: exit %s: %s%s", status, answers, message)
 	}
 }
 
@@ -310,16 +310,16 @@ func TestSingle(t *testing.T) {
 		if name == "plain" {
 			args = append(args, "--durable")
 		}
-		out, said, status := s.run(t, args...)
-		id := durableID.FindString(said)
+		out, message, status := s.run(t, args...)
+		id := durableID.FindString(message)
 		if status == "0" || id == "" {
-			t.Fatalf("%s: exit %s: %s%s", name, status, out, said)
+			t.Fatalf("%s: exit %s: %s%s", name, status, out, message)
 		}
 		s.poison(nil)
 		for range 2 { // the second time it is done
-			out, said, status = s.run(t, "resume", id)
-			if status != "0" || !gjson.Get(out, "ok").Bool() || strings.Contains(said, "could not") || s.writes(name) != 1 {
-				t.Errorf("%s: exit %s, %d writes: %s%s", name, status, s.writes(name), out, said)
+			out, message, status = s.run(t, "resume", id)
+			if status != "0" || !gjson.Get(out, "ok").Bool() || strings.Contains(message, "could not") || s.writes(name) != 1 {
+				t.Errorf("%s: exit %s, %d writes: %s%s", name, status, s.writes(name), out, message)
 			}
 		}
 	}
@@ -342,9 +342,9 @@ func TestLostResults(t *testing.T) {
 	if len(answers) != len(ids)+2 || !strings.Contains(answers[3], `"code":"token_expired","message":"it was begun`) {
 		t.Fatalf("%s%s", answers, &client.stderr)
 	}
-	again, said, status := s.run(t, "resume", client.batch())
+	again, message, status := s.run(t, "resume", client.batch())
 	if strings.Count(again, `"ok":true`) != len(ids)+1 || status != "0" || s.writes(ids[3]) != 1 {
-		t.Errorf("exit %s: %s%s", status, again, said)
+		t.Errorf("exit %s: %s%s", status, again, message)
 	}
 }
 

@@ -104,8 +104,8 @@ func (s *stack) durably(b *testing.B, file string, n int) time.Duration {
 func (s *stack) timed(b *testing.B, args ...string) time.Duration {
 	b.Helper()
 	began := time.Now()
-	if out, said, status := s.run(b, args...); status != "0" {
-		b.Fatalf("exit %s: %.300s%.300s", status, out, said)
+	if out, message, status := s.run(b, args...); status != "0" {
+		b.Fatalf("exit %s: %.300s%.300s", status, out, message)
 	}
 	return time.Since(began)
 }

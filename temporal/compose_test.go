@@ -125,13 +125,13 @@ func TestCompose(t *testing.T) {
 	for range *worker.Deploy.Replicas {
 		s.startWorker(t, replaced(command, "0.0.0.0:9090", "127.0.0.1:0")[1:]...)
 	}
-	answers, said, status := s.run(t, "run", "--durable", "squares.jsonl")
+	answers, message, status := s.run(t, "run", "--durable", "squares.jsonl")
 	if got := regexp.MustCompile(`"result":(\d+)`).FindAllString(answers, -1); status != "0" || len(got) != 3 || got[2] != `"result":81` {
-		t.Errorf("exit %s: %s: %s", status, answers, said)
+		t.Errorf("exit %s: %s: %s", status, answers, message)
 	}
-	listed, said, status := s.run(t, "runs", "--json")
+	listed, message, status := s.run(t, "runs", "--json")
 	if gjson.Get(listed, "runs.0.parts.ok").Int() != 3 {
-		t.Errorf("exit %s: %s: %s", status, listed, said)
+		t.Errorf("exit %s: %s: %s", status, listed, message)
 	}
 	if files, err := os.ReadDir(etc); err != nil || len(files) > 0 {
 		t.Errorf("%v was written: %v", files, err)
@@ -154,9 +154,9 @@ func image(t *testing.T) (variables, command []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)^ENV (.*)\n(?:.*\n)*ENTRYPOINT \["/usr/local/bin/onecall-temporal"\]\nCMD (.*)$`).FindSubmatch(text)
-	if found == nil || json.Unmarshal(found[2], &command) != nil {
+	match := regexp.MustCompile(`(?m)^ENV (.*)\n(?:.*\n)*ENTRYPOINT \["/usr/local/bin/onecall-temporal"\]\nCMD (.*)$`).FindSubmatch(text)
+	if match == nil || json.Unmarshal(match[2], &command) != nil {
 		t.Fatalf("%s", text)
 	}
-	return strings.Fields(string(found[1])), command
+	return strings.Fields(string(match[1])), command
 }

@@ -48,12 +48,12 @@ func (s *stack) lose(t *testing.T, keys ...string) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	found := false
-	for end := time.Now().Add(clitest.TooLong); !found && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	ok := false
+	for end := time.Now().Add(clitest.TooLong); !ok && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		_, err := store.Get(t.Context(), keys[0], nil)
-		found = err == nil
+		ok = err == nil
 	}
-	if !found {
+	if !ok {
 		t.Fatalf("the store never had %s", keys[0])
 	}
 	for _, key := range keys {
@@ -81,8 +81,8 @@ func TestNullKey(t *testing.T) {
 		})
 	})
 	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", `,"key":null`))
-	if out, said, status := s.run(t, "run", "--durable", "n.jsonl"); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	if out, message, status := s.run(t, "run", "--durable", "n.jsonl"); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -101,14 +101,14 @@ func TestOtherConfiguration(t *testing.T) {
 	s.startWorker(t, "--config", "b.yaml")
 	s.poison(func() { panic(http.ErrAbortHandler) })
 	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", ""))
-	_, said, _ := s.run(t, "run", "--durable", "n.jsonl", "--config", "a.yaml")
+	_, message, _ := s.run(t, "run", "--durable", "n.jsonl", "--config", "a.yaml")
 	s.poison(nil)
-	id := batchID.FindString(said)
-	if _, said, status := s.run(t, "resume", id, "--config", "b.yaml"); status != "2" || !strings.Contains(said, "a.yaml") {
-		t.Errorf("exit %s: %s", status, said)
+	id := batchID.FindString(message)
+	if _, message, status := s.run(t, "resume", id, "--config", "b.yaml"); status != "2" || !strings.Contains(message, "a.yaml") {
+		t.Errorf("exit %s: %s", status, message)
 	}
-	if out, said, status := s.run(t, "resume", id, "--config", "a.yaml"); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	if out, message, status := s.run(t, "resume", id, "--config", "a.yaml"); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestTerminated(t *testing.T) {
 	}
 	<-c.ended
 	close(release)
-	if out, said, status := s.run(t, "resume", id); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, said)
+	if out, message, status := s.run(t, "resume", id); status != "0" || s.writes("w") != 1 {
+		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -146,10 +146,10 @@ func TestLostInput(t *testing.T) {
 	s.lose(t, b.ResultKey(durable.FirstTurn(3)), b.InputKey(3))
 	close(release)
 	<-c.ended
-	out, said, _ := s.run(t, "resume", b.ID)
+	out, message, _ := s.run(t, "resume", b.ID)
 	for _, answers := range []string{c.stdout.String(), out} {
 		if strings.Count(answers, `"ok":true`) != len(ids) || strings.Count(answers, `"code":"token_expired"`) != 1 {
-			t.Errorf("%s%s%s", answers, &c.stderr, said)
+			t.Errorf("%s%s%s", answers, &c.stderr, message)
 		}
 	}
 }
@@ -184,11 +184,11 @@ func TestResumeLine(t *testing.T) {
 	s := newStack(t, "")
 	s.startWorker(t)
 	clitest.Write(t, s.home, "r.jsonl", `{"resume":"run_aaaaaaaaaaaaaaaaaaaaaaaaaa"}`+"\n"+`{"steps":[{"expr":"1"}]}`+"\n")
-	out, said, status := s.run(t, "run", "--durable", "r.jsonl")
+	out, message, status := s.run(t, "run", "--durable", "r.jsonl")
 	if status != "3" || !strings.Contains(out, `"code":"not_supported"`) || !strings.Contains(out, `"ok":true`) {
-		t.Errorf("exit %s: %s%s", status, out, said)
+		t.Errorf("exit %s: %s%s", status, out, message)
 	}
-	listed, _, _ := s.run(t, "runs", batchID.FindString(said)) // the line that was refused has no run
+	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the line that was refused has no run
 	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
 		t.Errorf("runs: %s", listed)
 	}
@@ -210,11 +210,11 @@ func TestNoWorker(t *testing.T) {
 	}
 	s.startWorker(t)
 	for range 2 { // the first time it may still find the batch ending
-		answers, said, status := s.run(t, "resume", c.batch())
+		answers, message, status := s.run(t, "resume", c.batch())
 		if ok := s.checkAnswers(t, ids, answers); ok == 1 && status == "0" {
 			return
 		}
-		t.Logf("%s%s", answers, said)
+		t.Logf("%s%s", answers, message)
 	}
 	t.Error("it does not go on")
 }

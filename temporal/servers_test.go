@@ -126,9 +126,9 @@ func TestWorkerMetrics(t *testing.T) {
 	s := newStack(t, "")
 	w := s.startWorker(t, "--metrics", "127.0.0.1:0")
 	ids := s.batch(t, "b", 3)
-	answers, said, status := s.run(t, "run", "--durable", "b.jsonl")
+	answers, message, status := s.run(t, "run", "--durable", "b.jsonl")
 	if s.checkAnswers(t, ids, answers); status != "0" {
-		t.Fatalf("exit %s: %s", status, said)
+		t.Fatalf("exit %s: %s", status, message)
 	}
 	address := regexp.MustCompile(`http://[0-9.:]+`).FindString(w.log.String())
 	get := func(path string) string {
@@ -180,9 +180,9 @@ func TestAtOnce(t *testing.T) {
 		}
 	})
 	clitest.Write(t, s.home, "together.jsonl", strings.Repeat(`{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n", n))
-	out, said, status := s.run(t, "run", "--durable", "together.jsonl")
+	out, message, status := s.run(t, "run", "--durable", "together.jsonl")
 	if status != "0" || strings.Count(out, `"status":"ok"`) != n {
-		t.Errorf("exit %s, %d came: %s\n%.2000s", status, came.Load(), said, out)
+		t.Errorf("exit %s, %d came: %s\n%.2000s", status, came.Load(), message, out)
 	}
 }
 
@@ -195,9 +195,9 @@ func TestHistory(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.home, "hunter2.jsonl"), filepath.Join(s.home, "file.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	answers, said, _ := s.run(t, "run", "--durable", "file.jsonl")
+	answers, message, _ := s.run(t, "run", "--durable", "file.jsonl")
 	s.checkAnswers(t, ids, answers)
-	history, err := s.cli("workflow", "show", "--workflow-id", "onecall-"+batchID.FindString(said), "--output", "json").Output()
+	history, err := s.cli("workflow", "show", "--workflow-id", "onecall-"+batchID.FindString(message), "--output", "json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const (
 
 	stopTime   = 10 * time.Second // that chains under way have to end when a worker ends
 	recordTime = 5 * time.Second  // after that, for what they did to be recorded
-	leastPause = 100 * time.Millisecond
+	minPause   = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 	beatEvery  = time.Second
 )
@@ -269,7 +269,7 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 
 // again calls f until it succeeds, fails for good, or ctx ends. The pauses grow.
 func again[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	for pause := leastPause; ; pause = min(2*pause, maxPause) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		value, err := f()
 		if err == nil || isFinal(err) || fault.CodeOf(err) == fault.BadRequest || ctx.Err() != nil {
 			return value, err

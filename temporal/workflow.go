@@ -19,7 +19,7 @@ const (
 	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
 	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
 	lookAgain    = 10 * time.Minute     // in which a decision is found that the engine was not told of
-	settleTime   = 20 * time.Second     // in which the journal is told that a batch has ended
+	endTime      = 20 * time.Second     // in which the journal is told that a batch has ended
 	heartbeat    = 5 * time.Second      // after that time without a sign of life another worker goes on
 	maxChunkTime = 365 * 24 * time.Hour // Temporal wants a bound; that of a chain is its own
 )
@@ -126,7 +126,7 @@ func (s *state) settle(ctx workflow.Context, code fault.Code) {
 		return
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: settleTime, ScheduleToCloseTimeout: settleTime,
+		StartToCloseTimeout: endTime, ScheduleToCloseTimeout: endTime,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 	})
 	end := &batchEnd{Parent: s.Parent, OK: s.Progress.Failed == 0 && code == "", Code: code}

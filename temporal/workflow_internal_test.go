@@ -182,11 +182,11 @@ func TestBatch(t *testing.T) {
 		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.told, []batchEnd{end}) {
 			t.Errorf("the journal is told %v, want %v", p.told, end)
 		}
-		foundParked := map[durable.Place]bool{}
+		seenParked := map[durable.Place]bool{}
 		for _, place := range got.Parked {
-			foundParked[place.Place] = place.Refused
+			seenParked[place.Place] = place.Refused
 		}
-		if !maps.Equal(foundParked, parked) || len(got.Parked) != len(parked) {
+		if !maps.Equal(seenParked, parked) || len(got.Parked) != len(parked) {
 			t.Errorf("parked %v, want %v", got.Parked, parked)
 		}
 		for place, n := range p.ends {

@@ -151,15 +151,15 @@ var (
 
 // referred is the step that a text refers to by its number, and the path in its result; false if it is no such reference.
 func referred(text string) (step int, path string, ok bool) {
-	found := ofStep.FindStringSubmatch(text)
-	if found == nil {
+	match := ofStep.FindStringSubmatch(text)
+	if match == nil {
 		return 0, "", false
 	}
 	if _, err := refs.Parse(text); err != nil {
 		return 0, "", false
 	}
-	step, err := strconv.Atoi(found[1])
-	return step, found[2], err == nil
+	step, err := strconv.Atoi(match[1])
+	return step, match[2], err == nil
 }
 
 // within is a value as a chain that begins with step first writes it: references to the chain's steps by their numbers in it, and what

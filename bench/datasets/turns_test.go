@@ -53,9 +53,9 @@ func TestParts(t *testing.T) {
 		"results":[{"id":"u","orders":["o"]},{"items":["x","y"]},{"kinds":{"a":{"id":"a"},"b7":{"id":"b7"}}},1,2]}`), c); err != nil {
 		t.Fatal(err)
 	}
-	parts, err := c.Parts()
-	if err != nil || len(parts) != 3 {
-		t.Fatalf("%d parts, %v", len(parts), err)
+	chains, err := c.Parts()
+	if err != nil || len(chains) != 3 {
+		t.Fatalf("%d parts, %v", len(chains), err)
 	}
 	for i, want := range []struct {
 		steps    string
@@ -65,15 +65,15 @@ func TestParts(t *testing.T) {
 		{`[{"fn":"item","args":{"id":"y"}},{"fn":"item","args":{"id":"x"}}]`, []int{0, 1}},
 		{`[{"fn":"buy","args":{"ids":["b7"],"user":"u"}}]`, nil},
 	} {
-		if got := parts[i]; string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
+		if got := chains[i]; string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
 			t.Errorf("%s, returns %v", got.Steps, got.Return)
 		}
 	}
 	c.Return = []int{0, 3, 4} // a later turn needs these
-	if parts, err = c.Parts(); err != nil || !slices.Equal(parts[1].Return, []int{0, 1}) || parts[2].Return != nil {
+	if chains, err = c.Parts(); err != nil || !slices.Equal(chains[1].Return, []int{0, 1}) || chains[2].Return != nil {
 		t.Errorf("%v", err)
 	}
-	if alone, err := parts[0].Parts(); err != nil || len(alone) != 1 || alone[0] != parts[0] {
+	if alone, err := chains[0].Parts(); err != nil || len(alone) != 1 || alone[0] != chains[0] {
 		t.Errorf("%v, %v", alone, err)
 	}
 }

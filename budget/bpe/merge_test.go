@@ -9,7 +9,7 @@ import (
 
 // runs draws texts of which merges make long chains: few different letters, many repetitions.
 func runs(t *rapid.T, length int) []byte {
-	parts := rapid.OneOf(
+	pieces := rapid.OneOf(
 		rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 40, -1),
 		rapid.StringOfN(rapid.RuneFrom([]rune("aeinrst")), 1, 40, -1),
 		rapid.StringOfN(rapid.RuneFrom([]rune("ABCDEabcde=/+ -_\n")), 1, 40, -1),
@@ -20,7 +20,7 @@ func runs(t *rapid.T, length int) []byte {
 			return strings.Repeat(unit, rapid.IntRange(1, 60).Draw(t, "times"))
 		}),
 	)
-	text := strings.Join(rapid.SliceOfN(parts, 1, 8).Draw(t, "parts"), "")
+	text := strings.Join(rapid.SliceOfN(pieces, 1, 8).Draw(t, "parts"), "")
 	return []byte(text[:min(length, len(text))])
 }
 

@@ -41,17 +41,17 @@ func (o *oracle) pieces(t fataler, text []byte) []string {
 	t.Helper()
 	// The expression sees characters: the place of each of them in the text.
 	var runes []rune
-	var places []int
+	var offsets []int
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
-		runes, places = append(runes, r), append(places, i)
+		runes, offsets = append(runes, r), append(offsets, i)
 		i += n
 	}
-	places = append(places, len(text))
+	offsets = append(offsets, len(text))
 	var pieces []string
 	m, err := o.expression.FindRunesMatch(runes)
 	for ; m != nil && err == nil; m, err = o.expression.FindNextMatch(m) {
-		pieces = append(pieces, string(text[places[m.Index]:places[m.Index+m.Length]]))
+		pieces = append(pieces, string(text[offsets[m.Index]:offsets[m.Index+m.Length]]))
 	}
 	if err != nil {
 		t.Fatalf("the expression fails on %q: %v", text, err)
@@ -61,22 +61,22 @@ func (o *oracle) pieces(t fataler, text []byte) []string {
 
 // merge returns the tokens of bytes by merging alone.
 func (o *oracle) merge(bytes string) []string {
-	parts := make([]string, len(bytes))
-	for i := range parts {
-		parts[i] = bytes[i : i+1]
+	pieces := make([]string, len(bytes))
+	for i := range pieces {
+		pieces[i] = bytes[i : i+1]
 	}
 	for {
 		lowest, at := math.MaxInt, 0
-		for i := 1; i < len(parts); i++ {
-			if rank, ok := o.ranks[parts[i-1]+parts[i]]; ok && rank < lowest {
+		for i := 1; i < len(pieces); i++ {
+			if rank, ok := o.ranks[pieces[i-1]+pieces[i]]; ok && rank < lowest {
 				lowest, at = rank, i
 			}
 		}
 		if lowest == math.MaxInt {
-			return parts
+			return pieces
 		}
-		parts[at-1] += parts[at]
-		parts = append(parts[:at], parts[at+1:]...)
+		pieces[at-1] += pieces[at]
+		pieces = append(pieces[:at], pieces[at+1:]...)
 	}
 }
 

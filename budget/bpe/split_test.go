@@ -27,10 +27,10 @@ var nasty = []string{
 }
 
 // texts draws texts of nasty parts, now and then of any bytes.
-func texts(t *rapid.T, parts int) []byte {
-	part := rapid.OneOf(rapid.SampledFrom(nasty), rapid.SampledFrom(nasty), rapid.String(),
+func texts(t *rapid.T, depth int) []byte {
+	piece := rapid.OneOf(rapid.SampledFrom(nasty), rapid.SampledFrom(nasty), rapid.String(),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 8), func(b []byte) string { return string(b) }))
-	return []byte(strings.Join(rapid.SliceOfN(part, 0, parts).Draw(t, "parts"), ""))
+	return []byte(strings.Join(rapid.SliceOfN(piece, 0, depth).Draw(t, "parts"), ""))
 }
 
 func split(text []byte) (pieces []string) {

@@ -19,19 +19,19 @@ func TestVocabularyIsThePublished(t *testing.T) {
 	if n := int(v.start[tokens]); n != len(v.bytes) {
 		t.Errorf("the tokens have %d bytes, the file %d", n, len(v.bytes))
 	}
-	most := 0
+	maximum := 0
 	beside := make(map[string]bool)
 	for token, rank := range published {
 		if got := v.rank([]byte(token)); got != uint32(rank) {
 			t.Errorf("%q has rank %d, want %d", token, got, rank)
 		}
-		most = max(most, len(token))
+		maximum = max(maximum, len(token))
 		for i := 1; i < len(token); i++ {
 			beside[token[i-1:i+1]] = true
 		}
 	}
-	if most != maxTokenBytes {
-		t.Errorf("the longest token has %d bytes, the constant says %d", most, maxTokenBytes)
+	if maximum != maxTokenBytes {
+		t.Errorf("the longest token has %d bytes, the constant says %d", maximum, maxTokenBytes)
 	}
 	for p, got := range v.pairs {
 		two := string([]byte{byte(p >> 8), byte(p)})

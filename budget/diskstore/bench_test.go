@@ -84,9 +84,9 @@ func BenchmarkStore(b *testing.B) {
 // holds nothing decoded.
 func BenchmarkPages(b *testing.B) {
 	value := document(50_000_000)
-	for name, most := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
+	for name, maximum := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
 		b.Run(name, func(b *testing.B) {
-			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: most})
+			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: maximum})
 			if err != nil {
 				b.Fatal(err)
 			}

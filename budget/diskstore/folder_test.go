@@ -33,7 +33,7 @@ func TestUnusableFolders(t *testing.T) {
 }
 
 // A cache folder that somebody removed is made again.
-func TestFolderGone(t *testing.T) {
+func TestFolderRemoved(t *testing.T) {
 	t.Parallel()
 	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
 	s := open(t, dir, c.options())

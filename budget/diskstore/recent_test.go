@@ -21,10 +21,10 @@ func TestDecodedOnce(t *testing.T) {
 	t.Parallel()
 	const size = 400_000
 	for name, test := range map[string]struct {
-		most int64
-		size int
-		do   func(t *testing.T, s *diskstore.Store, dir string) // between two reads
-		same bool
+		maximum int64
+		size    int
+		do      func(t *testing.T, s *diskstore.Store, dir string) // between two reads
+		same    bool
 	}{
 		"again":               {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
 		"after a longer life": {0, size, longer, true},
@@ -47,7 +47,7 @@ func TestDecodedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := holding(t, dir, test.most)
+			s := holding(t, dir, test.maximum)
 			fill(t, s, "a", test.size)
 			first := value(t, s, "a")
 			test.do(t, s, dir)
@@ -77,8 +77,8 @@ func TestDecodedOfThatFile(t *testing.T) {
 	}
 }
 
-// TestDecodedIsStillKept: what was decoded is not given once its file is gone, damaged or expired.
-func TestDecodedIsStillKept(t *testing.T) {
+// TestDecodedIsStillStored: what was decoded is not given once its file is gone, damaged or expired.
+func TestDecodedIsStillStored(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, s *diskstore.Store, file string){
 		"deleted": func(t *testing.T, s *diskstore.Store, _ string) {
@@ -139,9 +139,9 @@ func TestMaxDecodedIsChecked(t *testing.T) {
 	}
 }
 
-func holding(t *testing.T, dir string, most int64) *diskstore.Store {
+func holding(t *testing.T, dir string, maximum int64) *diskstore.Store {
 	t.Helper()
-	s, err := diskstore.Open(dir, &diskstore.Options{MaxDecoded: most})
+	s, err := diskstore.Open(dir, &diskstore.Options{MaxDecoded: maximum})
 	check(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

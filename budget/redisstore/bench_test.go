@@ -63,11 +63,11 @@ func BenchmarkStore(b *testing.B) {
 // BenchmarkEvict keeps one large result in a full store, in place of many small ones.
 func BenchmarkEvict(b *testing.B) {
 	server := redistest.Start(b)
-	const most = 32 << 20
-	s := open(b, redisstore.Options{URL: server.URL(), MaxBytes: most, Compress: -1, Timeout: time.Minute})
+	const maximum = 32 << 20
+	s := open(b, redisstore.Options{URL: server.URL(), MaxBytes: maximum, Compress: -1, Timeout: time.Minute})
 	small := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(1500)}
-	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(most - 10_000)}
-	n := most / (len(small.Value) + 600)
+	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(maximum - 10_000)}
+	n := maximum / (len(small.Value) + 600)
 	for b.Loop() {
 		b.StopTimer()
 		for i := range n {
@@ -80,7 +80,7 @@ func BenchmarkEvict(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if left := server.Client(b).HLen(context.Background(), ownPrefix+"sizes").Val(); left > 10 {
+	if left := server.Client(b).HLen(context.Background(), testPrefix+"sizes").Val(); left > 10 {
 		b.Fatalf("%d results are left", left)
 	}
 	b.ReportMetric(float64(n), "evicted/op")

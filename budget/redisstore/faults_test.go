@@ -60,7 +60,7 @@ func TestKilled(t *testing.T) {
 	unavailable(t, s, server.Address(), "cannot be reached", "refused")
 	server.Restart()
 	for round := range 3 {
-		var kept sync.Map
+		var stored sync.Map
 		var users sync.WaitGroup
 		for user := range 20 { // more connections than stay open unused
 			users.Go(func() {
@@ -72,13 +72,13 @@ func TestKilled(t *testing.T) {
 						}
 						return
 					}
-					kept.Store(key, nil)
+					stored.Store(key, nil)
 				}
 			})
 		}
 		redistest.Within(t, "some results to be stored", func() bool {
 			n := 0
-			kept.Range(func(any, any) bool {
+			stored.Range(func(any, any) bool {
 				n++
 				return n < 100
 			})
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 			return fault.CodeOf(err) != fault.Unavailable
 		})
 		n := 0
-		kept.Range(func(key, _ any) bool {
+		stored.Range(func(key, _ any) bool {
 			n++
 			if e, err := s.Get(t.Context(), key.(string), nil); err != nil || string(e.Value) != key {
 				t.Errorf("%s was kept, and is lost: %v", key, err)

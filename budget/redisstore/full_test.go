@@ -43,7 +43,7 @@ func TestReadsOfAFullServer(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkIndex(t.Context(), client, ownPrefix, 1<<30); err != nil {
+	if err := checkIndex(t.Context(), client, testPrefix, 1<<30); err != nil {
 		t.Error(err)
 	}
 	put(t, fresh, "more", entry(now, "1"))

@@ -47,7 +47,7 @@ func TestLeastUsedGiveWay(t *testing.T) {
 		if _, err := s.Get(t.Context(), fmt.Sprint(i), nil); err != nil {
 			t.Fatalf("result %d is gone as soon as it was kept: %v", i, err)
 		}
-		if err := checkIndex(t.Context(), client, ownPrefix, 20_000); err != nil {
+		if err := checkIndex(t.Context(), client, testPrefix, 20_000); err != nil {
 			t.Fatalf("after %d: %v", i, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestLeastUsedGiveWay(t *testing.T) {
 	if _, err := s.Get(t.Context(), "alone", nil); err != nil {
 		t.Errorf("the new one gave way to older ones: %v", err)
 	}
-	if n := client.HLen(t.Context(), ownPrefix+"sizes").Val(); n > 4 {
+	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n > 4 {
 		t.Errorf("%d results are left beside a value of nearly all room", n)
 	}
 	if err := s.Put(t.Context(), "too large", entry(now, incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
@@ -69,26 +69,26 @@ func TestLeastUsedGiveWay(t *testing.T) {
 }
 
 // checkIndex compares the index with the entries that are there.
-func checkIndex(ctx context.Context, c *redis.Client, prefix string, most int) error {
+func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int) error {
 	sizes, err := c.HGetAll(ctx, prefix+"sizes").Result()
 	if err != nil {
 		return err
 	}
 	total, _ := strconv.Atoi(sizes["total"])
 	delete(sizes, "total")
-	sum, parts, of := 0, map[string]float64{}, map[string]string{}
+	sum, shares, of := 0, map[string]float64{}, map[string]string{}
 	for id, size := range sizes {
-		bytes, part, _ := strings.Cut(size, " ")
+		bytes, piece, _ := strings.Cut(size, " ")
 		n, _ := strconv.Atoi(bytes)
 		sum += n
-		parts[part] += float64(n)
-		of[id] = part
+		shares[piece] += float64(n)
+		of[id] = piece
 		if length := c.StrLen(ctx, prefix+id).Val(); length != int64(n)-512 {
 			return fmt.Errorf("%s has %d bytes and counts %d", id, length, n)
 		}
 	}
-	if sum != total || total > most {
-		return fmt.Errorf("the entries count %d, the sum is %d, the bound %d", sum, total, most)
+	if sum != total || total > maximum {
+		return fmt.Errorf("the entries count %d, the sum is %d, the bound %d", sum, total, maximum)
 	}
 	var ordered []string
 	for _, z := range c.ZRangeWithScores(ctx, prefix+"by-expiry", 0, -1).Val() {
@@ -102,11 +102,11 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, most int) e
 	if indexed := slices.Sorted(maps.Keys(sizes)); !slices.Equal(indexed, ordered) {
 		return fmt.Errorf("ordered are %q, counted %q", ordered, indexed)
 	}
-	for part := range parts {
-		for _, z := range c.ZRangeWithScores(ctx, prefix+"of:"+part, 0, -1).Val() {
+	for piece := range shares {
+		for _, z := range c.ZRangeWithScores(ctx, prefix+"of:"+piece, 0, -1).Val() {
 			id := z.Member.(string)
-			if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); of[id] != part || at != int64(z.Score) {
-				return fmt.Errorf("%s of %q expires at %d, in the order of %q at %.0f", id, of[id], at, part, z.Score)
+			if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); of[id] != piece || at != int64(z.Score) {
+				return fmt.Errorf("%s of %q expires at %d, in the order of %q at %.0f", id, of[id], at, piece, z.Score)
 			}
 			delete(of, id)
 		}
@@ -115,12 +115,12 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, most int) e
 	for _, z := range c.ZRangeWithScores(ctx, prefix+"parts", 0, -1).Val() {
 		indexed[z.Member.(string)] = z.Score
 	}
-	if len(of) > 0 || !maps.Equal(indexed, parts) {
-		return fmt.Errorf("in no part's order are %v; the parts have %v, want %v", of, indexed, parts)
+	if len(of) > 0 || !maps.Equal(indexed, shares) {
+		return fmt.Errorf("in no part's order are %v; the parts have %v, want %v", of, indexed, shares)
 	}
 	keys, want := c.Keys(ctx, prefix+"*").Val(), len(ordered)
 	if want > 0 {
-		want += 3 + len(parts)
+		want += 3 + len(shares)
 	}
 	if len(keys) != want {
 		return fmt.Errorf("%d keys, want %d: %q", len(keys), want, keys)
@@ -142,8 +142,8 @@ func TestIndexProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
 		prefix := fmt.Sprint("p", runs, ":")
-		const most = 10_000
-		s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: most})
+		const maximum = 10_000
+		s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: maximum})
 		newest := map[string]string{} // what was put and not deleted; it may have given way
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			key := rapid.StringMatching("[a-h]").Draw(rt, "key")
@@ -167,7 +167,7 @@ func TestIndexProperty(t *testing.T) {
 			default:
 				e := budget.Entry{Owner: rapid.SampledFrom([]string{"", "x", "x:2:", "y:1:abc"}).Draw(rt, "owner"), Created: time.Now(),
 					Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
-				if err := s.Put(t.Context(), key, e); fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > most/2-700 {
+				if err := s.Put(t.Context(), key, e); fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > maximum/2-700 {
 					delete(newest, key) // more than half, and others have something
 					continue
 				} else if err != nil {
@@ -178,7 +178,7 @@ func TestIndexProperty(t *testing.T) {
 					rt.Fatalf("the newest is not there: %v", err)
 				}
 			}
-			if err := checkIndex(t.Context(), client, prefix, most); err != nil {
+			if err := checkIndex(t.Context(), client, prefix, maximum); err != nil {
 				rt.Fatal(err)
 			}
 			for _, k := range strings.Split("abcdefgh", "") {
@@ -245,8 +245,8 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	const owners, each, size = 8, 50, 1512 // bytes that an entry counts
-	const most = owners * each * size
-	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: most, Compress: -1})
+	const maximum = owners * each * size
+	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: maximum, Compress: -1})
 	owned := func(owner int, value string) budget.Entry {
 		e := entry(time.Now(), value)
 		e.Owner = fmt.Sprintf("%d:", owner)
@@ -257,21 +257,21 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 			put(t, s, fmt.Sprint(owner, i), owned(owner, incompressible(size-512-headerAndOwner)))
 		}
 	}
-	if n := client.HLen(t.Context(), ownPrefix+"sizes").Val(); n != owners*each+1 {
+	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n != owners*each+1 {
 		t.Fatalf("%d are kept: the test proves nothing", n)
 	}
 	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "large", owned(owners, incompressible(most/2-10_000)))
-	if err := checkIndex(t.Context(), client, ownPrefix, most); err != nil {
+	put(t, s, "large", owned(owners, incompressible(maximum/2-10_000)))
+	if err := checkIndex(t.Context(), client, testPrefix, maximum); err != nil {
 		t.Error(err)
 	}
 	var left []int
 	for owner := range owners {
-		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", ownPrefix, owner)).Val()))
+		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", testPrefix, owner)).Val()))
 	}
-	if least, greatest := slices.Min(left), slices.Max(left); least < each/2-5 || greatest > each/2+5 {
+	if minimum, greatest := slices.Min(left), slices.Max(left); minimum < each/2-5 || greatest > each/2+5 {
 		t.Errorf("of %d each are left %v", each, left)
 	}
 	stats := client.Info(t.Context(), "commandstats").Val()
@@ -282,8 +282,8 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 	}
 }
 
-// ownPrefix begins the keys of a store that is given no prefix.
-const ownPrefix = "onecall:results:"
+// testPrefix begins the keys of a store that is given no prefix.
+const testPrefix = "onecall:results:"
 
 // headerAndOwner are the bytes of an entry before its value, of an owner of two letters.
 const headerAndOwner = 41

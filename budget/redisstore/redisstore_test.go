@@ -129,10 +129,10 @@ func TestExpiredCountsNoMore(t *testing.T) {
 	})
 	put(t, s, "k", entry(time.Now(), "1"))
 	client := server.Client(t)
-	if err := checkIndex(t.Context(), client, ownPrefix, 2_000); err != nil {
+	if err := checkIndex(t.Context(), client, testPrefix, 2_000); err != nil {
 		t.Error(err)
 	}
-	if n := client.ZCard(t.Context(), ownPrefix+"by-expiry").Val(); n != 2 {
+	if n := client.ZCard(t.Context(), testPrefix+"by-expiry").Val(); n != 2 {
 		t.Errorf("%d results are counted, want 2", n)
 	}
 }

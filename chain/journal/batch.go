@@ -8,8 +8,8 @@ import (
 )
 
 // BeginBatch writes a run that makes no calls itself: its parts are runs with it as their parent, in any process. No process holds it, so
-// it is Running until SettleBatch says otherwise. Of s, only Caller, Scope, Key, Parent, Chain, Text and Steps matter. If the caller has a
-// batch with that key, BeginBatch returns its id and writes nothing; if it has another run with it, it fails with ErrTaken.
+// it is Running until SetBatchStatus says otherwise. Of s, only Caller, Scope, Key, Parent, Chain, Text and Steps matter. If the
+// caller has a batch with that key, BeginBatch returns its id and writes nothing; if it has another run with it, it fails with ErrTaken.
 func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err error) {
 	start := *s
 	start.Hash = func() string { return "" }
@@ -36,9 +36,9 @@ func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err erro
 	return id, nil
 }
 
-// SettleBatch sets the status of a batch, in whichever process; Running: it goes on, and is kept that much longer. It fails with
+// SetBatchStatus sets the status of a batch, in whichever process; Running: it goes on, and is kept that much longer. It fails with
 // ErrNotFound if there is no such batch, and with ErrBusy if another process is settling it at the same time.
-func (j *Journal) SettleBatch(ctx context.Context, id string, status Status, code fault.Code) error {
+func (j *Journal) SetBatchStatus(ctx context.Context, id string, status Status, code fault.Code) error {
 	past, err := j.Acquire(ctx, id, nil)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (j *Journal) SettleBatch(ctx context.Context, id string, status Status, cod
 		j.Release(past)
 		return ErrNotFound
 	}
-	if err = j.Resume(past, nil).Settle(status, code); err != nil {
+	if err = j.Resume(past, nil).EndUnfinished(status, code); err != nil {
 		j.Release(past)
 	}
 	return err

@@ -28,16 +28,16 @@ func TestBatch(t *testing.T) {
 			t.Errorf("begun again, it is %s, not %s: %v", again, id, err)
 		}
 		for i := range 3 {
-			part := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" },
+			segment := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" },
 				Text: []byte(`{}`)})
 			if i == 1 {
-				if err := part.Settle(journal.Failed, fault.Timeout); err != nil {
+				if err := segment.EndUnfinished(journal.Failed, fault.Timeout); err != nil {
 					t.Fatal(err)
 				}
 			}
-			part.Answered(1, 0)
+			segment.Answered(1, 0)
 		}
-		wantParts(t, worker, id, journal.Parts{journal.OK: 2, journal.Failed: 1})
+		wantCounts(t, worker, id, journal.Parts{journal.OK: 2, journal.Failed: 1})
 		batch := func(want journal.Status, took time.Duration) {
 			t.Helper()
 			past, err := worker.Read(t.Context(), id, &s.Caller)
@@ -48,14 +48,14 @@ func TestBatch(t *testing.T) {
 		}
 		batch(journal.Running, 0)
 		time.Sleep(20 * time.Hour)
-		if err := worker.SettleBatch(t.Context(), id, journal.Running, ""); err != nil {
+		if err := worker.SetBatchStatus(t.Context(), id, journal.Running, ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Hour) // its parts have expired by now, and it has not
 		batch(journal.Running, 20*time.Hour)
-		wantParts(t, worker, id, nil)
+		wantCounts(t, worker, id, nil)
 		for range 2 { // what is not known to have been done is done again
-			if err := worker.SettleBatch(t.Context(), id, journal.Failed, fault.Cancelled); err != nil {
+			if err := worker.SetBatchStatus(t.Context(), id, journal.Failed, fault.Cancelled); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +67,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-func wantParts(t *testing.T, j *journal.Journal, id string, want journal.Parts) {
+func wantCounts(t *testing.T, j *journal.Journal, id string, want journal.Parts) {
 	t.Helper()
 	if got, err := j.Parts(t.Context(), []string{id}); err != nil || !maps.Equal(got[id], want) {
 		t.Errorf("parts %v, %v", got, err)
@@ -81,14 +81,14 @@ func TestNoBatch(t *testing.T) {
 	s := start()
 	s.Key = "k"
 	run := j.Begin(s)
-	if err := errors.Join(run.Claim(), run.Settle(journal.Failed, fault.Timeout)); err != nil {
+	if err := errors.Join(run.Claim(), run.EndUnfinished(journal.Failed, fault.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	if id, err := j.BeginBatch(t.Context(), s); !errors.Is(err, journal.ErrTaken) {
 		t.Errorf("a batch with the key of a run: %s, %v", id, err)
 	}
 	for _, id := range []string{run.ID(), "run_none"} {
-		if err := j.SettleBatch(t.Context(), id, journal.OK, ""); !errors.Is(err, journal.ErrNotFound) {
+		if err := j.SetBatchStatus(t.Context(), id, journal.OK, ""); !errors.Is(err, journal.ErrNotFound) {
 			t.Errorf("%s was settled: %v", id, err)
 		}
 	}
@@ -110,16 +110,16 @@ func ExampleJournal_BeginBatch() {
 	if err != nil {
 		panic(err)
 	}
-	part := j.Begin(&journal.Start{Caller: "ada", Parent: batch, Hash: func() string { return "" }}) // or Engine.Run with Caller.Parent
-	part.Answered(0, 0)
-	parts, err := j.Parts(ctx, []string{batch})
+	segment := j.Begin(&journal.Start{Caller: "ada", Parent: batch, Hash: func() string { return "" }}) // or Engine.Run with Caller.Parent
+	segment.Answered(0, 0)
+	counts, err := j.Parts(ctx, []string{batch})
 	if err != nil {
 		panic(err)
 	}
 	status := journal.OK
-	if parts[batch].Total() > parts[batch][journal.OK] {
+	if counts[batch].Total() > counts[batch][journal.OK] {
 		status = journal.Failed
 	}
-	fmt.Println(parts[batch], j.SettleBatch(ctx, batch, status, ""))
+	fmt.Println(counts[batch], j.SetBatchStatus(ctx, batch, status, ""))
 	// Output: map[ok:1] <nil>
 }

@@ -60,9 +60,9 @@ func (m *Memory) write(w *Write) bool {
 		return false
 	}
 	if w.Row != nil {
-		tokens, kept := r.Row.Tokens, r.Row.Kept
+		tokens, stored := r.Row.Tokens, r.Row.Kept
 		r.Row = *w.Row
-		r.Row.Tokens, r.Row.Kept = tokens, kept
+		r.Row.Tokens, r.Row.Kept = tokens, stored
 	}
 	r.Row.Tokens, r.Row.Kept = r.Row.Tokens+w.Tokens, r.Row.Kept+w.Kept
 	if w.Segment != nil {

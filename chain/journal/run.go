@@ -271,9 +271,9 @@ func (j *Journal) estimate(events []Event) {
 	}
 }
 
-// Settle ends a run that is not ok, durably and before its answer is sent, and releases its lease, so that the caller can resume it.
+// EndUnfinished ends a run that is not ok, durably and before its answer is sent, and releases its lease, so that the caller can resume it.
 // After an error it cannot be resumed.
-func (r *Run) Settle(status Status, code fault.Code) error {
+func (r *Run) EndUnfinished(status Status, code fault.Code) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure != nil || r.settled {
@@ -289,7 +289,7 @@ func (r *Run) Settle(status Status, code fault.Code) error {
 
 // Answered records what the run's answer cost. A run that was not settled ends with status ok, and what only a resume would need is
 // dropped, unless the caller may ask for the answer again (Start.Key). No other method may be called afterwards.
-func (r *Run) Answered(tokens, kept int) {
+func (r *Run) Answered(tokens, stored int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure != nil && !r.settled {
@@ -311,13 +311,13 @@ func (r *Run) Answered(tokens, kept int) {
 		w = r.takeSegment(true)
 		w.Release, w.DropResults, w.retryable = true, drop && wrote, wrote
 	}
-	w.Tokens, w.Kept = tokens, kept
+	w.Tokens, w.Kept = tokens, stored
 	segment, took := w.prepare, time.Since(r.resumedAt)
 	w.prepare = func(w *Write) {
 		if segment != nil {
 			segment(w)
 		}
-		w.Days = r.daySums(tokens, kept, took)
+		w.Days = r.daySums(tokens, stored, took)
 	}
 	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for at once
 		_ = r.awaitWrite(w)
@@ -338,11 +338,11 @@ func (r *Run) failureChange() int64 {
 }
 
 // daySums returns the sums since the run began or was resumed.
-func (r *Run) daySums(tokens, kept int, took time.Duration) []Day {
+func (r *Run) daySums(tokens, stored int, took time.Duration) []Day {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	day := DayOf(r.resumedAt)
-	whole := Day{Tokens: int64(tokens), Kept: int64(kept)}
+	whole := Day{Tokens: int64(tokens), Kept: int64(stored)}
 	if r.row.Lease == 1 { // a resume or an undo is not another run
 		whole.Count, whole.Times = 1, Times{}
 		whole.Times.Count(took)

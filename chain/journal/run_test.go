@@ -202,7 +202,7 @@ func TestNumbersOfLeases(t *testing.T) {
 
 		other := resumed(t, opened(t, d), run.ID())
 		ends(t, begun(t, other, &journal.Call{StepPath: "2", Function: "put2", Effect: "write"}))
-		if err := other.Settle(journal.Failed, fault.Internal); err != nil {
+		if err := other.EndUnfinished(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
 		other.Answered(0, 0)
@@ -293,7 +293,7 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 		j := opened(t, &busyOnce{})
 		run := j.Begin(start())
 		ends(t, begun(t, run, put()))
-		if err := run.Settle(journal.Failed, fault.Internal); err != nil {
+		if err := run.EndUnfinished(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
 		record, err := j.Acquire(t.Context(), run.ID(), nil)

@@ -19,16 +19,16 @@ const (
 // sealEvents encodes events as a segment: the plain part, the results, and what is retained when the results are dropped.
 func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(events)}
-	var results, kept []byte
+	var results, stored []byte
 	for i := range events {
 		e := &events[i]
 		results = appendSecret(results, e.N, resultField, e.Result)
-		kept = appendSecret(kept, e.N, undoField, e.Undo)
-		kept = appendSecret(kept, e.N, chainField, e.Chain)
-		kept = appendSecret(kept, e.N, argsField, e.Args)
+		stored = appendSecret(stored, e.N, undoField, e.Undo)
+		stored = appendSecret(stored, e.N, chainField, e.Chain)
+		stored = appendSecret(stored, e.N, argsField, e.Args)
 	}
 	s.Results = k.sealText(results, sealContext(run, s, "results"))
-	s.Retained = k.sealText(kept, sealContext(run, s, "kept"))
+	s.Retained = k.sealText(stored, sealContext(run, s, "kept"))
 	return s
 }
 

@@ -39,15 +39,15 @@ func packRelease(t *testing.T) (tarballs map[string]string) {
 	if err := build(built); err != nil {
 		t.Fatal(err)
 	}
-	var all, own []artifact
-	if err := readJSON(filepath.Join(built, artifactsFile), &own); err != nil {
+	var all, builtin []artifact
+	if err := readJSON(filepath.Join(built, artifactsFile), &builtin); err != nil {
 		t.Fatal(err)
 	}
 	if err := readJSON(filepath.Join(dist, artifactsFile), &all); err != nil {
 		t.Fatal(err)
 	}
 	// Of two programs for a platform, the first is taken.
-	if err := writeJSON(filepath.Join(dist, artifactsFile), append(own, all...)); err != nil {
+	if err := writeJSON(filepath.Join(dist, artifactsFile), append(builtin, all...)); err != nil {
 		t.Fatal(err)
 	}
 	tarballs = map[string]string{}

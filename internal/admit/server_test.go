@@ -32,14 +32,14 @@ func TestServerSlots(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}
-		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		done, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		taken, take := context.WithCancelCause(t.Context())
 		for i, id := range []string{"greedy", "greedy", "greedy", "greedy", "modest", "late", "taken", "revoked"} {
 			ctx, want := t.Context(), fault.Code("")
 			switch id {
 			case "late":
-				ctx, want = gone, fault.Timeout
+				ctx, want = done, fault.Timeout
 			case "taken":
 				ctx, want = canceled(t), fault.Cancelled
 			case "revoked":

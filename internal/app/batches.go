@@ -31,30 +31,30 @@ func (a *App) CheckShared() error {
 	return nil
 }
 
-// Kept returns the part of the result store that holds the chains of batches and their results, as long as the journal keeps runs.
-func (a *App) Kept() *Kept { return &Kept{a.store, a.Keep()} }
+// BatchStore returns the part of the result store that holds the chains of batches and their results, as long as the journal keeps runs.
+func (a *App) BatchStore() *BatchStore { return &BatchStore{a.store, a.Keep()} }
 
-// Kept implements durable.Store.
-type Kept struct {
+// BatchStore implements durable.Store.
+type BatchStore struct {
 	driver budget.Driver
 	keep   time.Duration
 }
 
-// ownerOf owns what Kept stores under a key: the batch, which is the key's second part, so that a store that is full drops what belongs to
-// the largest batch.
+// ownerOf owns what BatchStore stores under a key: the batch, which is the key's second part, so that a store that is full drops what
+// belongs to the largest batch.
 func ownerOf(key string) string {
-	parts := strings.SplitN(key, "/", 3)
-	return "onecall " + strings.Join(parts[:min(2, len(parts))], "/")
+	segments := strings.SplitN(key, "/", 3)
+	return "onecall " + strings.Join(segments[:min(2, len(segments))], "/")
 }
 
 // Put implements durable.Store.
-func (k *Kept) Put(ctx context.Context, key string, value []byte) error {
+func (k *BatchStore) Put(ctx context.Context, key string, value []byte) error {
 	now := time.Now()
 	return k.driver.Put(ctx, key, budget.Entry{Owner: ownerOf(key), Created: now, Expires: now.Add(k.keep), Value: value})
 }
 
 // Get implements durable.Store.
-func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
+func (k *BatchStore) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := k.driver.Get(ctx, key, nil)
 	switch {
 	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != ownerOf(key):
@@ -67,7 +67,7 @@ func (k *Kept) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 // Touch keeps what is stored under a key as long again. It is no error if there is nothing.
-func (k *Kept) Touch(ctx context.Context, key string) error {
+func (k *BatchStore) Touch(ctx context.Context, key string) error {
 	if err := k.driver.Touch(ctx, key, time.Now().Add(k.keep)); !errors.Is(err, budget.ErrNotFound) {
 		return err
 	}

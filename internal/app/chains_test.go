@@ -54,9 +54,9 @@ func TestSavedChainsOfFolder(t *testing.T) {
 			t.Errorf("%d: %q", i, broken)
 		}
 	}
-	odd := a.SuspectChains()
-	if len(odd) != 2 || !strings.Contains(odd[1].Message, "find is the name of fs.find too") {
-		t.Errorf("%v", odd)
+	suspect := a.SuspectChains()
+	if len(suspect) != 2 || !strings.Contains(suspect[1].Message, "find is the name of fs.find too") {
+		t.Errorf("%v", suspect)
 	}
 	for _, source := range a.Catalog.Sources() {
 		if source.Name == steps.ChainSource &&

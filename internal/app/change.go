@@ -88,7 +88,7 @@ func (r *reloader) report(c *change, took time.Duration) {
 		"added", clipped(c.Added), "removed", clipped(c.Removed), "changed", clipped(c.Changed),
 		"sources_opened", c.opened, "sources_closed", c.closed, "sources_kept", c.retained,
 		"needs_restart", c.needRestart, "ms", took.Milliseconds())
-	r.note("%s", c.summary(path))
+	r.noticef("%s", c.summary(path))
 	for _, at := range c.needRestart {
 		r.app.process.Reporter.Warn(r.app.config.Under(at,
 			fault.New(fault.BadRequest, "this change is carried out when the server is started again")))
@@ -99,11 +99,11 @@ func (r *reloader) report(c *change, took time.Duration) {
 func (c *change) summary(path string) string {
 	var phrases []string
 	for _, list := range []struct {
-		verb   string
-		places []string
+		verb  string
+		files []string
 	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}, {"opened", c.opened}, {"closed", c.closed}} {
-		if len(list.places) > 0 {
-			phrases = append(phrases, list.verb+" "+strings.Join(clipped(list.places), ", "))
+		if len(list.files) > 0 {
+			phrases = append(phrases, list.verb+" "+strings.Join(clipped(list.files), ", "))
 		}
 	}
 	if len(c.Added)+len(c.Removed)+len(c.Changed) == 0 {

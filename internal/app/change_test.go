@@ -34,8 +34,8 @@ func TestNeedsRestart(t *testing.T) {
 	}
 }
 
-// TestKeptResults: results are found again if the store is the same.
-func TestKeptResults(t *testing.T) {
+// TestStoredResults: results are found again if the store is the same.
+func TestStoredResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		before, after string

@@ -46,8 +46,8 @@ func TestDrainBacklog(t *testing.T) {
 	}
 	for _, client := range clients {
 		_ = client.SetReadDeadline(time.Now().Add(tooLong))
-		if said, err := io.ReadAll(client); string(said) != "welcome" || err != nil {
-			t.Errorf("%q, %v", said, err)
+		if greeting, err := io.ReadAll(client); string(greeting) != "welcome" || err != nil {
+			t.Errorf("%q, %v", greeting, err)
 		}
 	}
 	if err := inner.Close(); !errors.Is(err, net.ErrClosed) {

@@ -244,10 +244,10 @@ func (e *examination) logins(ctx context.Context) {
 		return // already reported as a fault of the configuration
 	}
 	for i := range accounts {
-		named := func(m config.TableEntry[config.MCPServer]) bool {
+		matches := func(m config.TableEntry[config.MCPServer]) bool {
 			return m.Name == accounts[i].Name && hasCredentials(&m.Config)
 		}
-		if slices.ContainsFunc(e.config.MCPServers, named) {
+		if slices.ContainsFunc(e.config.MCPServers, matches) {
 			continue
 		}
 		state, err := accounts[i].State(ctx)

@@ -137,7 +137,7 @@ func faultsOf(t *testing.T, text string) []string {
 	if !errors.As(err, &refused) {
 		t.Fatal(err)
 	}
-	return faultPlaces(refused.Faults)
+	return faultPositions(refused.Faults)
 }
 
 // TestFaultsOnce: all faults are reported together, in order, once, and with their position, whichever package finds them.
@@ -218,13 +218,13 @@ functions:
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if _, faults = functionSettings(c); !slices.Equal(faultPlaces(faults),
+	if _, faults = functionSettings(c); !slices.Equal(faultPositions(faults),
 		[]string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
-		t.Errorf("faults %q", faultPlaces(faults))
+		t.Errorf("faults %q", faultPositions(faults))
 	}
 }
 
-func faultPlaces(faults []*fault.Error) []string {
+func faultPositions(faults []*fault.Error) []string {
 	var got []string
 	for _, f := range faults {
 		got = append(got, fmt.Sprintf("%d:%d %s %s", f.Line, f.Column, f.Code, f.At))

@@ -16,7 +16,7 @@ const tooLong = 2 * time.Minute
 // silent is a Reporter that reports nothing.
 type silent struct{}
 
-func (silent) Note(string, ...any)                   {}
+func (silent) Notice(string, ...any)                 {}
 func (silent) Warn(*fault.Error)                     {}
 func (silent) Faults(string, []byte, []*fault.Error) {}
 

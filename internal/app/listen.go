@@ -136,7 +136,7 @@ func (s *server) access(a *App) *transport.Access {
 }
 
 func (d *httpListener) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
-	s.process.Reporter.Note("listening on http://%s%s", d.Addr(), transport.Path)
+	s.process.Reporter.Notice("listening on http://%s%s", d.Addr(), transport.Path)
 	if s.process.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.process.Reporter.Warn(fault.New(fault.BadRequest,
 			"%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))

@@ -39,7 +39,7 @@ type Options struct {
 
 // Reporter shows messages to a person.
 type Reporter interface {
-	Note(format string, args ...any)                        // one or more lines
+	Notice(format string, args ...any)                      // one or more lines
 	Warn(f *fault.Error)                                    // a problem that stops nothing
 	Faults(file string, text []byte, faults []*fault.Error) // what is wrong with a configuration
 }

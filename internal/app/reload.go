@@ -103,9 +103,9 @@ func (r *reloader) changed() bool {
 }
 
 // note shows a message to the operator unless the log is for programs.
-func (r *reloader) note(format string, args ...any) {
+func (r *reloader) noticef(format string, args ...any) {
 	if !r.o.JSON {
-		r.process.Reporter.Note("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
+		r.process.Reporter.Notice("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *reloader) handled(path string) bool {
 		r.refusedFiles = nil
 		r.telemetry.Reloaded(nil)
 		r.log.Info("the served configuration stands", "file", path)
-		r.note("%s is again what is served", path)
+		r.noticef("%s is again what is served", path)
 	}
 	return true
 }
@@ -190,7 +190,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 	if !errors.As(err, &wrong) {
 		why := r.process.Redactor.Text(fault.Message(err))
 		log.Error("configuration refused", "file", path, "error", why)
-		r.note("%s is refused, and what was served before goes on: %s", path, why)
+		r.noticef("%s is refused, and what was served before goes on: %s", path, why)
 		return
 	}
 	if r.o.JSON {
@@ -198,7 +198,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 		return
 	}
 	log.Error("configuration refused", "file", wrong.File, "faults", len(wrong.Faults))
-	r.process.Reporter.Note("%s is refused, and what was served before goes on:", wrong.File)
+	r.process.Reporter.Notice("%s is refused, and what was served before goes on:", wrong.File)
 	r.process.Reporter.Faults(wrong.File, wrong.Text, wrong.Faults)
 }
 

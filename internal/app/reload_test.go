@@ -184,10 +184,10 @@ func TestFileState(t *testing.T) {
 			t.Errorf("after %s it does not hold what it held", name)
 		}
 	}
-	var odd fileState
-	odd.add("", folder, filepath.Join(folder, "none"), "")
-	if len(odd) != 2 || odd.digests("") != "  " || !odd.restat().sameStat(odd) {
-		t.Errorf("what is no file: %v", odd)
+	var suspect fileState
+	suspect.add("", folder, filepath.Join(folder, "none"), "")
+	if len(suspect) != 2 || suspect.digests("") != "  " || !suspect.restat().sameStat(suspect) {
+		t.Errorf("what is no file: %v", suspect)
 	}
 }
 

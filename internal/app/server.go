@@ -93,7 +93,7 @@ func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
 		server.Close()
 		err = errors.Join(err, r.close())
 	}()
-	defer s.noteSlowShutdown(ctx)()
+	defer s.logSlowShutdown(ctx)()
 	return in.serve(ctx, s, server, a)
 }
 
@@ -185,11 +185,11 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 	}
 }
 
-// shutdownNoteAfter is how long shutting down may take before a note says what it waits for.
-const shutdownNoteAfter = 300 * time.Millisecond
+// slowShutdownAfter is how long shutting down may take before a note says what it waits for.
+const slowShutdownAfter = 300 * time.Millisecond
 
-// noteSlowShutdown starts to wait for an interrupt, after which it notes that calls are still running. ended is called when none is.
-func (s *server) noteSlowShutdown(ctx context.Context) (ended func()) {
+// logSlowShutdown starts to wait for an interrupt, after which it notes that calls are still running. ended is called when none is.
+func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -199,8 +199,8 @@ func (s *server) noteSlowShutdown(ctx context.Context) (ended func()) {
 			return
 		}
 		select {
-		case <-time.After(shutdownNoteAfter):
-			s.process.Reporter.Note("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
+		case <-time.After(slowShutdownAfter):
+			s.process.Reporter.Notice("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}
 	})

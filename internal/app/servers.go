@@ -99,7 +99,7 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 	}
 	switch p := o.process; {
 	case p.Verbose:
-		options.Log = func(line string) { p.Reporter.Note("%s: %s", name, textfile.Printable(p.Redactor.Text(line))) }
+		options.Log = func(line string) { p.Reporter.Notice("%s: %s", name, textfile.Printable(p.Redactor.Text(line))) }
 	case !p.serve:
 		options.Log = func(line string) { p.lastLines.Store(name, line) }
 	}

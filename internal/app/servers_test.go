@@ -10,17 +10,17 @@ import (
 // TestStartTimeout: commands that may install the server have more time to start, unless the configuration sets it.
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()
-	own := 500
+	limit := 500
 	for _, test := range []struct {
 		command string
-		own     *int
+		limit   *int
 		want    time.Duration
 	}{
 		{"npx", nil, 2 * time.Minute}, {"/usr/local/bin/npx", nil, 2 * time.Minute}, {"npx.cmd", nil, 2 * time.Minute},
 		{"uvx", nil, 2 * time.Minute},
-		{"npx", &own, 500 * time.Millisecond}, {"node", nil, 0}, {"", nil, 0},
+		{"npx", &limit, 500 * time.Millisecond}, {"node", nil, 0}, {"", nil, 0},
 	} {
-		if got := startTimeout(&config.MCPServer{Command: &test.command, StartTimeoutMs: test.own}); got != test.want {
+		if got := startTimeout(&config.MCPServer{Command: &test.command, StartTimeoutMs: test.limit}); got != test.want {
 			t.Errorf("%s: %v, want %v", test.command, got, test.want)
 		}
 	}

@@ -15,14 +15,14 @@ import (
 
 // moody is a source whose state the test sets.
 type moody struct {
-	mu     sync.Mutex
-	status steps.Status
-	tell   func()
+	mu       sync.Mutex
+	status   steps.Status
+	onChange func()
 }
 
 func (m *moody) Functions() []steps.Function { return nil }
 func (m *moody) Close() error                { return nil }
-func (m *moody) Watch(tell func())           { m.tell = tell }
+func (m *moody) Watch(onChange func())       { m.onChange = onChange }
 func (m *moody) Status() steps.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,7 +33,7 @@ func (m *moody) become(state steps.State, why *fault.Error) {
 	m.mu.Lock()
 	m.status = steps.Status{State: state, Error: why}
 	m.mu.Unlock()
-	m.tell()
+	m.onChange()
 }
 
 // TestLogSources: the loss of a source is logged once, and so is its return.

@@ -248,7 +248,7 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
 		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.noteDocument,
+		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.warnDocument,
 		WarnOfAll: o.process.Verbose,
 	})
 	if err != nil {
@@ -331,9 +331,9 @@ func locatedMessage(f *fault.Error) string {
 // warnRedacted shows a warning without secrets.
 func (p *process) warnRedacted(f *fault.Error) { p.Reporter.Warn(p.Redactor.redacted(f)) }
 
-// noteDocument shows warnings about OpenAPI documents. Those about what a document lacks are shown only by commands that list functions,
+// warnDocument shows warnings about OpenAPI documents. Those about what a document lacks are shown only by commands that list functions,
 // or with Verbose.
-func (p *process) noteDocument(f *fault.Error) {
+func (p *process) warnDocument(f *fault.Error) {
 	if p.List || p.Verbose || f.Code != fault.BadRequest {
 		p.warnRedacted(f)
 	}

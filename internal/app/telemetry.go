@@ -145,7 +145,7 @@ func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	p.Reporter.Note("metrics on http://%s/metrics", listener.Addr())
+	p.Reporter.Notice("metrics on http://%s/metrics", listener.Addr())
 	return func() {
 		_ = server.Close() // scrapers try again
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {

@@ -104,9 +104,9 @@ var errAnswer = errors.New("answered")
 func (i *issuer) discover(ctx context.Context) (string, error) {
 	var last error
 	for _, where := range wellKnown(i.name) {
-		found, err := i.discoverAt(ctx, where)
+		document, err := i.discoverAt(ctx, where)
 		if err == nil {
-			return found, nil
+			return document, nil
 		}
 		last = err
 		if !errors.Is(err, errAnswer) { // the host is unreachable, and the other URLs are on it too

@@ -47,7 +47,7 @@ type verifier struct {
 	issuer, audience string
 	scopes           map[string]steps.Tier
 	now              func() time.Time
-	keys             *keyRing
+	keys             *keyring
 	cache            *lru.Cache[[32]byte, *verifiedToken]
 }
 
@@ -79,9 +79,9 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 		}
 	}
 	if o.Keys != nil {
-		v.keys = o.Keys.ring
+		v.keys = o.Keys.keys
 	} else {
-		keys, f := newKeyRing(o, algorithms)
+		keys, f := newKeyring(o, algorithms)
 		add("/keys", f)
 		v.keys = keys
 	}

@@ -32,9 +32,9 @@ func refused(t *testing.T, name, token string, err error, why string) {
 	if f.Message != "the bearer token is not accepted: it is unknown, expired, or meant for another server" {
 		t.Errorf("%s: the message tells why: %s", name, f.Message)
 	}
-	for part := range strings.SplitSeq(token, ".") {
-		if decoded, _ := base64.RawURLEncoding.DecodeString(part); len(part) > 8 &&
-			(strings.Contains(fmt.Sprint(f.Err), part) || len(decoded) > 0 && strings.Contains(fmt.Sprint(f.Err), string(decoded))) {
+	for segment := range strings.SplitSeq(token, ".") {
+		if decoded, _ := base64.RawURLEncoding.DecodeString(segment); len(segment) > 8 &&
+			(strings.Contains(fmt.Sprint(f.Err), segment) || len(decoded) > 0 && strings.Contains(fmt.Sprint(f.Err), string(decoded))) {
 			t.Errorf("%s: the reason shows the token: %v", name, f.Err)
 		}
 	}
@@ -184,12 +184,12 @@ func TestSignatures(t *testing.T) {
 				t.Errorf("%s: %v", name, inner(err))
 			}
 		}
-		parts := strings.Split(token, ".")
-		forged := parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(goodClaims(s.URL, map[string]any{"sub": "bob"}))) + "." + parts[2]
+		segments := strings.Split(token, ".")
+		forged := segments[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(goodClaims(s.URL, map[string]any{"sub": "bob"}))) + "." + segments[2]
 		_, err := known.Verify(t.Context(), forged)
 		refused(t, name+", other claims", forged, err, "wrong signature")
-		for _, signature := range []string{"", "AAAA", parts[2][:len(parts[2])-4], parts[2] + "AAAA"} {
-			forged := parts[0] + "." + parts[1] + "." + signature
+		for _, signature := range []string{"", "AAAA", segments[2][:len(segments[2])-4], segments[2] + "AAAA"} {
+			forged := segments[0] + "." + segments[1] + "." + signature
 			_, err := known.Verify(t.Context(), forged)
 			refused(t, name+", another signature", forged, err, "")
 		}
@@ -311,8 +311,8 @@ func TestLogsShowNoToken(t *testing.T) {
 	}
 }
 
-// TestTheIssuerIsPartOfTheCaller: two issuers have the same word for two callers, and neither can write the other's.
-func TestTheIssuerIsPartOfTheCaller(t *testing.T) {
+// TestTheIssuerBelongsToTheCaller: two issuers have the same word for two callers, and neither can write the other's.
+func TestTheIssuerBelongsToTheCaller(t *testing.T) {
 	t.Parallel()
 	ids := map[string]string{}
 	for _, issuer := range []*authServer{newAuthServer(t, rsaPair.jwk(nil)), newAuthServer(t, rsaPair.jwk(nil))} {

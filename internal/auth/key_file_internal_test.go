@@ -13,8 +13,8 @@ import (
 )
 
 // slowFile is a ring of a key file that is read by load.
-func slowFile(t *testing.T, log *bytes.Buffer, load func() (*keySet, error)) *keyRing {
-	r := &keyRing{load: func(context.Context, *keySet) (*keySet, error) { return load() },
+func slowFile(t *testing.T, log *bytes.Buffer, load func() (*keySet, error)) *keyring {
+	r := &keyring{load: func(context.Context, *keySet) (*keySet, error) { return load() },
 		every: checkFileEvery, apart: checkFileEvery, isFile: true, log: slog.New(slog.NewTextHandler(log, nil))}
 	r.ctx, r.cancel = context.WithCancel(t.Context())
 	t.Cleanup(r.close)

@@ -105,11 +105,11 @@ func TestHalfWritten(t *testing.T) {
 	name, write := keyFileOf(t, whole)
 	var log logBuffer
 	filed(t, name, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
-		for _, part := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1]} {
-			write(part)
+		for _, segment := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1]} {
+			write(segment)
 			time.Sleep(checkFileEvery)
 			if code := check(rsaPair); code != "" {
-				t.Errorf("%d of %d bytes: %s", len(part), len(whole), code)
+				t.Errorf("%d of %d bytes: %s", len(segment), len(whole), code)
 			}
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
@@ -201,8 +201,8 @@ func TestHold(t *testing.T) {
 			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
 				t.Errorf("it has expired: %v", err)
 			}
-			if held, err := known.Reverify(t.Context(), token); err != nil || held.ID != first.ID || held.Rights != first.Rights {
-				t.Errorf("it is held: %+v, %v", held, inner(err))
+			if caller, err := known.Reverify(t.Context(), token); err != nil || caller.ID != first.ID || caller.Rights != first.Rights {
+				t.Errorf("it is held: %+v, %v", caller, inner(err))
 			}
 		}
 		for name, bad := range map[string]string{
@@ -248,12 +248,12 @@ func TestWhose(t *testing.T) {
 	} {
 		_, err := known.Verify(t.Context(), test.token)
 		whose := ""
-		var own interface {
+		var holder interface {
 			error
 			CallerID() string
 		}
-		if errors.As(err, &own) {
-			whose = own.CallerID()
+		if errors.As(err, &holder) {
+			whose = holder.CallerID()
 		}
 		if fault.CodeOf(err) != fault.Denied || whose != test.whose {
 			t.Errorf("%s: %v of %q, want %q", name, err, whose, test.whose)

@@ -32,10 +32,10 @@ const (
 	tooOld = time.Hour
 )
 
-// keyRing holds the issuer's keys and reloads them on use: when they are old, and at once for a token with an unknown key. Keys
+// keyring holds the issuer's keys and reloads them on use: when they are old, and at once for a token with an unknown key. Keys
 // behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys
 // are kept until a load replaces them, so an unreachable issuer does not lock out callers.
-type keyRing struct {
+type keyring struct {
 	load         func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
 	every, apart time.Duration
 	isFile       bool // loads are fast, so callers wait for them
@@ -56,12 +56,12 @@ type keyRing struct {
 }
 
 // Keys are the keys of one issuer. Tables with different scopes or audiences of that issuer may share them.
-type Keys struct{ ring *keyRing }
+type Keys struct{ keys *keyring }
 
 // OpenKeys opens the keys that o.JWT names by Issuer and Keys, as New does. Close them after the tables that use them. The error
 // is a bad_request with At "/jwt/keys".
 func OpenKeys(o *Options) (*Keys, error) {
-	r, f := newKeyRing(o, algorithms)
+	r, f := newKeyring(o, algorithms)
 	if f != nil {
 		return nil, f.Under("/jwt/keys")
 	}
@@ -70,13 +70,13 @@ func OpenKeys(o *Options) (*Keys, error) {
 
 // Close implements io.Closer. It ends running fetches.
 func (k *Keys) Close() error {
-	k.ring.close()
+	k.keys.close()
 	return nil
 }
 
-// newKeyRing returns the keys of an issuer; its fault belongs to /jwt/keys. It reads a file at once, but not a URL.
-func newKeyRing(o *Options, accepted []jose.SignatureAlgorithm) (*keyRing, *fault.Error) {
-	r := &keyRing{every: fetchEvery, apart: fetchApart, log: o.Log}
+// newKeyring returns the keys of an issuer; its fault belongs to /jwt/keys. It reads a file at once, but not a URL.
+func newKeyring(o *Options, accepted []jose.SignatureAlgorithm) (*keyring, *fault.Error) {
+	r := &keyring{every: fetchEvery, apart: fetchApart, log: o.Log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	switch where := o.JWT.Keys; {
 	case strings.Contains(where, "://"):
@@ -102,7 +102,7 @@ func newKeyRing(o *Options, accepted []jose.SignatureAlgorithm) (*keyRing, *faul
 }
 
 // prefetch starts the first load.
-func (r *keyRing) prefetch() {
+func (r *keyring) prefetch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys == nil {
@@ -112,7 +112,7 @@ func (r *keyRing) prefetch() {
 
 // current returns the loaded keys; nil: none, or too old. It starts a load if one is due, and waits for that of a file, so that a
 // key just removed from the file is not accepted once more.
-func (r *keyRing) current() *keySet {
+func (r *keyring) current() *keySet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start(r.pause())
@@ -126,7 +126,7 @@ func (r *keyRing) current() *keySet {
 }
 
 // awaitFile waits for the running load of a file, for refreshTimeout at most. It releases r.mu while waiting.
-func (r *keyRing) awaitFile() {
+func (r *keyring) awaitFile() {
 	running, left := r.running, refreshTimeout-time.Since(r.startedAt)
 	if left > 0 {
 		r.mu.Unlock()
@@ -145,7 +145,7 @@ func (r *keyRing) awaitFile() {
 }
 
 // refresh reloads the keys if they are old, or in any case if force is set. It waits for a file.
-func (r *keyRing) refresh(force bool) {
+func (r *keyring) refresh(force bool) {
 	if !force {
 		r.current()
 		return
@@ -162,7 +162,7 @@ func (r *keyRing) refresh(force bool) {
 }
 
 // first returns the loaded keys, and waits for them if there are none or they are too old. Errors: unavailable, or that of ctx.
-func (r *keyRing) first(ctx context.Context) (*keySet, error) {
+func (r *keyring) first(ctx context.Context) (*keySet, error) {
 	if set := r.current(); set != nil {
 		return set, nil
 	}
@@ -179,7 +179,7 @@ func (r *keyRing) first(ctx context.Context) (*keySet, error) {
 
 // newer returns keys other than than: those already loaded, else those of a new load, unless the last load was too recent.
 // Errors: unavailable if the last load has failed, or that of ctx.
-func (r *keyRing) newer(ctx context.Context, than *keySet) (*keySet, error) {
+func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	r.mu.Lock()
 	if r.keys != than {
 		defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (r *keyRing) newer(ctx context.Context, than *keySet) (*keySet, error) {
 }
 
 // pause returns the time between the last load and the next one in the background: less after a failure.
-func (r *keyRing) pause() time.Duration {
+func (r *keyring) pause() time.Duration {
 	if r.failed == 0 {
 		return r.every
 	}
@@ -207,7 +207,7 @@ func (r *keyRing) pause() time.Duration {
 }
 
 // start starts a load, unless one is running or the last one ended less than pause ago. The caller holds r.mu.
-func (r *keyRing) start(pause time.Duration) {
+func (r *keyring) start(pause time.Duration) {
 	if r.running != nil || r.ctx.Err() != nil || !r.endedAt.IsZero() && time.Since(r.endedAt) < pause {
 		return
 	}
@@ -226,7 +226,7 @@ func (r *keyRing) start(pause time.Duration) {
 }
 
 // attempt loads the keys. A panic counts as a failed load, so that other requests are served.
-func (r *keyRing) attempt(ctx context.Context, have *keySet) (set *keySet, err error) {
+func (r *keyring) attempt(ctx context.Context, have *keySet) (set *keySet, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			set, err = nil, &panicError{fmt.Sprint(v), string(debug.Stack())}
@@ -242,7 +242,7 @@ type panicError struct{ value, stack string }
 func (d *panicError) Error() string { return "a defect of onecall stopped the reading of the keys" }
 
 // finish records the result of a load. The caller holds r.mu.
-func (r *keyRing) finish(set *keySet, err error) {
+func (r *keyring) finish(set *keySet, err error) {
 	r.endedAt, r.err, r.lateLogged = time.Now(), err, false
 	switch {
 	case r.ctx.Err() != nil:
@@ -266,7 +266,7 @@ func (r *keyRing) finish(set *keySet, err error) {
 }
 
 // logFailure logs a failed load. The caller holds r.mu.
-func (r *keyRing) logFailure(err error) {
+func (r *keyring) logFailure(err error) {
 	what, level := "the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted", slog.LevelWarn
 	if r.keys == nil {
 		what, level = "the keys of the tokens' issuer could not be read: no token of it can be checked", slog.LevelError
@@ -279,7 +279,7 @@ func (r *keyRing) logFailure(err error) {
 }
 
 // wait waits for the running load, if any.
-func (r *keyRing) wait(ctx context.Context) error {
+func (r *keyring) wait(ctx context.Context) error {
 	r.mu.Lock()
 	running := r.running
 	r.mu.Unlock()
@@ -298,7 +298,7 @@ func (r *keyRing) wait(ctx context.Context) error {
 }
 
 // close cancels the running load and waits for its end.
-func (r *keyRing) close() {
+func (r *keyring) close() {
 	r.cancel()
 	_ = r.wait(context.Background())
 	r.mu.Lock()

@@ -75,7 +75,9 @@ func TestMovedKeys(t *testing.T) {
 		if code := check(rsaPair); code != "" {
 			t.Fatal(code)
 		}
-		s.set(func(s *keyServer) { s.keys, s.place = jwks(ecPair.jwk(nil)), "https://keys.example.com/elsewhere?v=2" })
+		s.set(func(s *keyServer) {
+			s.keys, s.endpoint = jwks(ecPair.jwk(nil)), "https://keys.example.com/elsewhere?v=2"
+		})
 		time.Sleep(fetchApart)
 		if code := check(ecPair); code != fault.Unavailable {
 			t.Error("at the old place:", code)
@@ -85,12 +87,12 @@ func TestMovedKeys(t *testing.T) {
 			t.Error("at the new place:", code)
 		}
 	})
-	for _, place := range []string{"http://keys.example.com/keys", "https://a:b@keys.example.com/keys", "/keys",
+	for _, endpoint := range []string{"http://keys.example.com/keys", "https://a:b@keys.example.com/keys", "/keys",
 		"https://keys.example.com/keys#1"} {
-		s := &keyServer{keys: jwks(rsaPair.jwk(nil)), place: place}
+		s := &keyServer{keys: jwks(rsaPair.jwk(nil)), endpoint: endpoint}
 		bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 			if code := check(rsaPair); code != fault.Unavailable || s.count() > 0 {
-				t.Errorf("%s: %q after %d fetches", place, code, s.count())
+				t.Errorf("%s: %q after %d fetches", endpoint, code, s.count())
 			}
 		})
 	}
@@ -114,8 +116,8 @@ func TestUnknownKeysDoNotHammer(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if most := minutes*60/int(fetchApart/time.Second) + 1; s.count() > most || s.count() < most/2 {
-			t.Errorf("%d fetches in %d minutes, at most %d are allowed", s.count(), minutes, most)
+		if maximum := minutes*60/int(fetchApart/time.Second) + 1; s.count() > maximum || s.count() < maximum/2 {
+			t.Errorf("%d fetches in %d minutes, at most %d are allowed", s.count(), minutes, maximum)
 		}
 	})
 }

@@ -19,13 +19,13 @@ import (
 
 // keyServer is an issuer's key server within a bubble of fake time, where sockets cannot be.
 type keyServer struct {
-	mu      sync.Mutex
-	keys    string
-	err     error
-	takes   time.Duration
-	place   string // of the keys, as the metadata has it; "": /keys
-	panics  bool
-	fetched int
+	mu       sync.Mutex
+	keys     string
+	err      error
+	takes    time.Duration
+	endpoint string // of the keys, as the metadata has it; "": /keys
+	panics   bool
+	fetched  int
 }
 
 const bubbleIssuer = "https://id.example.com"
@@ -38,12 +38,12 @@ func (s *keyServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body := s.keys
 	if strings.Contains(r.URL.Path, "/.well-known/") {
-		body = fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, bubbleIssuer, cmp.Or(s.place, bubbleIssuer+"/keys"))
+		body = fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, bubbleIssuer, cmp.Or(s.endpoint, bubbleIssuer+"/keys"))
 	} else {
 		s.fetched++
 	}
 	takes, err := s.takes, s.err
-	if at := r.URL.String(); s.place != "" && body == s.keys && at != s.place {
+	if at := r.URL.String(); s.endpoint != "" && body == s.keys && at != s.endpoint {
 		err = errors.New("gone")
 	}
 	s.mu.Unlock()

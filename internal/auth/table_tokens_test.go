@@ -105,13 +105,13 @@ func TestTokenFaults(t *testing.T) {
 		}
 	}
 	_, faults := auth.New(&auth.Options{Tokens: []auth.Token{{}, {}}, JWT: &auth.JWT{}})
-	var places []string
+	var positions []string
 	for _, f := range faults {
-		places = append(places, f.At)
+		positions = append(positions, f.At)
 	}
 	if want := []string{"/tokens/0/name", "/tokens/0/sha256", "/tokens/1/name", "/tokens/1/sha256",
-		"/jwt/issuer", "/jwt/audience", "/jwt/scopes"}; !slices.Equal(places, want) {
-		t.Errorf("faults at %q", places)
+		"/jwt/issuer", "/jwt/audience", "/jwt/scopes"}; !slices.Equal(positions, want) {
+		t.Errorf("faults at %q", positions)
 	}
 }
 

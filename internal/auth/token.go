@@ -44,7 +44,7 @@ const tokenMark = "oc_"
 func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Error) {
 	tokens := make(map[[sha256.Size]byte]*steps.Caller, len(list))
 	var faults []*fault.Error
-	named := map[string]bool{}
+	seen := map[string]bool{}
 	for i, token := range list {
 		at := fault.Index("/tokens", i)
 		add := func(field string, f *fault.Error) {
@@ -53,10 +53,10 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 			}
 		}
 		f := checkName(token.Name)
-		if named[token.Name] && f == nil {
+		if seen[token.Name] && f == nil {
 			f = fault.New(fault.BadRequest, "two tokens have the name %q: each needs one of its own", token.Name)
 		}
-		named[token.Name] = true
+		seen[token.Name] = true
 		add("/name", f)
 		hash, f := readHash(token.SHA256)
 		if other := tokens[hash]; other != nil && f == nil {

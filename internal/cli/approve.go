@@ -76,11 +76,11 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 		goesOn, err := c.decided(ctx, a, id)
 		switch {
 		case err != nil:
-			c.note("workers see the decision within ten minutes: %s", fault.Message(err))
+			c.noticef("workers see the decision within ten minutes: %s", fault.Message(err))
 		case goesOn:
-			c.note("its workers go on with it")
+			c.noticef("its workers go on with it")
 		case !deny:
-			c.note("onecall resume%s %s makes them", c.configFlag(), id)
+			c.noticef("onecall resume%s %s makes them", c.configFlag(), id)
 		}
 	}
 	if !show && c.canAsk() && c.outTerminal {

@@ -71,7 +71,7 @@ func (c *cli) loginFailed(err error) error {
 	if !ok {
 		return err
 	}
-	c.note("onecall: %s", textfile.Printable(f.Message))
+	c.noticef("onecall: %s", textfile.Printable(f.Message))
 	return exitError(f.Code.Exit())
 }
 
@@ -84,7 +84,7 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	if err != nil {
 		return c.loginFailed(err)
 	}
-	c.note("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), store)
+	c.noticef("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), store)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 	if err := all[0].Logout(ctx); err != nil {
 		return c.loginFailed(err)
 	}
-	c.note("logged out of %s", textfile.Printable(all[0].Name))
+	c.noticef("logged out of %s", textfile.Printable(all[0].Name))
 	return nil
 }
 
@@ -191,16 +191,16 @@ type loginUI struct {
 }
 
 // Notice implements login.UI.
-func (p *loginUI) Notice(text string) { p.note("%s", textfile.Printable(text)) }
+func (p *loginUI) Notice(text string) { p.noticef("%s", textfile.Printable(text)) }
 
 // Open implements login.UI. It always shows the URL, because the browser that opens may not be the one that the user wants.
 func (p *loginUI) Open(url string) error {
-	p.note("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
+	p.noticef("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {
 		browser.Stdout, browser.Stderr = io.Discard, io.Discard // the browser's output is not part of an answer
 		go func() {                                             // some commands that open a browser wait for it to exit
 			if err := browser.OpenURL(url); err != nil {
-				p.note("no browser could be started: open the page yourself")
+				p.noticef("no browser could be started: open the page yourself")
 			}
 		}()
 	}

@@ -47,7 +47,7 @@ func (c *cli) makeToken(name string, asJSON bool) error {
 	if err := c.writeText([]byte(token.Token + "\n")); err != nil {
 		return err
 	}
-	c.note("The token is not stored. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n",
+	c.noticef("The token is not stored. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n",
 		jsonText(token.Name), token.SHA256)
 	return nil
 }

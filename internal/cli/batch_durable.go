@@ -37,23 +37,23 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		return err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: newBatchID()}
 	d.record.Name, d.record.Scope, d.record.Total = files[0].Name, a.Scope(), len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
 	}
 	if err := d.start(ctx, chains); err != nil {
-		d.settle(ctx, journal.Failed, fault.CodeOf(err))
+		d.finish(ctx, journal.Failed, fault.CodeOf(err))
 		return err
 	}
-	c.note("batch %s: should this command end, onecall-temporal resume %s goes on", d.id, d.id)
+	c.noticef("batch %s: should this command end, onecall-temporal resume %s goes on", d.id, d.id)
 	return d.answer(ctx, out)
 }
 
 // resumeBatch goes on with a batch: it waits for it where it is under way, and else runs again what has failed. Then it writes the
 // answers of all its chains.
 func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) error {
-	d := &durableRun{cli: c, app: a, store: a.Kept(), id: id}
+	d := &durableRun{cli: c, app: a, store: a.BatchStore(), id: id}
 	text, err := d.store.Get(ctx, recordKey(id))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return opErrorf("there is no batch %s, or it is not kept any more", fault.Clip(id, 60))
@@ -123,25 +123,25 @@ func (d *durableRun) again(ctx context.Context) error {
 		return err
 	})
 	if lost > 0 {
-		d.note("%s cannot be run again: the store of results has lost what was to be run", plural(int64(lost), "chain"))
+		d.noticef("%s cannot be run again: the store of results has lost what was to be run", plural(int64(lost), "chain"))
 	}
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	d.note("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
-	d.settle(ctx, journal.Running, "")
+	d.noticef("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
+	d.finish(ctx, journal.Running, "")
 	return d.start(ctx, failed)
 }
 
 // settle records the status of the batch, unless it is a single chain, whose run has one. What chains did is in their own runs, so a
 // failure of the journal is only told.
-func (d *durableRun) settle(ctx context.Context, status journal.Status, code fault.Code) {
+func (d *durableRun) finish(ctx context.Context, status journal.Status, code fault.Code) {
 	if d.record.Run == "" {
 		return
 	}
-	err := d.app.Journal.SettleBatch(context.WithoutCancel(ctx), d.record.Run, status, code)
+	err := d.app.Journal.SetBatchStatus(context.WithoutCancel(ctx), d.record.Run, status, code)
 	if err != nil && !errors.Is(err, journal.ErrBusy) { // another client is recording it
-		d.note("the status of the batch could not be recorded: %s", fault.Message(err))
+		d.noticef("the status of the batch could not be recorded: %s", fault.Message(err))
 	}
 }
 
@@ -172,14 +172,14 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 		return out.writeLine(answer.JSON)
 	})
 	if err == nil {
-		d.settle(ctx, status, code)
+		d.finish(ctx, status, code)
 		err = out.commit()
 	}
 	if err == nil && first != nil && d.record.Run != "" {
-		d.note("%d of %d ok: onecall-temporal resume %s runs the others again", ok, d.record.Total, d.id)
+		d.noticef("%d of %d ok: onecall-temporal resume %s runs the others again", ok, d.record.Total, d.id)
 	}
 	if err != nil {
-		d.note("the batch has ended, and its answers are kept: onecall-temporal resume %s --out FILE", d.id)
+		d.noticef("the batch has ended, and its answers are kept: onecall-temporal resume %s --out FILE", d.id)
 		return err
 	}
 	return first

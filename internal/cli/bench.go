@@ -122,7 +122,7 @@ func (c *cli) bench(cmd *cobra.Command, f *benchFlags, name string) (err error) 
 		return c.writeValue(result)
 	}
 	if b.unsteady() {
-		c.note("the slowest run of the chain took more than twice as long as the fastest: the machine, or a server, is busy")
+		c.noticef("the slowest run of the chain took more than twice as long as the fastest: the machine, or a server, is busy")
 	}
 	return c.writeComparison(result)
 }
@@ -284,6 +284,6 @@ func (b *benchmark) unsteady() bool {
 	if len(b.chainTimes) < 2 {
 		return false
 	}
-	least, most := slices.Min(b.chainTimes), slices.Max(b.chainTimes)
-	return most > 2*least && most-least > time.Millisecond
+	minimum, maximum := slices.Min(b.chainTimes), slices.Max(b.chainTimes)
+	return maximum > 2*minimum && maximum-minimum > time.Millisecond
 }

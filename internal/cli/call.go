@@ -74,7 +74,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			return answer
 		})
 		if fn, unknown := a.Catalog.Registry().Resolve(args[0]); misused && unknown == nil && c.errTerminal {
-			c.note("usage: onecall call %s", callUsage(fn))
+			c.noticef("usage: onecall call %s", callUsage(fn))
 		}
 		return err
 	}

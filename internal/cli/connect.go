@@ -35,7 +35,7 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 		return err
 	}
 	if plan.Empty() {
-		c.note("onecall is in %s already: there is nothing to change", plan.Client().Title)
+		c.noticef("onecall is in %s already: there is nothing to change", plan.Client().Title)
 		return nil
 	}
 	if f.dryRun {
@@ -48,13 +48,13 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 		return opError{err}
 	}
 	for _, message := range plan.Notes() {
-		c.note("%s", message)
+		c.noticef("%s", message)
 	}
 	if f.install != "" {
-		c.note("onecall is in %s now: start it again, and it shows the tools chain, info and search", plan.Client().Title)
-		c.note("What was there is put back by onecall init --uninstall %s", f.install)
+		c.noticef("onecall is in %s now: start it again, and it shows the tools chain, info and search", plan.Client().Title)
+		c.noticef("What was there is put back by onecall init --uninstall %s", f.install)
 	} else {
-		c.note("onecall is no longer in %s: restart it; onecall's configuration keeps the servers", plan.Client().Title)
+		c.noticef("onecall is no longer in %s: restart it; onecall's configuration keeps the servers", plan.Client().Title)
 	}
 	return nil
 }

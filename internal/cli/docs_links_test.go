@@ -105,8 +105,8 @@ func headingSlug(heading string) string {
 
 // links are the page's links within the repository: where they lead, and to which heading.
 func (p *markdownPage) links(from string) (targets [][2]string) {
-	for _, link := range markdownLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.text, ""), -1) {
-		to, err := url.Parse(link[1])
+	for _, match := range markdownLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.text, ""), -1) {
+		to, err := url.Parse(match[1])
 		if err != nil || to.Scheme != "" {
 			continue
 		}
@@ -120,8 +120,8 @@ func (p *markdownPage) links(from string) (targets [][2]string) {
 }
 
 func (p *markdownPage) problems(pages map[string]*markdownPage, name string) (problems []string) {
-	for _, link := range p.links(name) {
-		target, heading := link[0], link[1]
+	for _, anchor := range p.links(name) {
+		target, heading := anchor[0], anchor[1]
 		if _, err := os.Stat(filepath.Join(repositoryRoot, target)); err != nil {
 			problems = append(problems, "a link leads to "+target+", which is not there")
 		} else if heading != "" && (pages[target] == nil || !slices.Contains(pages[target].headings, heading)) {
@@ -140,8 +140,8 @@ func reach(pages map[string]*markdownPage, name string, reached map[string]bool)
 		return
 	}
 	reached[name] = true
-	for _, link := range pages[name].links(name) {
-		reach(pages, link[0], reached)
-		reach(pages, path.Join(link[0], "README.md"), reached)
+	for _, anchor := range pages[name].links(name) {
+		reach(pages, anchor[0], reached)
+		reach(pages, path.Join(anchor[0], "README.md"), reached)
 	}
 }

@@ -42,7 +42,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 
 func (c *cli) doctor(ctx context.Context, asJSON bool) error {
 	if c.errTerminal {
-		c.note("starting the sources, each within its own time…")
+		c.noticef("starting the sources, each within its own time…")
 	}
 	d := diagnosis{Findings: slices.Concat(app.Examine(ctx, c.options(app.Options{})), c.clientFindings())}
 	status := exitOK

@@ -227,8 +227,8 @@ func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (dur
 func (d *durableRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, about := d.batch(round), &d.record.Rounds[round]
 	turns, parked := map[int][]durable.Turn{}, map[durable.Place]*fault.Error{}
-	for _, turn := range about.Progress.Turns {
-		turns[turn.Chunk] = append(turns[turn.Chunk], turn)
+	for _, next := range about.Progress.Turns {
+		turns[next.Chunk] = append(turns[next.Chunk], next)
 	}
 	for _, p := range about.Progress.Parked {
 		parked[p.Place] = d.parkedFault(p.Refused)
@@ -236,8 +236,8 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 	n := 0
 	for chunk, size := range b.Chunks {
 		list := make([]*durable.Result, size)
-		for _, turn := range append([]durable.Turn{durable.FirstTurn(chunk)}, turns[chunk]...) {
-			if err := d.read(ctx, b, turn, list); err != nil {
+		for _, next := range append([]durable.Turn{durable.FirstTurn(chunk)}, turns[chunk]...) {
+			if err := d.read(ctx, b, next, list); err != nil {
 				return err
 			}
 		}
@@ -265,8 +265,8 @@ func (d *durableRun) parkedFault(refused bool) *fault.Error {
 }
 
 // read puts the results of a turn into list. A turn that was cut off has none.
-func (d *durableRun) read(ctx context.Context, b *durable.Batch, turn durable.Turn, list []*durable.Result) error {
-	text, err := d.store.Get(ctx, b.ResultKey(turn))
+func (d *durableRun) read(ctx context.Context, b *durable.Batch, round durable.Turn, list []*durable.Result) error {
+	text, err := d.store.Get(ctx, b.ResultKey(round))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (d *durableRun) read(ctx context.Context, b *durable.Batch, turn durable.Tu
 		return app.Failure{Err: err}
 	}
 	for i, r := range read {
-		if item := max(turn.Item, 0) + i; r != nil && item < len(list) {
+		if item := max(round.Item, 0) + i; r != nil && item < len(list) {
 			list[item] = r
 		}
 	}
@@ -305,7 +305,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		return nil, err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.Kept(), id: newBatchID()}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: newBatchID()}
 	if key := keyOf(e.Request, ""); key != "" {
 		d.id = keyedID(a.Scope(), key)
 	}
@@ -317,14 +317,14 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	if err := d.start(ctx, []durable.Chain{one}); err != nil {
 		return nil, err
 	}
-	c.note("durable run %s", d.id)
+	c.noticef("durable run %s", d.id)
 	p, err := d.wait(ctx, d.reporter(caller.Progress))
 	if err != nil {
 		return nil, err
 	}
 	d.record.Rounds[0].Progress = &p
 	var answer *chain.Answer
-	err = d.each(context.WithoutCancel(ctx), func(found *chain.Answer) error { answer = found; return nil })
+	err = d.each(context.WithoutCancel(ctx), func(result *chain.Answer) error { answer = result; return nil })
 	return answer, err
 }
 
@@ -334,11 +334,11 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 	return func(p durable.Progress) {
 		if p.NoWorkers && !idle {
 			idle = true
-			d.note("no worker asks for work: onecall-temporal worker%s starts one", d.workerFlags())
+			d.noticef("no worker asks for work: onecall-temporal worker%s starts one", d.workerFlags())
 		}
 		if p.Waits > 0 && !waited {
 			waited = true
-			d.note("%s to be approved: onecall runs --status waiting lists them, onecall approve RUN lets one go on",
+			d.noticef("%s to be approved: onecall runs --status waiting lists them, onecall approve RUN lets one go on",
 				plural(int64(p.Waits), "chain"))
 		}
 		if show != nil {

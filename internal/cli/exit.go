@@ -79,7 +79,7 @@ func (s *streams) exitStatus(err error) int {
 		s.showFaults(&document{name: config.File, text: config.Text}, config.Faults)
 		return exitConfiguration
 	case errors.As(err, &failed):
-		s.note("onecall: %v", failed)
+		s.noticef("onecall: %v", failed)
 	}
 	switch {
 	case errors.As(err, &done):
@@ -88,11 +88,11 @@ func (s *streams) exitStatus(err error) int {
 		return exitFailed
 	}
 	message := fault.Message(err)
-	s.note("onecall: %s", message)
+	s.noticef("onecall: %s", message)
 	f, coded := fault.As(err)
 	misused := !errors.As(err, new(opError)) && (!coded || f.Code == fault.BadRequest)
 	if misused && !strings.Contains(message, "\nusage: ") {
-		s.note("See onecall --help, or --help after a command.")
+		s.noticef("See onecall --help, or --help after a command.")
 	}
 	return exitUsage
 }

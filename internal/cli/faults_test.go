@@ -54,7 +54,7 @@ func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	var out, err strings.Builder
 	s := &streams{out: &out, err: &err, outTerminal: true}
-	s.note("one: %s\ntwo", "a\u009b31mb\u202ec\x1b]0;d\r")
+	s.noticef("one: %s\ntwo", "a\u009b31mb\u202ec\x1b]0;d\r")
 	if want := "one: a·31mb·c·]0;d·\ntwo\n"; err.String() != want {
 		t.Errorf("got %q, want %q", err.String(), want)
 	}

@@ -52,7 +52,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 			return answer
 		})
 		if expired { // the answer's advice is for agents
-			c.note("run the chain again: its answer has a new token")
+			c.noticef("run the chain again: its answer has a new token")
 		}
 		return err
 	}

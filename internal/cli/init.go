@@ -84,7 +84,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	case err != nil:
 		return opErrorf("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
-	c.note("%s is written: onecall tools shows the functions", f.out)
+	c.noticef("%s is written: onecall tools shows the functions", f.out)
 	return c.writeText(clients.Entry(f.out))
 }
 
@@ -98,7 +98,7 @@ func (c *cli) askToWrite(ctx context.Context, f *initFlags, refusal, question st
 	}
 	agreed, err := c.ask(ctx, question+" [y/N] ")
 	if err != nil || !agreed {
-		c.note("nothing was written")
+		c.noticef("nothing was written")
 	}
 	return agreed && err == nil, err
 }
@@ -132,7 +132,7 @@ func (c *cli) ask(ctx context.Context, question string) (bool, error) {
 		line = strings.ToLower(strings.TrimSpace(line))
 		return line == "y" || line == "yes", nil
 	case <-ctx.Done():
-		c.note("")
+		c.noticef("")
 		return false, exitError(exitInterrupted)
 	}
 }

@@ -50,8 +50,8 @@ func TestProgress(t *testing.T) {
 		p := s.startProgress()
 		p.report(chain.Progress{Done: 0, Total: 2, Function: "fs.find"})
 		time.Sleep(250 * time.Millisecond)
-		s.note("warning: slow")
-		s.note("and more")
+		s.noticef("warning: slow")
+		s.noticef("and more")
 		p.report(chain.Progress{Done: 1, Total: 2, Function: "fs.cat"})
 		p.stop()
 		want := clearLine + "0/2 fs.find 0.0s" + clearLine + "0/2 fs.find 0.1s" + clearLine + "0/2 fs.find 0.2s" + clearLine +

@@ -33,7 +33,7 @@ func closeInto(a *app.App, err *error) { *err = errors.Join(*err, a.Close()) }
 type reporter struct{ *cli }
 
 // Note implements app.Reporter.
-func (r reporter) Note(format string, args ...any) { r.note(format, args...) }
+func (r reporter) Notice(format string, args ...any) { r.noticef(format, args...) }
 
 // Warn implements app.Reporter.
 func (r reporter) Warn(f *fault.Error) { r.warn(f) }
@@ -53,11 +53,11 @@ func (s *streams) warn(f *fault.Error) {
 	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
-	s.note("warning: %s", textfile.Printable(text))
+	s.noticef("warning: %s", textfile.Printable(text))
 }
 
 // note writes one or more lines for a person.
-func (s *streams) note(format string, args ...any) {
+func (s *streams) noticef(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {
 		lines[i] = textfile.Printable(lines[i])

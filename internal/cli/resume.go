@@ -91,8 +91,8 @@ func addAssumed(fields []jsonMember, list []string) ([]jsonMember, error) {
 func assumeField(list []string) (json.RawMessage, error) {
 	var outcomes []jsonMember
 	for _, text := range list {
-		place, what, ok := strings.Cut(text, "=")
-		if !ok || place == "" {
+		position, what, ok := strings.Cut(text, "=")
+		if !ok || position == "" {
 			return nil, usageErrorf("--assume %s: write it as PLACE=applied, PLACE=not_sent, or PLACE= and the result as JSON",
 				fault.Clip(text, 100))
 		}
@@ -104,7 +104,7 @@ func assumeField(list []string) (json.RawMessage, error) {
 			}
 			value = appendObject([]jsonMember{{"result", result}})
 		}
-		outcomes = append(outcomes, jsonMember{place, value})
+		outcomes = append(outcomes, jsonMember{position, value})
 	}
 	return appendObject(outcomes), nil
 }

@@ -295,7 +295,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	}
 	switch {
 	case out.fullSize > 0:
-		c.noteCut(out.fullSize)
+		c.warnCut(out.fullSize)
 	case out.path != "" && c.errTerminal && !c.asJSON && !answer.OK:
 		c.showFailure(doc, answer, gjson.ParseBytes(answer.JSON))
 	}
@@ -315,7 +315,7 @@ func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) erro
 		failed = stdout.commit()
 	}
 	if failed == nil {
-		c.note("the chain was run: its answer is on stdout instead")
+		c.noticef("the chain was run: its answer is on stdout instead")
 	}
 	return err
 }
@@ -356,9 +356,9 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, 
 	bar.stop()
 	if ctx.Err() != nil {
 		if out.path != "" {
-			c.note("interrupted: %s%s holds the answers so far", out.path, partialSuffix)
+			c.noticef("interrupted: %s%s holds the answers so far", out.path, partialSuffix)
 		} else {
-			c.note("interrupted: %d chains were answered", answers)
+			c.noticef("interrupted: %d chains were answered", answers)
 		}
 		return out.commitPartial()
 	}
@@ -368,7 +368,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, 
 		return exitErrorOfFiles(err)
 	}
 	if err != nil {
-		c.note("%d chains were run: onecall runs%s shows what each did", answers, c.configFlag())
+		c.noticef("%d chains were run: onecall runs%s shows what each did", answers, c.configFlag())
 		return err
 	}
 	return first
@@ -380,7 +380,7 @@ func (c *cli) logFunc() func(chain.LogMessage) {
 		return nil
 	}
 	return func(m chain.LogMessage) {
-		c.note("step %d: %s: %s", m.Step, textfile.Printable(m.Level), textfile.Printable(string(m.Data)))
+		c.noticef("step %d: %s: %s", m.Step, textfile.Printable(m.Level), textfile.Printable(string(m.Data)))
 	}
 }
 
@@ -389,6 +389,6 @@ func (c *cli) showWarnings(label string, a *chain.Answer) {
 		label += ": "
 	}
 	for _, w := range a.Warnings {
-		c.note("warning: %s%s", label, textfile.Printable(w.Error()))
+		c.noticef("warning: %s%s", label, textfile.Printable(w.Error()))
 	}
 }

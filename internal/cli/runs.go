@@ -42,7 +42,7 @@ func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) erro
 	defer closeInto(a, &err)
 	err = do(a)
 	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
-		c.note("onecall: %s", f.Message)
+		c.noticef("onecall: %s", f.Message)
 		return exitError(f.Code.Exit())
 	}
 	return err
@@ -163,18 +163,18 @@ func runRow(r *history.Run) string {
 	if isBatchID(r.Key) && r.Parent == "" {
 		total = r.Steps // those that have not begun, or are not chains, have no run
 	}
-	switch parts := partsText(r.Parts, total); {
+	switch countsText := childCounts(r.Parts, total); {
 	case name == "":
-		name = parts
-	case parts != "":
-		name += " (" + parts + ")"
+		name = countsText
+	case countsText != "":
+		name += " (" + countsText + ")"
 	}
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d", r.ID, runStatus(r.Status, r.Code),
 		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
 }
 
-// partsText returns how many parts of total a run has, and how many of each status; "": none.
-func partsText(p journal.Parts, total int) string {
+// childCounts returns how many parts of total a run has, and how many of each status; "": none.
+func childCounts(p journal.Parts, total int) string {
 	if len(p) == 0 {
 		return ""
 	}

@@ -91,7 +91,7 @@ func listChains(ctx context.Context, a *app.App) *chainList {
 
 func (s *streams) writeChains(list *chainList) error {
 	if len(list.Chains) == 0 {
-		s.note("there are no saved chains: onecall new NAME writes one")
+		s.noticef("there are no saved chains: onecall new NAME writes one")
 		return nil
 	}
 	var b bytes.Buffer
@@ -342,7 +342,7 @@ func (c *cli) saveRun(ctx context.Context, a *app.App, run, name string, params 
 	}
 	text, faults := chain.SaveAs(past.Chain, params)
 	for _, f := range faults {
-		c.note("%s", textfile.Printable(f.Message))
+		c.noticef("%s", textfile.Printable(f.Message))
 	}
 	if len(faults) > 0 {
 		return exitError(faults[0].Code.Exit())

@@ -33,11 +33,11 @@ func batch(ts *testscript.TestScript, neg bool, args []string) {
 		n, err := strconv.Atoi(args[1+i])
 		ts.Check(err)
 		for range n {
-			part := j.Begin(&journal.Start{Parent: id, Functions: []string{"fs.cat"}, Hash: func() string { return "" }, Text: []byte(`{}`)})
+			segment := j.Begin(&journal.Start{Parent: id, Functions: []string{"fs.cat"}, Hash: func() string { return "" }, Text: []byte(`{}`)})
 			if status == journal.Failed {
-				ts.Check(part.Settle(status, fault.Timeout))
+				ts.Check(segment.EndUnfinished(status, fault.Timeout))
 			}
-			part.Answered(0, 0)
+			segment.Answered(0, 0)
 		}
 	}
 	ts.Setenv(args[0], id)

@@ -173,7 +173,7 @@ func (c *cli) useStdio(o *app.ServeOptions) {
 	// that are started, too.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if c.inTerminal {
-		c.note("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
+		c.noticef("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
 	}
 }
 

@@ -82,16 +82,16 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		if modes := stringList(result.Get("available_modes")); slices.Contains(modes, "paginated") {
 			mode = "paginated"
 		}
-		c.note("The result is large: onecall fetch%s %s --mode %s", c.configFlag(), token, mode)
+		c.noticef("The result is large: onecall fetch%s %s --mode %s", c.configFlag(), token, mode)
 	}
 	if cut {
-		c.noteCut(size)
+		c.warnCut(size)
 	}
 	return nil
 }
 
-func (c *cli) noteCut(size int) {
-	c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
+func (c *cli) warnCut(size int) {
+	c.noticef("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
 }
 
 // showSteps writes a line for each step.
@@ -139,14 +139,14 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 		{"it takes", inputOf(failed.Get("signature").Str)},
 	} {
 		if more.text != "" && shown.Code != fault.ResumeConflict {
-			c.note("%s%s: %s", margin, more.name, fault.ClipRunes(more.text, 300))
+			c.noticef("%s%s: %s", margin, more.name, fault.ClipRunes(more.text, 300))
 		}
 	}
 	for _, call := range failed.Get("calls").Array() {
-		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
+		c.noticef("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
 	}
 	if run := answer.Get("resume").Str; run != "" {
-		c.note("%s", c.nextCommand(&shown, doc, run, unknownWrites(&shown, failed, answer.Get("writes").Array())))
+		c.noticef("%s", c.nextCommand(&shown, doc, run, unknownWrites(&shown, failed, answer.Get("writes").Array())))
 	}
 }
 
@@ -194,7 +194,7 @@ func (c *cli) showWrites(writes []gjson.Result) {
 }
 
 // nextCommand returns the command that continues a run. places are the calls that --assume must name.
-func (c *cli) nextCommand(f *fault.Error, doc *document, run string, places []string) string {
+func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions []string) string {
 	file := cmp.Or(doc.file, "[FILE]")
 	config := c.configFlag()
 	switch f.Code {
@@ -203,10 +203,10 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, places []st
 	case fault.Denied:
 		return fmt.Sprintf("A resume asks again: onecall resume%s %s", config, run)
 	}
-	if len(places) > 0 {
+	if len(positions) > 0 {
 		var flags strings.Builder
-		for _, place := range places {
-			fmt.Fprintf(&flags, " --assume '%s=applied'", place)
+		for _, position := range positions {
+			fmt.Fprintf(&flags, " --assume '%s=applied'", position)
 		}
 		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run, flags.String(), file)
 	}
@@ -226,20 +226,20 @@ func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) [
 	if f.Code == fault.ResumeConflict {
 		return stringList(failed.Get("available"))
 	}
-	var places []string
+	var positions []string
 	for _, write := range writes {
-		if write.Get("outcome").Str != string(fault.SentUnknown) || len(places) == maxAssumed {
+		if write.Get("outcome").Str != string(fault.SentUnknown) || len(positions) == maxAssumed {
 			continue
 		}
-		place := cmp.Or(write.Get("in").Str, write.Get("step").Raw)
+		position := cmp.Or(write.Get("in").Str, write.Get("step").Raw)
 		if elements := write.Get("elements").Str; elements != "" {
-			place += "[" + elements + "]"
+			position += "[" + elements + "]"
 		}
-		if !strings.ContainsAny(place, ",-") { // a range must be told one by one
-			places = append(places, place)
+		if !strings.ContainsAny(position, ",-") { // a range must be told one by one
+			positions = append(positions, position)
 		}
 	}
-	return places
+	return positions
 }
 
 // maxAssumed is the maximum number of places in a suggested command.

@@ -54,7 +54,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int,
 	}
 	if t.Parts != nil && len(t.List) == 0 {
 		if isBatchID(t.Key) {
-			c.note("onecall-temporal resume %s: its answers, and another try for what failed", t.Key)
+			c.noticef("onecall-temporal resume %s: its answers, and another try for what failed", t.Key)
 		}
 		return nil
 	}

@@ -67,7 +67,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 			list := listTools(cmd.Context(), a, query)
 			line.stop()
 			if len(list.Functions) == 0 {
-				c.noteNoMatch(query, a.Nearest(query))
+				c.warnNoMatch(query, a.Nearest(query))
 			}
 			for _, f := range a.UnusedSettings() {
 				c.warn(f)
@@ -79,7 +79,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 				return exitError(fault.Unavailable.Exit())
 			}
 			if query != "" {
-				c.noteUnavailable(list.Sources)
+				c.warnUnavailable(list.Sources)
 				list.Sources = nil
 			}
 			if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
@@ -134,19 +134,19 @@ func (l *toolList) allDown() bool {
 // embeddedSources are always available.
 var embeddedSources = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
-func (s *streams) noteNoMatch(query string, near []string) {
+func (s *streams) warnNoMatch(query string, near []string) {
 	suggestion := ""
 	if len(near) > 0 {
 		suggestion = ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	s.note("no function matches %q%s", query, suggestion)
+	s.noticef("no function matches %q%s", query, suggestion)
 }
 
-// noteUnavailable names the sources that could not be searched.
-func (s *streams) noteUnavailable(sources []toolSource) {
+// warnUnavailable names the sources that could not be searched.
+func (s *streams) warnUnavailable(sources []toolSource) {
 	for _, source := range sources {
 		if source.Error != "" {
-			s.note("%s", source.problem())
+			s.noticef("%s", source.problem())
 		}
 	}
 }

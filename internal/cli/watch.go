@@ -46,7 +46,7 @@ func (c *cli) watch(cmd *cobra.Command, f *runFlags, files []chainfile.File) err
 		}
 		_ = c.exitStatus(w.run(cmd)) // the error is shown; the next save may fix it
 		if c.errTerminal && ctx.Err() == nil {
-			c.note("%s  waiting for a change of %s; ^C ends", time.Now().Format(time.TimeOnly), file.Name)
+			c.noticef("%s  waiting for a change of %s; ^C ends", time.Now().Format(time.TimeOnly), file.Name)
 		}
 		var changed bool
 		if state, changed = all.Changed(ctx, state); !changed {

@@ -50,10 +50,10 @@ func newWorkerCommand(c *cli) *cobra.Command {
 					return err
 				}
 				defer engine.Close()
-				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.Kept(),
+				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.BatchStore(),
 					Ready: func() {
 						ready.Store(true)
-						c.note("ready: up to %d chains at once", jobs)
+						c.noticef("ready: up to %d chains at once", jobs)
 					},
 					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) },
 					Renew: func(ctx context.Context, b *durable.Batch, chunk int) error { return renew(ctx, a, b, chunk) },
@@ -62,7 +62,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 						if !ok {
 							status = journal.Failed
 						}
-						return a.Journal.SettleBatch(ctx, parent, status, code)
+						return a.Journal.SetBatchStatus(ctx, parent, status, code)
 					},
 				})
 			})
@@ -83,7 +83,7 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 			return engine, err
 		}
 		if !reported {
-			c.note("waiting for the engine: %s", fault.Message(err))
+			c.noticef("waiting for the engine: %s", fault.Message(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -96,13 +96,13 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 // withKey returns a chain with a key, unless it has one. null is none.
 func withKey(request []byte, key string) []byte {
 	trimmed := bytes.TrimRight(request, " \t\r\n")
-	own := gjson.GetBytes(request, "key")
+	runKey := gjson.GetBytes(request, "key")
 	switch {
 	case !gjson.ValidBytes(request) || !bytes.HasSuffix(trimmed, []byte{'}'}):
 		return request
-	case own.Exists() && own.Type == gjson.Null:
-		return slices.Concat(request[:own.Index], jsonText(key), request[own.Index+len(own.Raw):])
-	case own.Exists():
+	case runKey.Exists() && runKey.Type == gjson.Null:
+		return slices.Concat(request[:runKey.Index], jsonText(key), request[runKey.Index+len(runKey.Raw):])
+	case runKey.Exists():
 		return request
 	}
 	object := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
@@ -124,7 +124,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			first = ch.Begun
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		f := checkStillKept(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
 			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
 		}
@@ -142,7 +142,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			}
 		}
 		r := durable.ResultOf(ch.Position, answer)
-		if own, _ := batchOf(a.Scope(), gjson.GetBytes(request, "key").Str); own != b.ID {
+		if derived, _ := batchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
 			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
 		}
 		return r, nil
@@ -166,18 +166,18 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 
 // renew has a batch kept that waits: its row in the journal, its record, and the chunk that waits.
 func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
-	kept := a.Kept()
-	errs := []error{kept.Touch(ctx, recordKey(b.ID)), kept.Touch(ctx, b.InputKey(chunk))}
+	stored := a.BatchStore()
+	errs := []error{stored.Touch(ctx, recordKey(b.ID)), stored.Touch(ctx, b.InputKey(chunk))}
 	if b.Parent != "" {
-		if err := a.Journal.SettleBatch(ctx, b.Parent, journal.Running, ""); !errors.Is(err, journal.ErrBusy) { // another worker does it
+		if err := a.Journal.SetBatchStatus(ctx, b.Parent, journal.Running, ""); !errors.Is(err, journal.ErrBusy) { // another worker does it
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkStillKept refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
-func checkStillKept(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+// checkStillStored refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
+func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil
 	}

@@ -108,7 +108,7 @@ func (p *Plan) runClientCommand(ctx context.Context) bool {
 	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		p.notes = append(p.notes, filepath.Base(p.command[0])+" did not add onecall: its file was edited")
+		p.warnings = append(p.warnings, filepath.Base(p.command[0])+" did not add onecall: its file was edited")
 		return false
 	}
 	return true

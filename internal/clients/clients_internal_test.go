@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestClientPlaces(t *testing.T) {
+func TestFilesOfClients(t *testing.T) {
 	t.Parallel()
 	none := func(string) string { return "" }
 	tests := []struct {

@@ -25,7 +25,7 @@ import (
 func (im *Import) Document() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The configuration of onecall: `onecall schema config` prints all that it may hold.\n")
-	written := slices.DeleteFunc(slices.Clone(im.servers), func(srv *foundServer) bool { return srv.skip != "" })
+	written := slices.DeleteFunc(slices.Clone(im.servers), func(srv *clientServer) bool { return srv.skip != "" })
 	if len(written) == 0 {
 		b.WriteString(exampleFile)
 		return b.Bytes()
@@ -38,7 +38,7 @@ func (im *Import) Document() []byte {
 }
 
 // entry returns the server as an entry of the configuration, with a comment on its origin.
-func (srv *foundServer) entry() entry {
+func (srv *clientServer) entry() entry {
 	var b bytes.Buffer
 	for _, line := range append([]string{srv.file.label()}, srv.otherFiles...) {
 		comment(&b, line)
@@ -72,7 +72,7 @@ func comment(b *bytes.Buffer, line string) {
 }
 
 // write writes the server under a name. Values are unchanged.
-func (srv *foundServer) write(b *bytes.Buffer, name string) {
+func (srv *clientServer) write(b *bytes.Buffer, name string) {
 	fmt.Fprintf(b, "  %s:\n", plainText(name))
 	if len(srv.unset) > 0 {
 		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", textfile.Printable(strings.Join(srv.unset, ", ")))

@@ -128,13 +128,13 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
-func last(object gjson.Result, name string) (found gjson.Result) {
+func last(object gjson.Result, name string) (value gjson.Result) {
 	for key, member := range ordered(object) {
 		if key == name {
-			found = member
+			value = member
 		}
 	}
-	return found
+	return value
 }
 
 func sameJSON(a, b string) bool {

@@ -74,7 +74,7 @@ func (m *machine) inspect() (all []FileState) {
 }
 
 // start reads an entry of onecall.
-func (srv *foundServer) start() Start {
+func (srv *clientServer) start() Start {
 	entry := gjson.ParseBytes(objectField("", srv.fields).value)
 	s := Start{Name: srv.name, Command: entry.Get("command").String()}
 	s.Configuration = entry.Get("env.ONECALL_CONFIG").String()

@@ -30,18 +30,18 @@ type Plan struct {
 	before []byte // as read; nil: there is no file
 	after  []byte // nil: the file is removed
 
-	moved, stays      []*foundServer
+	moved, stays      []*clientServer
 	removed, inserted []entry // entries to remove from and to insert into the client's file
 
 	config               string // path of onecall's configuration
 	configOld, configNew []byte // nil: none; unchanged
 	im                   *Import
 
-	command []string // the client's command that adds onecall; nil: the file is edited
-	fields  []field  // onecall's entry
-	record  *record
-	notes   []string
-	apply   func(ctx context.Context) error
+	command  []string // the client's command that adds onecall; nil: the file is edited
+	fields   []field  // onecall's entry
+	record   *record
+	warnings []string
+	apply    func(ctx context.Context) error
 }
 
 // Install plans to install onecall in a client with the configuration at a path, and to move the client's servers there.
@@ -102,7 +102,7 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	}
 	text, err := textfile.Read(file, maxClientFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, link := os.Readlink(file); link == nil {
+		if _, readErr := os.Readlink(file); readErr == nil {
 			return nil, fault.New(fault.BadRequest, "%s is a link to a file that is not there: make the file, or remove the link", file)
 		}
 		return nil, nil
@@ -209,7 +209,7 @@ func (p *Plan) selectServers() error {
 }
 
 // reasonToStay returns why a server stays in the client; "": it moves.
-func (srv *foundServer) reasonToStay() string {
+func (srv *clientServer) reasonToStay() string {
 	switch {
 	case srv.skip != "" && srv.duplicateOf == nil:
 		return srv.skip

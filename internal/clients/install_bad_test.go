@@ -82,15 +82,15 @@ func TestInstallThroughLink(t *testing.T) {
 		t.Skip("links need rights there")
 	}
 	l := home(t, "cursor")
-	link, target := l.in(".cursor/mcp.json"), l.in("dotfiles/mcp.json")
+	symlink, target := l.in(".cursor/mcp.json"), l.in("dotfiles/mcp.json")
 	const before = `{"mcpServers": {"a": {"command": "a"}}}`
 	seed(t, target, before)
-	if err := errors.Join(os.Chmod(target, 0o640), os.Mkdir(filepath.Dir(link), 0o700), os.Symlink(target, link)); err != nil {
+	if err := errors.Join(os.Chmod(target, 0o640), os.Mkdir(filepath.Dir(symlink), 0o700), os.Symlink(target, symlink)); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, l.plan(t))
 	info, err := os.Stat(target)
-	if to, linked := os.Readlink(link); err != nil || linked != nil || to != target || info.Mode().Perm() != 0o640 {
+	if to, linked := os.Readlink(symlink); err != nil || linked != nil || to != target || info.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %v, %v", err, linked, info.Mode())
 	}
 	if text := string(readText(t, target)); !strings.Contains(text, "onecall") || strings.Contains(text, `"a"`) {

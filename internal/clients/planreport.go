@@ -31,8 +31,8 @@ func (p *Plan) Report() []byte {
 	for _, srv := range p.stays {
 		line(srv.original, "stays: "+srv.skip)
 	}
-	for _, note := range p.notes {
-		fmt.Fprintf(&b, "  %s\n", textfile.Printable(note))
+	for _, warning := range p.warnings {
+		fmt.Fprintf(&b, "  %s\n", textfile.Printable(warning))
 	}
 	p.showConfiguration(&b)
 	p.showFile(&b)
@@ -107,4 +107,4 @@ func lines(text []byte) []string {
 }
 
 // Notes returns what happened while the plan was carried out.
-func (p *Plan) Notes() []string { return p.notes }
+func (p *Plan) Notes() []string { return p.warnings }

@@ -23,8 +23,8 @@ import (
 // maxClientFile is the maximum size of a client's file. Claude Code stores more than its servers in one.
 const maxClientFile = 64 << 20
 
-// foundServer is a server in a client's file.
-type foundServer struct {
+// clientServer is a server in a client's file.
+type clientServer struct {
 	name       string
 	file       *clientFile
 	fields     []field
@@ -33,11 +33,11 @@ type foundServer struct {
 	unset      []string // missing variables: the server is written as disabled
 	skip       string   // why it is not written; "": it is
 
-	original    string       // its name in the file
-	isOnecall   bool         // it is onecall
-	configured  bool         // it is already in the configuration
-	ignored     string       // which of its settings onecall ignores
-	duplicateOf *foundServer // an earlier server with the same settings
+	original    string        // its name in the file
+	isOnecall   bool          // it is onecall
+	configured  bool          // it is already in the configuration
+	ignored     string        // which of its settings onecall ignores
+	duplicateOf *clientServer // an earlier server with the same settings
 }
 
 // field is one key of a server with its value as JSON.
@@ -54,7 +54,7 @@ type Import struct {
 
 	missing  []string // files that do not exist
 	problems []string // files that exist but cannot be used
-	servers  []*foundServer
+	servers  []*clientServer
 }
 
 // read adds the servers of a file. A missing file is no error.
@@ -142,7 +142,7 @@ func sameFolder(a, b string) bool {
 // add adds the servers of an object.
 func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 	for name, server := range ordered(servers) {
-		srv := &foundServer{name: name, original: name, file: file}
+		srv := &clientServer{name: name, original: name, file: file}
 		im.servers = append(im.servers, srv)
 		switch {
 		case !server.IsObject():
@@ -228,11 +228,11 @@ func afterFlags(words []string) []string {
 
 // baseName returns the name of a program or package without folder, version and extension.
 func baseName(word string) string {
-	parts := strings.FieldsFunc(strings.ToLower(word), func(c rune) bool { return c == '/' || c == '\\' })
-	if len(parts) == 0 {
+	segments := strings.FieldsFunc(strings.ToLower(word), func(c rune) bool { return c == '/' || c == '\\' })
+	if len(segments) == 0 {
 		return ""
 	}
-	base, _, _ := strings.Cut(parts[len(parts)-1], "@")
+	base, _, _ := strings.Cut(segments[len(segments)-1], "@")
 	for _, ending := range []string{".exe", ".cmd", ".bat"} {
 		base = strings.TrimSuffix(base, ending)
 	}
@@ -240,7 +240,7 @@ func baseName(word string) string {
 }
 
 // fields imports the keys that onecall knows, and notes ignored keys that matter.
-func (im *Import) fields(srv *foundServer, fields []field) {
+func (im *Import) fields(srv *clientServer, fields []field) {
 	for _, written := range fields {
 		value := gjson.ParseBytes(written.value)
 		key, lost := config.ServerKey(written.key)
@@ -263,7 +263,7 @@ func (im *Import) fields(srv *foundServer, fields []field) {
 }
 
 // warnOfRelative comments on arguments that name another folder each time: a file for all projects has no folder of its own.
-func (srv *foundServer) warnOfRelative(args gjson.Result) {
+func (srv *clientServer) warnOfRelative(args gjson.Result) {
 	for _, arg := range args.Array() {
 		switch text := filepath.ToSlash(arg.String()); {
 		case text == ".", text == "..", strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"):
@@ -278,7 +278,7 @@ var (
 )
 
 // convertVariables replaces what only the client can expand by environment variables.
-func (im *Import) convertVariables(srv *foundServer, key, value string) json.RawMessage {
+func (im *Import) convertVariables(srv *clientServer, key, value string) json.RawMessage {
 	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
 		id := inputForm.FindStringSubmatch(form)[1]
 		name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
@@ -302,7 +302,7 @@ func (im *Import) convertVariables(srv *foundServer, key, value string) json.Raw
 }
 
 // validate decodes the server as part of a configuration. A fault skips the server, and a missing variable disables it.
-func (im *Import) validate(srv *foundServer) {
+func (im *Import) validate(srv *clientServer) {
 	unset := map[string]bool{}
 	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
@@ -330,7 +330,7 @@ func (im *Import) validate(srv *foundServer) {
 
 // assignNames gives each server to be written a unique name. Equal servers of the same name are written once.
 func (im *Import) assignNames() {
-	taken := map[string]*foundServer{}
+	taken := map[string]*clientServer{}
 	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil
 	}
@@ -375,8 +375,8 @@ func (im *Import) assignNames() {
 func (file *clientFile) label() string { return file.client + ", " + file.path }
 
 // same reports whether two servers have the same settings, regardless of the order of keys and of an implied type.
-func (srv *foundServer) same(other *foundServer) bool {
-	values := func(f *foundServer) map[string]string {
+func (srv *clientServer) same(other *clientServer) bool {
+	values := func(f *clientServer) map[string]string {
 		m := map[string]string{}
 		for _, field := range f.fields {
 			var value any

@@ -35,13 +35,13 @@ func (p *Plan) CheckReaders() error {
 }
 
 // added returns the servers that are added to the configuration.
-func (p *Plan) added() []*foundServer {
-	return slices.DeleteFunc(slices.Clone(p.moved), func(srv *foundServer) bool { return srv.duplicateOf != nil })
+func (p *Plan) added() []*clientServer {
+	return slices.DeleteFunc(slices.Clone(p.moved), func(srv *clientServer) bool { return srv.duplicateOf != nil })
 }
 
 // mayHoldSecrets reports whether a server may have secrets: what a report would not show, and any literal value of env and headers, as
 // names are not reliable here.
-func (im *Import) mayHoldSecrets(srv *foundServer) bool {
+func (im *Import) mayHoldSecrets(srv *clientServer) bool {
 	for _, f := range srv.fields {
 		if f.key != "env" && f.key != "headers" {
 			continue

@@ -32,11 +32,11 @@ func (im *Import) Report(text []byte, out string) []byte {
 			state = "taken over as disabled: not set is " + strings.Join(srv.unset, ", ")
 		}
 		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(srv.name), textfile.Printable(state))
-		for _, note := range srv.comments {
-			fmt.Fprintf(&b, "    %s\n", textfile.Printable(note))
+		for _, comment := range srv.comments {
+			fmt.Fprintf(&b, "    %s\n", textfile.Printable(comment))
 		}
 	}
-	if !slices.ContainsFunc(im.servers, func(srv *foundServer) bool { return srv.skip == "" }) {
+	if !slices.ContainsFunc(im.servers, func(srv *clientServer) bool { return srv.skip == "" }) {
 		b.WriteString("No MCP servers to take over were found")
 		if len(im.missing) > 0 {
 			b.WriteString(". There is no\n")

@@ -83,7 +83,7 @@ func (p *Plan) restoreEntries() error {
 	}
 	for _, one := range p.record.Taken {
 		if _, there, err := d.dataWithout(d.text, one.Name); err == nil && there {
-			p.notes = append(p.notes, one.Name+" is there again, and stays as it is")
+			p.warnings = append(p.warnings, one.Name+" is there again, and stays as it is")
 			continue
 		}
 		if err := d.insert(one); err != nil {
@@ -94,7 +94,7 @@ func (p *Plan) restoreEntries() error {
 	}
 	p.after = d.bytes()
 	if p.record.Backup != "" {
-		p.notes = append(p.notes, fmt.Sprintf("%s has changed since: its other changes stay, and the backup %s too", p.file, p.backup()))
+		p.warnings = append(p.warnings, fmt.Sprintf("%s has changed since: its other changes stay, and the backup %s too", p.file, p.backup()))
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (p *Plan) uninstall(context.Context) error {
 	}
 	if digest(p.before) == p.record.After && p.record.Backup != "" {
 		if err := os.Remove(p.backup()); err != nil {
-			p.notes = append(p.notes, p.backup()+" could not be removed")
+			p.warnings = append(p.warnings, p.backup()+" could not be removed")
 		}
 	}
 	if err := os.Remove(recordPath(p.file)); err != nil {

@@ -74,7 +74,7 @@ func TestConfigKeysFile(t *testing.T) {
 
 func TestConfigAccessFaults(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ text, place, says string }{
+	for _, test := range []struct{ text, pointer, says string }{
 		{"access: {tokens: []}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
 		{"access: {tokens: null}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: ci, sha256: x}\nlite: true\n", "3:10 bad_request /access/tokens",
@@ -125,8 +125,8 @@ func TestConfigAccessFaults(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", test.text, f.Message, test.says)
 			}
 		}
-		if !slices.Equal(got, []string{test.place}) {
-			t.Errorf("%s: %q, want %q", test.text, got, test.place)
+		if !slices.Equal(got, []string{test.pointer}) {
+			t.Errorf("%s: %q, want %q", test.text, got, test.pointer)
 		}
 		if len(c.Warnings) > 0 {
 			t.Errorf("%s: %v", test.text, c.Warnings)

@@ -256,7 +256,7 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldT
 	case into.Kind() == reflect.Map:
 		d.dictionary(n, into, at, field)
 	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.Struct:
-		if _, named := into.Type().Elem().FieldByName("Config"); named {
+		if _, isEntry := into.Type().Elem().FieldByName("Config"); isEntry {
 			d.table(n, into, at)
 			return
 		}

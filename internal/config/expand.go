@@ -286,8 +286,8 @@ var (
 // password or a package: its value is not shown, and is a secret only if it looks like a key.
 func (e *expander) argument(previous, written, value string) {
 	hidden, shown := value, written
-	if parts := assignedArgument.FindStringSubmatch(value); parts != nil {
-		if previous, hidden = parts[1], parts[2]; len(hidden) <= len(written) && strings.HasSuffix(written, hidden) {
+	if match := assignedArgument.FindStringSubmatch(value); match != nil {
+		if previous, hidden = match[1], match[2]; len(hidden) <= len(written) && strings.HasSuffix(written, hidden) {
 			shown = hidden
 		}
 	} else if !strings.HasPrefix(previous, "-") || strings.Contains(previous, "=") || strings.HasPrefix(value, "-") {

@@ -74,13 +74,13 @@ func secretsIn(text string) []string {
 	if value := gjson.Parse(text); (value.IsObject() || value.IsArray()) && gjson.Valid(text) {
 		return secretMembers(value, false, list)
 	}
-	for _, parts := range assignment.FindAllStringSubmatch(text, -1) {
-		if secret.Name(parts[1]) {
-			list = append(list, strings.Trim(parts[2], `"'`))
+	for _, match := range assignment.FindAllStringSubmatch(text, -1) {
+		if secret.Name(match[1]) {
+			list = append(list, strings.Trim(match[2], `"'`))
 		}
 	}
-	for _, parts := range userPassword.FindAllStringSubmatch(text, -1) {
-		list = append(list, parts[1]+parts[2])
+	for _, match := range userPassword.FindAllStringSubmatch(text, -1) {
+		list = append(list, match[1]+match[2])
 	}
 	return list
 }
@@ -179,13 +179,13 @@ func maskValue(value []byte) []byte {
 
 func maskText(text []byte) []byte {
 	var out []byte
-	cover := func(part []byte) { out = append(out, bytes.Repeat([]byte{'*'}, utf8.RuneCount(part))...) }
+	cover := func(piece []byte) { out = append(out, bytes.Repeat([]byte{'*'}, utf8.RuneCount(piece))...) }
 	last := 0
 	for _, m := range inBraces.FindAllIndex(text, -1) {
 		cover(text[last:m[0]])
-		name, fallback, found := bytes.Cut(text[m[0]:m[1]], []byte(":-"))
+		name, fallback, ok := bytes.Cut(text[m[0]:m[1]], []byte(":-"))
 		out = append(out, name...)
-		if found {
+		if ok {
 			out = append(out, ":-"...)
 			cover(fallback[:len(fallback)-1])
 			out = append(out, '}')

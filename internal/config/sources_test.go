@@ -36,7 +36,7 @@ func mustDecode(t *testing.T, text string) *File {
 	return c
 }
 
-func placesOf(faults []*fault.Error) []string {
+func pathsOf(faults []*fault.Error) []string {
 	var got []string
 	for _, f := range faults {
 		got = append(got, fmt.Sprintf("%d:%d %s %s", f.Line, f.Column, f.Code, f.At))
@@ -230,7 +230,7 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", test.text)
-			if got := placesOf(faults); !slices.Equal(got, test.want) {
+			if got := pathsOf(faults); !slices.Equal(got, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
 			for _, f := range faults {
@@ -257,7 +257,7 @@ openapi:
   c: {spec: x, baseUrl: '${NOPE}'}
 `)
 	if len(faults) > 0 {
-		t.Fatal(placesOf(faults))
+		t.Fatal(pathsOf(faults))
 	}
 	got := map[string]string{}
 	for at, f := range c.Unset {

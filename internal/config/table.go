@@ -88,7 +88,7 @@ func structIn(t reflect.Type) reflect.Type {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	if entry, named := t.FieldByName("Config"); named {
+	if entry, isEntry := t.FieldByName("Config"); isEntry {
 		return entry.Type
 	}
 	return t

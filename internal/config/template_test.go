@@ -67,8 +67,8 @@ func TestEndpointCredentials(t *testing.T) {
 	if want := []string{"pass word 1", "tok-0123456789", "visible-name", "word 1"}; !slices.Equal(c.Secrets, want) {
 		t.Errorf("secrets %q", c.Secrets)
 	}
-	if _, faults := decodeIn(nil, "onecall.yaml", "functions:\n  a.b: {defaults: {x: [1, '${NOPE}']}}"); !slices.Equal(placesOf(faults),
+	if _, faults := decodeIn(nil, "onecall.yaml", "functions:\n  a.b: {defaults: {x: [1, '${NOPE}']}}"); !slices.Equal(pathsOf(faults),
 		[]string{"2:27 bad_request /functions/a.b/defaults/x/1"}) {
-		t.Errorf("faults %q", placesOf(faults))
+		t.Errorf("faults %q", pathsOf(faults))
 	}
 }

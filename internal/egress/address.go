@@ -44,8 +44,8 @@ func (r *Rules) checkResolved(host, resolved string) error {
 	if special.SafeAddr(ip) == nil {
 		return nil
 	}
-	if named, err := netip.ParseAddr(host); err == nil {
-		if named.Unmap() == ip { // an entry is that address: other rules refuse it
+	if literal, err := netip.ParseAddr(host); err == nil {
+		if literal.Unmap() == ip { // an entry is that address: other rules refuse it
 			return nil
 		}
 	} else if r.names(host, strconv.Itoa(int(endpoint.Port()))) && mayBePrivate(host, ip) {

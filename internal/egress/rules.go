@@ -62,7 +62,7 @@ func shown(entry string) string {
 
 func parseEntry(entry string) (n hostRule, problem string) {
 	host := entry
-	if scheme, rest, found := strings.Cut(entry, "://"); found {
+	if scheme, rest, ok := strings.Cut(entry, "://"); ok {
 		n.scheme, host = strings.ToLower(scheme), rest
 		if defaultPorts[n.scheme] == "" {
 			return n, "only http and https are supported"
@@ -71,7 +71,7 @@ func parseEntry(entry string) (n hostRule, problem string) {
 	if strings.ContainsAny(host, "/?#@ ") {
 		return n, "it must be a host alone"
 	}
-	if rest, found := strings.CutPrefix(host, "*."); found {
+	if rest, ok := strings.CutPrefix(host, "*."); ok {
 		host, n.below = rest, true
 	}
 	if strings.Contains(host, "*") {

@@ -169,9 +169,9 @@ func FuzzRules(f *testing.F) {
 		if err := rules.Check(u); err == nil && len(faults) > 0 {
 			t.Fatalf("%q is no entry and allows %q", entry, text)
 		}
-		named, err := new(Rules).Naming(text)
-		if (err == nil) != (named.Check(u) == nil) {
-			t.Fatalf("%q named: %v, checked: %v", text, err, named.Check(u))
+		byName, err := new(Rules).Naming(text)
+		if (err == nil) != (byName.Check(u) == nil) {
+			t.Fatalf("%q named: %v, checked: %v", text, err, byName.Check(u))
 		}
 	})
 }

@@ -38,19 +38,19 @@ func comparison(root string) ([]byte, error) {
 	})
 	page = notesMark.ReplaceAllFunc(page, func(mark []byte) []byte {
 		names := notesMark.FindSubmatch(mark)
-		notes, err := readNotes(root, string(names[1]), string(names[2]))
+		text, err := readComments(root, string(names[1]), string(names[2]))
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", comparisonPage, err)
 			return mark
 		}
 		head, _, _ := strings.Cut(string(mark), "\n")
-		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, notes)
+		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, text)
 	})
 	return page, failed
 }
 
-// readNotes returns the notes of a section that begin with some words, as a list. There may be none.
-func readNotes(root, section, begin string) (string, error) {
+// readComments returns the notes of a section that begin with some words, as a list. There may be none.
+func readComments(root, section, begin string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "bench/results", section+".json"))
 	if err != nil {
 		return "", err
@@ -60,8 +60,8 @@ func readNotes(root, section, begin string) (string, error) {
 		return "", fmt.Errorf("the section %s: %w", section, err)
 	}
 	var b strings.Builder
-	for _, note := range results.Notes {
-		if rest, ok := strings.CutPrefix(note, begin); ok {
+	for _, comment := range results.Notes {
+		if rest, ok := strings.CutPrefix(comment, begin); ok {
 			b.WriteString("- **" + begin + "**" + rest + "\n")
 		}
 	}

@@ -30,7 +30,7 @@ func TestResultTable(t *testing.T) {
 	if _, err := readTable(root, "some", "Space"); err == nil || !strings.Contains(err.Error(), `no table "Space"`) {
 		t.Errorf("a table that is not there: %v", err)
 	}
-	if notes, err := readNotes(root, "some", "onecall is"); err != nil || notes != "- **onecall is** slow: so\n" {
-		t.Errorf("notes: %q, %v", notes, err)
+	if text, err := readComments(root, "some", "onecall is"); err != nil || text != "- **onecall is** slow: so\n" {
+		t.Errorf("notes: %q, %v", text, err)
 	}
 }

@@ -30,15 +30,15 @@ func (p *past) ended(calls ...journal.Call) *history.Trace {
 
 func (p *past) trace(id string) *history.Trace {
 	p.Helper()
-	told, err := history.Of(p.Context(), p.Journal, id, nil)
+	timeline, err := history.Of(p.Context(), p.Journal, id, nil)
 	if err != nil {
 		p.Fatal(err)
 	}
-	return told.Trace()
+	return timeline.Trace()
 }
 
-func at(c journal.Call, place, args string) journal.Call {
-	c.StepPath, c.Args = place, []byte(args)
+func at(c journal.Call, position, args string) journal.Call {
+	c.StepPath, c.Args = position, []byte(args)
 	return c
 }
 

@@ -21,13 +21,13 @@ func TestFollow(t *testing.T) {
 		p := newPast(t)
 		run := p.begin("alice", "")
 		p.call(run, at(put, "0", `{}`), time.Millisecond, applied)
-		var told []string
+		var reports []string
 		done := make(chan error)
 		go func() {
 			done <- history.Follow(t.Context(), func(ctx context.Context) (*history.Timeline, error) {
 				return history.Of(ctx, p.Journal, run.ID(), nil)
 			}, func(c *history.Call) error {
-				told = append(told, c.At+" "+c.Status)
+				reports = append(reports, c.At+" "+c.Status)
 				return nil
 			})
 		}()
@@ -37,8 +37,8 @@ func TestFollow(t *testing.T) {
 			t.Helper()
 			time.Sleep(1100 * time.Millisecond)
 			synctest.Wait()
-			if want = append(want, more...); !slices.Equal(told, want) {
-				t.Fatalf("%q, not %q", told, want)
+			if want = append(want, more...); !slices.Equal(reports, want) {
+				t.Fatalf("%q, not %q", reports, want)
 			}
 		}
 		check()
@@ -54,8 +54,8 @@ func TestFollow(t *testing.T) {
 		check("1 failed")
 		check()
 		p.failed(run, fault.FunctionFailed, 1)
-		if err := <-done; err != nil || !slices.Equal(told, want) {
-			t.Errorf("%v, %q", err, told)
+		if err := <-done; err != nil || !slices.Equal(reports, want) {
+			t.Errorf("%v, %q", err, reports)
 		}
 	})
 }
@@ -75,11 +75,11 @@ func TestFollowRuns(t *testing.T) {
 		begin("ended").Answered(1, 1)
 		goesOn := begin("goes on")
 		ctx, cancel := context.WithCancel(t.Context())
-		var told []string
+		var reports []string
 		done := make(chan error)
 		go func() {
 			done <- history.FollowRuns(ctx, p.Journal, &journal.Filter{Limit: 2}, func(r *history.Run) error {
-				told = append(told, fmt.Sprintf("%s: %s", r.Chain, r.Status))
+				reports = append(reports, fmt.Sprintf("%s: %s", r.Chain, r.Status))
 				return nil
 			})
 		}()
@@ -94,8 +94,8 @@ func TestFollowRuns(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{"ended: ok", "goes on: running", "goes on: failed", "0: ok", "1: ok", "2: ok"}
-		if !slices.Equal(told, want) {
-			t.Errorf("%q, not %q", told, want)
+		if !slices.Equal(reports, want) {
+			t.Errorf("%q, not %q", reports, want)
 		}
 	})
 }

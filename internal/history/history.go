@@ -49,12 +49,12 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	for i := range rows {
 		runs[i], ids[i] = runOf(&rows[i]), rows[i].ID
 	}
-	parts, err := j.Parts(ctx, ids)
+	counts, err := j.Parts(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	for i := range runs {
-		runs[i].Parts = parts[runs[i].ID]
+		runs[i].Parts = counts[runs[i].ID]
 	}
 	return runs, nil
 }

@@ -66,7 +66,7 @@ func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e jour
 // failed ends a run that is not ok.
 func (p *past) failed(run *journal.Run, code fault.Code, tokens int) {
 	p.Helper()
-	if err := run.Settle(journal.Failed, code); err != nil {
+	if err := run.EndUnfinished(journal.Failed, code); err != nil {
 		p.Fatal(err)
 	}
 	run.Answered(tokens, 0)
@@ -156,12 +156,12 @@ func TestTimeline(t *testing.T) {
 		}
 		check := func(want []history.Call) {
 			t.Helper()
-			told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
+			timeline, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(told.List, want) {
-				t.Errorf("%+v\nis not\n%+v", told.List, want)
+			if !slices.Equal(timeline.List, want) {
+				t.Errorf("%+v\nis not\n%+v", timeline.List, want)
 			}
 		}
 		check(want)
@@ -179,11 +179,11 @@ func TestTimelineOfAssumed(t *testing.T) {
 	p.call(run, put, 0, journal.Event{Outcome: fault.SentUnknown, Code: fault.Timeout})
 	run.Append(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[0].N, Outcome: fault.Applied, Result: []byte(`1`)})
 	p.failed(run, fault.Timeout, 0)
-	told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
-	if err != nil || len(told.List) != 1 {
-		t.Fatalf("%+v, %v", told, err)
+	timeline, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
+	if err != nil || len(timeline.List) != 1 {
+		t.Fatalf("%+v, %v", timeline, err)
 	}
-	if c := told.List[0]; !c.Assumed || c.Status != "ok" || c.Outcome != fault.Applied || c.Code != "" {
+	if c := timeline.List[0]; !c.Assumed || c.Status != "ok" || c.Outcome != fault.Applied || c.Code != "" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -201,8 +201,8 @@ func TestTimelineOfOthers(t *testing.T) {
 	if _, err := history.Of(t.Context(), p.Journal, "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
-	if told, err := history.Of(t.Context(), p.Journal, run.ID(), &alice); err != nil || told.List == nil || len(told.List) != 0 {
-		t.Errorf("of alice: %+v, %v", told, err)
+	if timeline, err := history.Of(t.Context(), p.Journal, run.ID(), &alice); err != nil || timeline.List == nil || len(timeline.List) != 0 {
+		t.Errorf("of alice: %+v, %v", timeline, err)
 	}
 }
 
@@ -213,11 +213,11 @@ func TestFind(t *testing.T) {
 	p.failed(run, fault.Internal, 0)
 	id := run.ID()
 	for _, begins := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
-		if found, err := history.Find(t.Context(), p.Journal, begins); found != id || err != nil {
-			t.Errorf("%s: %q, %v", begins, found, err)
+		if match, err := history.Find(t.Context(), p.Journal, begins); match != id || err != nil {
+			t.Errorf("%s: %q, %v", begins, match, err)
 		}
 	}
-	if found, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("%q, %v", found, err)
+	if match, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("%q, %v", match, err)
 	}
 }

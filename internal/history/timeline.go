@@ -59,8 +59,8 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 
 // AddParts adds the counts of the run's parts, and those that are not ok, at most limit.
 func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) error {
-	parts, err := j.Parts(ctx, []string{t.ID})
-	if t.Parts = parts[t.ID]; err != nil || t.Parts == nil {
+	counts, err := j.Parts(ctx, []string{t.ID})
+	if t.Parts = counts[t.ID]; err != nil || t.Parts == nil {
 		return err
 	}
 	t.NotOK, err = Runs(ctx, j, &journal.Filter{Parent: &t.ID, NotOK: true, Limit: limit})

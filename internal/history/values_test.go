@@ -67,9 +67,9 @@ func TestDifferencesOfAny(t *testing.T) {
 			if len(d.A) > 0 && len(d.B) > 0 && string(canonical(d.A)) == string(canonical(d.B)) {
 				t.Fatalf("%s and %s do not differ at %q: %+v", a, b, d.At, d)
 			}
-			for _, side := range []struct{ whole, part []byte }{{a, d.A}, {b, d.B}} {
-				if len(side.part) > 0 && !slices.Contains(partsOf(side.whole), string(canonical(side.part))) {
-					t.Fatalf("%s is not in %s", side.part, side.whole)
+			for _, side := range []struct{ whole, piece []byte }{{a, d.A}, {b, d.B}} {
+				if len(side.piece) > 0 && !slices.Contains(partsOf(side.whole), string(canonical(side.piece))) {
+					t.Fatalf("%s is not in %s", side.piece, side.whole)
 				}
 			}
 		}

@@ -32,9 +32,9 @@ func TestWaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPast(t)
 		run := p.begin("alice", "")
-		read := func(place string, begins, takes int) {
+		read := func(position string, begins, takes int) {
 			time.Sleep(time.Duration(begins) * time.Millisecond)
-			p.call(run, at(get, place, `"`+place+`"`), time.Duration(takes)*time.Millisecond, read)
+			p.call(run, at(get, position, `"`+position+`"`), time.Duration(takes)*time.Millisecond, read)
 		}
 		together := func(begin ...func()) {
 			done := make(chan struct{})
@@ -64,15 +64,15 @@ func TestWaves(t *testing.T) {
 		p.call(again, at(get, "4", `{}`), time.Millisecond, journal.Event{Result: []byte(`1`)})
 		p.failed(again, fault.Cancelled, 1)
 
-		told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
+		timeline, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := "1:1+0 0:1+1 2[0]:2+0 2[1]:2+0 2[2]:2+3 3:3+1 resumed(0) waits(2) approved(2) 3:4+2 4:5+0"
-		if got := waves(told); got != want {
+		if got := waves(timeline); got != want {
 			t.Errorf("%s\nnot\n%s", got, want)
 		}
-		if hour := told.List[6].After; hour < 3600_000 {
+		if hour := timeline.List[6].After; hour < 3600_000 {
 			t.Errorf("resumed %v ms after the beginning", hour)
 		}
 	})

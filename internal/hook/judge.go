@@ -137,7 +137,7 @@ func (r *Rules) judgeTool(name string, input []byte) Verdict {
 			return Verdict{Ask, fmt.Sprintf("%s: the rule %s asks", text, p)}
 		}
 	}
-	call := strings.Join(slices.DeleteFunc([]string{name, resource, action}, func(part string) bool { return part == "" }), ".")
+	call := strings.Join(slices.DeleteFunc([]string{name, resource, action}, func(segment string) bool { return segment == "" }), ".")
 	switch p := firstMatch(append(append([]string{}, r.Deny...), r.Ask...), "", matchesAnyName); {
 	case dispatches && slices.Contains(r.Allow, call):
 		return Verdict{Allow, "the rule " + call + " allows it"}

@@ -16,10 +16,10 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, c := range []struct {
-		body  string
-		most  int64
-		err   error
-		whole bool
+		body    string
+		maximum int64
+		err     error
+		whole   bool
 	}{
 		{"", 0, nil, true}, {"a", 0, nil, false}, {"abc", 3, nil, true}, {"abcd", 3, nil, false}, {"abcd", -1, nil, true},
 		{"ab", 3, broken, true}, {"", -1, broken, true},
@@ -28,9 +28,9 @@ func TestRead(t *testing.T) {
 		if c.err != nil {
 			body = io.MultiReader(body, iotest.ErrReader(c.err))
 		}
-		data, whole, err := Read(body, c.most)
+		data, whole, err := Read(body, c.maximum)
 		if whole != c.whole || !errors.Is(err, c.err) || whole && (string(data) != c.body || data == nil) {
-			t.Errorf("%q within %d: %q, %v, %v", c.body, c.most, data, whole, err)
+			t.Errorf("%q within %d: %q, %v, %v", c.body, c.maximum, data, whole, err)
 		}
 	}
 }

@@ -106,11 +106,11 @@ func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Chal
 	if path := strings.TrimLeft(endpoint.EscapedPath(), "/"); path != "" {
 		urls = append([]string{origin(s.endpoint) + wellKnown + "/" + path}, urls...)
 	}
-	if named := challengeParam(challenges, "resource_metadata"); named != "" {
-		if problem := checkURLText(named, s.loopback); problem != "" {
+	if address := challengeParam(challenges, "resource_metadata"); address != "" {
+		if problem := checkURLText(address, s.loopback); problem != "" {
 			return nil, s.deny("the URL of its metadata is refused: %s", problem)
 		}
-		urls = append([]string{named}, urls...)
+		urls = append([]string{address}, urls...)
 	}
 	var last error
 	for _, from := range urls {

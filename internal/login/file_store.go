@@ -52,9 +52,9 @@ func (s *fileStore) Set(ctx context.Context, key string, value []byte) error {
 // Delete implements Store.
 func (s *fileStore) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, func(form *fileContent) bool {
-		_, found := form.Logins[key]
+		_, ok := form.Logins[key]
 		delete(form.Logins, key)
-		return found
+		return ok
 	})
 }
 

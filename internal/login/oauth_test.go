@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // want fails unless err has the code and its message all the words, and none of the secrets.
-func want(t *testing.T, a *authServer, err error, code fault.Code, parts ...string) {
+func want(t *testing.T, a *authServer, err error, code fault.Code, segments ...string) {
 	t.Helper()
 	if fault.CodeOf(err) != code {
 		t.Fatalf("error %v, want the code %s", err, code)
@@ -29,9 +29,9 @@ func want(t *testing.T, a *authServer, err error, code fault.Code, parts ...stri
 	if err == nil {
 		return
 	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not say %q", err, part)
+	for _, segment := range segments {
+		if !strings.Contains(err.Error(), segment) {
+			t.Errorf("error %q does not say %q", err, segment)
 		}
 	}
 	if a != nil {

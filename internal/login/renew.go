@@ -14,9 +14,9 @@ import (
 // invalidated the old refresh token already, so the new one must be stored.
 func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 	done := h.flight.DoChan("renew "+stale, func() (any, error) {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
+		local, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
 		defer cancel()
-		return h.renewLocked(own, stale)
+		return h.renewLocked(local, stale)
 	})
 	select {
 	case result := <-done:

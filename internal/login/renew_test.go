@@ -185,7 +185,7 @@ func TestNoRefreshToken(t *testing.T) {
 }
 
 // A refresh token that does not rotate is kept.
-func TestKeptRefreshToken(t *testing.T) {
+func TestStoredRefreshToken(t *testing.T) {
 	t.Parallel()
 	s := newSetting(t)
 	s.auth.keep = true

@@ -99,12 +99,12 @@ func FuzzWords(f *testing.F) {
 	f.Add("invalid_grant", "secret")
 	f.Add("a\x00\x1b[2J\r\nb\xff", "b")
 	f.Add(strings.Repeat("long ", 100), "ng lo")
-	f.Fuzz(func(t *testing.T, said, secret string) {
-		got := clean(said, secret)
+	f.Fuzz(func(t *testing.T, message, secret string) {
+		got := clean(message, secret)
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 201 || strings.ContainsAny(got, "\r\n\t\x00\x1b") {
 			t.Errorf("%q", got)
 		}
-		if secret != "" && strings.Contains(said, secret) && got != clean(said, said) {
+		if secret != "" && strings.Contains(message, secret) && got != clean(message, message) {
 			t.Errorf("%q repeats the secret %q", got, secret)
 		}
 	})

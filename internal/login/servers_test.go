@@ -183,8 +183,8 @@ func (a *authServer) known(r *http.Request) bool {
 	if !ok {
 		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	}
-	c, found := a.clients[id]
-	return found && c.secret == secret
+	c, exists := a.clients[id]
+	return exists && c.secret == secret
 }
 
 func (a *authServer) grant(account *testAccount, first bool) map[string]any {

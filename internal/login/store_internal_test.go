@@ -65,10 +65,10 @@ func checkStore(ctx context.Context, s Store) error {
 
 func TestStores(t *testing.T) {
 	t.Parallel()
-	ring := &memoryKeyring{}
+	keyring := &memoryKeyring{}
 	for name, s := range map[string]Store{
 		"file":    newFile(filepath.Join(t.TempDir(), "new", "logins.json")),
-		"keyring": newKeyring(ring, "onecall", t.TempDir()),
+		"keyring": newKeyring(keyring, "onecall", t.TempDir()),
 		"auto":    newAuto(&memoryKeyring{}, filepath.Join(t.TempDir(), "new")),
 		"nothing": newAuto(&memoryKeyring{err: fmt.Errorf("no keyring")}, filepath.Join(t.TempDir(), "new")),
 	} {
@@ -76,7 +76,7 @@ func TestStores(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := ring.size(); n != 0 {
+	if n := keyring.size(); n != 0 {
 		t.Errorf("%d entries are left in the keyring", n)
 	}
 }
@@ -90,8 +90,8 @@ func newAuto(r keyringAPI, folder string) *auto {
 // Whatever the order of changes, every store holds what a map would.
 func TestStoreModel(t *testing.T) {
 	t.Parallel()
-	ring := &memoryKeyring{}
-	stores := []Store{newFile(filepath.Join(t.TempDir(), "logins.json")), newKeyring(ring, "onecall", t.TempDir())}
+	keyring := &memoryKeyring{}
+	stores := []Store{newFile(filepath.Join(t.TempDir(), "logins.json")), newKeyring(keyring, "onecall", t.TempDir())}
 	rapid.Check(t, func(r *rapid.T) {
 		model := map[string][]byte{}
 		for _, s := range stores {
@@ -134,10 +134,10 @@ func TestStoreModel(t *testing.T) {
 func TestStoresAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logins.json")
-	ring, folder := &memoryKeyring{}, t.TempDir()
+	keyring, folder := &memoryKeyring{}, t.TempDir()
 	for name, open := range map[string]func() Store{
 		"file":    func() Store { return newFile(path) },
-		"keyring": func() Store { return newKeyring(ring, "onecall", folder) },
+		"keyring": func() Store { return newKeyring(keyring, "onecall", folder) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

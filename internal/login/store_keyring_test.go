@@ -14,15 +14,15 @@ import (
 
 func TestKeyringIsStuck(t *testing.T) {
 	t.Parallel()
-	ring := &memoryKeyring{hang: make(chan struct{})}
-	s := newKeyring(ring, "onecall", t.TempDir())
+	keyring := &memoryKeyring{hang: make(chan struct{})}
+	s := newKeyring(keyring, "onecall", t.TempDir())
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := s.Get(ctx, "key")
 		want(t, nil, err, fault.Timeout, "does not answer")
 		cancel()
 	}
-	close(ring.hang)
+	close(keyring.hang)
 	if err := checkStore(t.Context(), s); err != nil {
 		t.Error(err)
 	}
@@ -32,19 +32,19 @@ func TestKeyringIsStuck(t *testing.T) {
 func TestAutoStays(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "logins")
-	ring := &memoryKeyring{}
-	s := newAuto(ring, folder)
+	keyring := &memoryKeyring{}
+	s := newAuto(keyring, folder)
 	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := os.Stat(folder); err == nil {
 		t.Error("reading made the folder")
 	}
-	if err := s.Set(t.Context(), "key", []byte("value")); err != nil || s.Kind() != "keyring" || ring.size() != 1 {
-		t.Fatalf("%v, %s, %d entries", err, s.Kind(), ring.size())
+	if err := s.Set(t.Context(), "key", []byte("value")); err != nil || s.Kind() != "keyring" || keyring.size() != 1 {
+		t.Fatalf("%v, %s, %d entries", err, s.Kind(), keyring.size())
 	}
-	ring.err = fmt.Errorf("locked")
-	again := newAuto(ring, folder)
+	keyring.err = fmt.Errorf("locked")
+	again := newAuto(keyring, folder)
 	_, err := again.Get(t.Context(), "key")
 	want(t, nil, err, fault.Unavailable, "locked")
 	want(t, nil, again.Set(t.Context(), "key", []byte("other")), fault.Unavailable, "locked")
@@ -57,8 +57,8 @@ func TestAutoStays(t *testing.T) {
 	if err := again.Set(t.Context(), "key", []byte("other")); err != nil || again.Kind() != "file" {
 		t.Errorf("%v, %s", err, again.Kind())
 	}
-	ring.err = nil
-	if got, err := newAuto(ring, folder).Get(t.Context(), "key"); err != nil || string(got) != "other" {
+	keyring.err = nil
+	if got, err := newAuto(keyring, folder).Get(t.Context(), "key"); err != nil || string(got) != "other" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -67,19 +67,19 @@ func TestAutoStays(t *testing.T) {
 func TestKeyringTooShort(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte("a"), 3000)
-	ring := &memoryKeyring{most: 2560}
+	keyring := &memoryKeyring{maximum: 2560}
 	folder := filepath.Join(t.TempDir(), "logins")
-	s := newAuto(ring, folder)
+	s := newAuto(keyring, folder)
 	for _, value := range [][]byte{long, []byte("short"), long} {
 		if err := s.Set(t.Context(), "key", value); err != nil || s.Kind() != "keyring" {
 			t.Fatal(err, s.Kind())
 		}
-		if got, err := newAuto(ring, folder).Get(t.Context(), "key"); err != nil || !bytes.Equal(got, value) {
+		if got, err := newAuto(keyring, folder).Get(t.Context(), "key"); err != nil || !bytes.Equal(got, value) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	}
-	if ring.size() != 0 {
-		t.Errorf("%d entries are left in the keyring", ring.size())
+	if keyring.size() != 0 {
+		t.Errorf("%d entries are left in the keyring", keyring.size())
 	}
 	if err := s.Delete(t.Context(), "key"); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ type memoryKeyring struct {
 	entries map[string]string
 	err     error         // of every call
 	hang    chan struct{} // every call waits for it
-	most    int           // bytes of a value; 0: any
+	maximum int           // bytes of a value; 0: any
 }
 
 func (m *memoryKeyring) begin() error {
@@ -42,7 +42,7 @@ func (m *memoryKeyring) Set(_, key, value string) error {
 	if err := m.begin(); err != nil {
 		return err
 	}
-	if m.most > 0 && len(value) > m.most {
+	if m.maximum > 0 && len(value) > m.maximum {
 		return keyring.ErrSetDataTooBig
 	}
 	m.mu.Lock()

@@ -41,7 +41,7 @@ func New(w io.Writer, o *Options) *Log {
 	l.Handler = slog.NewJSONHandler(to, options)
 	every := *options
 	every.Level = slog.LevelDebug
-	l.Notes = &notes{slog.NewJSONHandler(to, &every)}
+	l.Notes = &lines{slog.NewJSONHandler(to, &every)}
 	return l
 }
 
@@ -107,11 +107,11 @@ func (s *scrubbedLines) Write(line []byte) (int, error) {
 }
 
 // notes makes a record of each note that a command writes for a person.
-type notes struct{ handler slog.Handler }
+type lines struct{ handler slog.Handler }
 
 // Write implements io.Writer.
-func (n *notes) Write(note []byte) (int, error) {
-	text, level := string(bytes.TrimSpace(note)), slog.LevelInfo
+func (n *lines) Write(line []byte) (int, error) {
+	text, level := string(bytes.TrimSpace(line)), slog.LevelInfo
 	if warning, is := strings.CutPrefix(text, "warning: "); is {
 		text, level = warning, slog.LevelWarn
 	}
@@ -119,10 +119,10 @@ func (n *notes) Write(note []byte) (int, error) {
 		text, level = failed, slog.LevelError
 	}
 	if text == "" {
-		return len(note), nil
+		return len(line), nil
 	}
 	if err := n.handler.Handle(context.Background(), slog.NewRecord(time.Now(), level, text, 0)); err != nil {
 		return 0, err
 	}
-	return len(note), nil
+	return len(line), nil
 }

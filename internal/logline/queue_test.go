@@ -36,18 +36,18 @@ func TestQueue(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		fits := maxWaiting / length
-		if n := q.Dropped(); n != lines-fits {
-			t.Errorf("%d were given up, want %d", n, lines-fits)
+		capacity := maxWaiting / length
+		if n := q.Dropped(); n != lines-capacity {
+			t.Errorf("%d were given up, want %d", n, lines-capacity)
 		}
 		close(g.open)
 		synctest.Wait()
 		got := strings.Split(strings.TrimSpace(g.String()), "\n")
-		if len(got) != fits+1 ||
-			!strings.Contains(got[fits], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-fits)) {
+		if len(got) != capacity+1 ||
+			!strings.Contains(got[capacity], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-capacity)) {
 			t.Fatalf("%d lines, the last is %s", len(got), got[len(got)-1])
 		}
-		for i, line := range got[:fits] {
+		for i, line := range got[:capacity] {
 			if !strings.HasPrefix(line, fmt.Sprintf("%05dx", i)) {
 				t.Fatalf("line %d is %.10s", i, line)
 			}
@@ -55,7 +55,7 @@ func TestQueue(t *testing.T) {
 		fmt.Fprintln(q, strings.Repeat("y", 2*maxWaiting)) // alone it may be as long as it is
 		fmt.Fprintln(q, "last")
 		q.Close()
-		if text := g.String(); strings.Count(text, "y") < 2*maxWaiting || !strings.HasSuffix(text, "last\n") && q.Dropped() == lines-fits {
+		if text := g.String(); strings.Count(text, "y") < 2*maxWaiting || !strings.HasSuffix(text, "last\n") && q.Dropped() == lines-capacity {
 			t.Errorf("after Close: …%s", text[len(text)-10:])
 		}
 		fmt.Fprintln(q, "after")

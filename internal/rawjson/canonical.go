@@ -160,9 +160,9 @@ func appendNumber(dst, raw []byte) ([]byte, error) {
 
 // clip shortens a key for a message.
 func clip(key string) string {
-	const most = 200
-	if len(key) <= most {
+	const maximum = 200
+	if len(key) <= maximum {
 		return key
 	}
-	return strings.ToValidUTF8(key[:most], "") + "…"
+	return strings.ToValidUTF8(key[:maximum], "") + "…"
 }

@@ -55,7 +55,7 @@ func FuzzScan(f *testing.F) {
 		if blanks, _ := rawjson.Outline(b, 10_000); blanks != len(b)-compact.Len() {
 			t.Fatalf("%q has %d blanks, want %d", text, blanks, len(b)-compact.Len())
 		}
-		checkParts(t, b)
+		checkPieces(t, b)
 	})
 }
 
@@ -83,8 +83,8 @@ func checkOutline(t *testing.T, text string) {
 	}
 }
 
-// checkParts compares the members and elements of a value, and those below them, with those that gjson gives.
-func checkParts(t *testing.T, value []byte) {
+// checkPieces compares the members and elements of a value, and those below them, with those that gjson gives.
+func checkPieces(t *testing.T, value []byte) {
 	t.Helper()
 	start := rawjson.SkipBlanks(value, 0)
 	if end := rawjson.ValueEnd(value, start); rawjson.SkipBlanks(value, end) != len(value) {
@@ -123,7 +123,7 @@ func checkParts(t *testing.T, value []byte) {
 		t.Fatalf("%q has the parts %q, want %q", value, got, want)
 	}
 	for i := 1; i < len(got); i += 2 {
-		checkParts(t, []byte(got[i]))
+		checkPieces(t, []byte(got[i]))
 	}
 }
 

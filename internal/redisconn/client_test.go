@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c := open(t, redisconn.Options{URL: server.TCP()})
-	own := fault.New(fault.LimitExceeded, "too much")
+	ourFault := fault.New(fault.LimitExceeded, "too much")
 	for name, test := range map[string]struct {
 		operation func(context.Context, *redis.Client) error
 		is        error
@@ -79,7 +79,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"done":    {func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "k", "v", 0).Err() }, nil, ""},
 		"nothing": {func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "none").Err() }, redis.Nil, ""},
-		"coded":   {func(context.Context, *redis.Client) error { return own }, own, ""},
+		"coded":   {func(context.Context, *redis.Client) error { return ourFault }, ourFault, ""},
 		"refused": {func(ctx context.Context, s *redis.Client) error { return s.Do(ctx, "s3cr3t").Err() }, nil, "lacks a command"},
 		"panic":   {func(context.Context, *redis.Client) error { panic("s3cr3t") }, nil, "does not answer as Redis does"},
 		"strange": {func(context.Context, *redis.Client) error { return errors.New("s3cr3t") }, nil, "does not answer as Redis does"},
@@ -178,18 +178,18 @@ func TestBounds(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		longest time.Duration
-		named   string
+		name    string
 	}{{slow.Address(), 0, ""}, {slow.Address(), 2500 * time.Millisecond, "2.5s"}, {silent.Address(), time.Hour, "2s"}} {
 		c := open(t, redisconn.Options{URL: "redis://" + test.address, Timeout: 2 * time.Second, LongTimeout: test.longest})
 		began := time.Now()
 		err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
 		switch took := time.Since(began); {
-		case test.named == "" && err != nil:
+		case test.name == "" && err != nil:
 			t.Errorf("within %v: %v (%s)", test.longest, err, cause(err))
-		case test.named == "" && took < 2*time.Second:
+		case test.name == "" && took < 2*time.Second:
 			t.Errorf("it took %v: the test proves nothing", took)
-		case test.named != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+test.named)):
-			t.Errorf("%v: %s, want that it names %s", err, cause(err), test.named)
+		case test.name != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+test.name)):
+			t.Errorf("%v: %s, want that it names %s", err, cause(err), test.name)
 		}
 	}
 }

@@ -155,12 +155,12 @@ func TestEnded(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			told := 0
-			if err := c.Do(ctx, test.operation, func() { told++ }); (err == nil) != (name == "done") {
+			reported := 0
+			if err := c.Do(ctx, test.operation, func() { reported++ }); (err == nil) != (name == "done") {
 				t.Error(err)
 			}
-			if told != 1 {
-				t.Errorf("told %d times", told)
+			if reported != 1 {
+				t.Errorf("told %d times", reported)
 			}
 		})
 	}
@@ -168,22 +168,22 @@ func TestEnded(t *testing.T) {
 		t.Parallel()
 		c := open(t, redisconn.Options{URL: server.TCP(), Timeout: usual})
 		ctx, cancel := context.WithCancel(t.Context())
-		goOn, told := make(chan struct{}), make(chan struct{})
+		goOn, logged := make(chan struct{}), make(chan struct{})
 		err := c.Do(ctx, func(context.Context, *redis.Client) error {
 			cancel()
 			<-goOn
 			return nil
-		}, func() { close(told) })
+		}, func() { close(logged) })
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		select {
-		case <-told:
+		case <-logged:
 			t.Error("it has not ended")
 		default:
 		}
 		close(goOn)
-		<-told
+		<-logged
 	})
 }
 

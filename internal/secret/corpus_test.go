@@ -43,13 +43,13 @@ func TestCorpusOfResults(t *testing.T) {
 		if got := s.JSON(value); !bytes.Equal(got, value) {
 			t.Errorf("%s became %s", name, got)
 		}
-		place := 0
+		index := 0
 		for start, end := range rawjson.Scalars(value) {
 			if value[start] != '"' {
 				continue
 			}
-			place++
-			planted := configured[place%len(configured)]
+			index++
+			planted := configured[index%len(configured)]
 			text := rawjson.AppendQuote(nil, "é "+planted+", "+planted+"!")
 			got := s.JSON(slices.Concat(value[:start], text, value[end:]))
 			shown := gjson.ParseBytes(got[start : len(got)-(len(value)-end)]).Str
@@ -57,8 +57,8 @@ func TestCorpusOfResults(t *testing.T) {
 				t.Fatalf("%s, %q at byte %d: %q", name, planted, start, shown)
 			}
 		}
-		if place < 20 {
-			t.Errorf("%s has %d strings", name, place)
+		if index < 20 {
+			t.Errorf("%s has %d strings", name, index)
 		}
 	}
 }

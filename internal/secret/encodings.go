@@ -25,8 +25,8 @@ func Components(secret string) []string {
 	if trimmed != secret {
 		all = append(all, trimmed)
 	}
-	scheme, credentials, found := strings.Cut(trimmed, " ")
-	if !found {
+	scheme, credentials, ok := strings.Cut(trimmed, " ")
+	if !ok {
 		return all
 	}
 	credentials = strings.TrimSpace(credentials)

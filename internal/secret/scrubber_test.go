@@ -45,16 +45,16 @@ func TestScrubJSON(t *testing.T) {
 // TestWith: a scrubber with more secrets finds its own too, the longest first.
 func TestWith(t *testing.T) {
 	t.Parallel()
-	own := New([]string{"12345678"})
-	more := own.With([]string{"0-12345678-9", "87654321"})
+	local := New([]string{"12345678"})
+	more := local.With([]string{"0-12345678-9", "87654321"})
 	const text = `{"a":"0-12345678-9","b":12345678,"c":87654321}`
 	if got := string(more.JSON([]byte(text))); got != `{"a":"[redacted]","b":"[redacted]","c":"[redacted]"}` {
 		t.Errorf("with more: %s", got)
 	}
-	if got := string(own.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
+	if got := string(local.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
 		t.Errorf("its own: %s", got)
 	}
-	if own.With([]string{"short"}) != own || (*Scrubber)(nil).With(nil) != nil || (*Scrubber)(nil).With([]string{"12345678"}) == nil {
+	if local.With([]string{"short"}) != local || (*Scrubber)(nil).With(nil) != nil || (*Scrubber)(nil).With([]string{"12345678"}) == nil {
 		t.Error("with nothing more, or of nothing")
 	}
 }

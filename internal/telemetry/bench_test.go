@@ -43,9 +43,9 @@ func compareObserved(b *testing.B, request []byte) {
 	const clients, each = 8, 50
 	arms := observedArms(b)
 	turns := make([][]float64, len(arms)) // µs a chain
-	for turn := 0; b.Loop(); turn++ {
+	for round := 0; b.Loop(); round++ {
 		for i := range arms {
-			i = (i + turn) % len(arms)
+			i = (i + round) % len(arms)
 			turns[i] = append(turns[i], timed(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
 		}
 	}
@@ -53,8 +53,8 @@ func compareObserved(b *testing.B, request []byte) {
 	b.ReportMetric(median(turns[0]), "off-µs")
 	for i, arm := range arms[1:] {
 		var ratios, more []float64
-		for turn, µs := range turns[i+1] {
-			ratios, more = append(ratios, µs/turns[0][turn]), append(more, µs-turns[0][turn])
+		for round, µs := range turns[i+1] {
+			ratios, more = append(ratios, µs/turns[0][round]), append(more, µs-turns[0][round])
 		}
 		b.ReportMetric(median(more), arm.name+"-µs-more")
 		b.ReportMetric(median(ratios), arm.name+"-ratio")

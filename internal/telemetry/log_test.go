@@ -36,16 +36,16 @@ func TestRequestLine(t *testing.T) {
 		line.Get("step").Exists() || line.Get("trace_id").Exists() {
 		t.Error(line.Raw)
 	}
-	var places []string
+	var positions []string
 	for _, one := range b.out.of(t, "called") {
 		if one.Get("chain_id").Str != line.Get("chain_id").Str {
 			t.Errorf("another chain: %s", one.Raw)
 		}
-		places = append(places, one.Get("step").Str)
+		positions = append(positions, one.Get("step").Str)
 	}
-	slices.Sort(places)
-	if want := []string{"/steps/0", "/steps/1/chain/steps/0", "/steps/2", "/steps/2", "/steps/2", "/steps/3"}; !slices.Equal(places, want) {
-		t.Errorf("%q", places)
+	slices.Sort(positions)
+	if want := []string{"/steps/0", "/steps/1/chain/steps/0", "/steps/2", "/steps/2", "/steps/2", "/steps/3"}; !slices.Equal(positions, want) {
+		t.Errorf("%q", positions)
 	}
 	if len(b.out.of(t, "step")) > 0 || strings.Contains(b.out.String(), secret) {
 		t.Error(b.out.String())
@@ -305,18 +305,18 @@ func TestIdentify(t *testing.T) {
 		b.run(ctx, `{"name":"`+id+`","steps":[{"fn":"test.echo"}]}`)
 		b.engine.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, &chain.Caller{Label: id})
 	}
-	told := 0
+	reported := 0
 	for _, message := range []string{"at the transport", "request", "called"} {
 		for _, line := range b.out.of(t, message) {
 			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id ||
 				message == "at the transport" && line.Get("is").Str != id {
 				t.Error(line.Raw)
 			}
-			told++
+			reported++
 		}
 	}
-	if told != 4*50 {
-		t.Errorf("%d lines", told)
+	if reported != 4*50 {
+		t.Errorf("%d lines", reported)
 	}
 	ctx, id := b.Identify(context.Background(), "")
 	if _, again := b.Identify(context.Background(), id); again != id {

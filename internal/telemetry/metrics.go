@@ -23,7 +23,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	tokens   *prometheus.CounterVec
-	kept     prometheus.Counter
+	stored   prometheus.Counter
 	probes   prometheus.Counter
 	lean     prometheus.Counter
 	cached   prometheus.Counter
@@ -43,8 +43,8 @@ type metrics struct {
 	reloadGood prometheus.Gauge
 	reloadTime prometheus.Gauge
 
-	stored        *prometheus.CounterVec
-	storeDuration *prometheus.HistogramVec
+	storeOperations *prometheus.CounterVec
+	storeDuration   *prometheus.HistogramVec
 
 	spans, spansSent, spansFailed prometheus.Counter
 }
@@ -76,7 +76,7 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.requests = m.counters("requests_total", "Requests by what they ask for and the code that they ended with.", "kind", "code")
 	m.duration = m.histograms("request_duration_seconds", "How long requests took, by what they ask for.", requestBuckets, "kind")
 	m.tokens = m.counters("answer_tokens_total", "Tokens of answers, by what was asked for.", "kind")
-	m.kept = m.counter("kept_tokens_total",
+	m.stored = m.counter("kept_tokens_total",
 		"Tokens of results that no answer held: intermediate ones, and what probes and lean forms stand for. Estimated.")
 	m.probes = m.counter("probes_total", "Answers that held a probe in place of their result.")
 	m.lean = m.counter("lean_answers_total", "Answers that held the lean form of a write.")
@@ -90,7 +90,8 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, the first included, by what came of them.", "result")
 	m.reloadGood = m.gauge("config_last_reload_successful", "Whether the last attempt to load the configuration succeeded.")
 	m.reloadTime = m.gauge("config_last_reload_success_timestamp_seconds", "When the configuration that is served was loaded.")
-	m.stored = m.counters("store_operations_total", "Operations of stores, by the code that they ended with.", "store", "operation", "code")
+	m.storeOperations = m.counters("store_operations_total",
+		"Operations of stores, by the code that they ended with.", "store", "operation", "code")
 	m.storeDuration = m.histograms("store_operation_duration_seconds", "How long operations of stores took.", storeBuckets, "store",
 		"operation")
 	m.spans = m.counter("trace_spans_total",
@@ -197,7 +198,7 @@ func (m *metrics) request(r *request, e *chain.RequestEnd) {
 	}
 	series.duration.Observe(e.Took.Seconds())
 	add(series.tokens, e.Tokens)
-	add(m.kept, e.Kept)
+	add(m.stored, e.Kept)
 	add(m.cached, int(e.Cached))
 	if e.Probe {
 		m.probes.Inc()

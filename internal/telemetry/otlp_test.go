@@ -71,7 +71,7 @@ func TestSpans(t *testing.T) {
 	}; !slices.Equal(tree, want) {
 		t.Errorf("%s", strings.Join(tree, "\n"))
 	}
-	root := s.named("tools/call chain")[0]
+	root := s.byName("tools/call chain")[0]
 	of := attributes(root.Attributes)
 	for key, want := range map[string]string{
 		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "chain",
@@ -85,7 +85,7 @@ func TestSpans(t *testing.T) {
 	if root.Status.Code != otlp.Status_STATUS_CODE_ERROR || root.Status.Message != "" {
 		t.Error(root.Status)
 	}
-	step := attributes(s.named("execute_tool test.write")[0].Attributes)
+	step := attributes(s.byName("execute_tool test.write")[0].Attributes)
 	if step["gen_ai.tool.name"] != "test.write" || step["gen_ai.operation.name"] != "execute_tool" ||
 		step["onecall.step.effect"] != "write" || step["onecall.calls"] != "1" {
 		t.Error(step)
@@ -111,7 +111,7 @@ func TestSpanTimes(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if span := s.named("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) ||
+	if span := s.byName("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) ||
 		span.EndTimeUnixNano != uint64(came.Add(7*time.Second).UnixNano()) {
 		t.Error(span)
 	}
@@ -126,11 +126,11 @@ func TestLogsOfSteps(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	line, span := b.out.of(t, "called")[0], s.named("execute_tool test.echo")[0]
+	line, span := b.out.of(t, "called")[0], s.byName("execute_tool test.echo")[0]
 	if line.Get("span_id").Str != fmt.Sprintf("%x", span.SpanId) || line.Get("trace_id").Str != fmt.Sprintf("%x", span.TraceId) {
 		t.Error(line.Raw, span)
 	}
-	if root := s.named("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 ||
+	if root := s.byName("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 ||
 		root.Status.Code != otlp.Status_STATUS_CODE_UNSET {
 		t.Error(root)
 	}
@@ -190,11 +190,11 @@ func TestManySteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	// a span for the step around it, and 999 of the inline ones
-	if n := len(s.named("execute_tool bare")); n != 999 || len(s.spans) != 1001 {
+	if n := len(s.byName("execute_tool bare")); n != 999 || len(s.spans) != 1001 {
 		t.Errorf("%d of %d spans", n, len(s.spans))
 	}
 	var root *otlp.Span
-	for _, span := range s.named("chain") {
+	for _, span := range s.byName("chain") {
 		if len(span.ParentSpanId) == 0 {
 			root = span
 		}
@@ -260,10 +260,10 @@ func TestCollectorRefuses(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil { // they were given to the collector, which did not want them
 		t.Error(err)
 	}
-	told := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
-	if len(told) != 1 || told[0].Get("level").Str != "WARN" || !strings.Contains(told[0].Get("error").Str, "401") ||
-		!strings.Contains(told[0].Get("error").Str, "[redacted]") {
-		t.Errorf("%s", told)
+	reports := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
+	if len(reports) != 1 || reports[0].Get("level").Str != "WARN" || !strings.Contains(reports[0].Get("error").Str, "401") ||
+		!strings.Contains(reports[0].Get("error").Str, "[redacted]") {
+		t.Errorf("%s", reports)
 	}
 	if strings.Contains(b.out.String(), secret) {
 		t.Error(b.out)
@@ -283,7 +283,7 @@ func TestCollectorIsDown(t *testing.T) {
 		}
 	}
 	_ = b.Close(context.Background())
-	if told := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them"); len(told) != 1 {
+	if reports := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them"); len(reports) != 1 {
 		t.Errorf("%s", b.out)
 	}
 }

@@ -96,13 +96,13 @@ func attributes(list []*common.KeyValue) map[string]string {
 }
 
 // named are the spans of a name.
-func (s *sink) named(name string) (found []*otlp.Span) {
+func (s *sink) byName(name string) (matching []*otlp.Span) {
 	for _, span := range s.spans {
 		if span.Name == name {
-			found = append(found, span)
+			matching = append(matching, span)
 		}
 	}
-	return found
+	return matching
 }
 
 // traced sets the environment for a collector; further are pairs of variables and values.

@@ -141,16 +141,16 @@ func TestLongRace(t *testing.T) {
 			})
 		}
 		all.Wait()
-		told := 0
+		reported := 0
 		for i := range 40 {
 			for n := range 10 {
 				if (i+n)%8 >= 6 { // 30 s or 35
-					told++
+					reported++
 				}
 			}
 		}
-		if got := len(b.out.of(t, "a request is running long")); got == 0 || got > told {
-			t.Errorf("%d lines, want up to %d", got, told)
+		if got := len(b.out.of(t, "a request is running long")); got == 0 || got > reported {
+			t.Errorf("%d lines, want up to %d", got, reported)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // 10 s for each store and code.
 func (t *Telemetry) observeStore(ctx context.Context, store, operation string, took time.Duration, err error) {
 	code := storeCode(err)
-	t.metrics.stored.WithLabelValues(store, operation, code).Inc()
+	t.metrics.storeOperations.WithLabelValues(store, operation, code).Inc()
 	t.metrics.storeDuration.WithLabelValues(store, operation).Observe(took.Seconds())
 	if code != string(fault.Unavailable) && code != string(fault.Internal) {
 		return

@@ -36,12 +36,12 @@ func TestStoreFails(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		end(&chain.RequestEnd{})
-		told := map[string]int{}
+		counts := map[string]int{}
 		for _, line := range b.out.of(t, "a store failed") {
 			what := line.Get("store").Str + " " + line.Get("operation").Str + " " + line.Get("code").Str + ": " + line.Get("error").Str + "; " +
 				line.Get("cause").Str
-			told[what]++
-			if n := line.Get("others").Int(); told[what] > 1 != (n == 99) || line.Get("level").Str != "ERROR" || line.Get("chain_id").Str == "" {
+			counts[what]++
+			if n := line.Get("others").Int(); counts[what] > 1 != (n == 99) || line.Get("level").Str != "ERROR" || line.Get("chain_id").Str == "" {
 				t.Error(line.Raw)
 			}
 		}
@@ -50,8 +50,8 @@ func TestStoreFails(t *testing.T) {
 			"results get unavailable: plain [redacted]; ":                                                                 4,
 			"sessions find internal: internal: odd; ":                                                                     4,
 		}
-		if fmt.Sprint(told) != fmt.Sprint(want) || strings.Contains(b.out.String(), secret) {
-			t.Errorf("told %v, want %v", told, want)
+		if fmt.Sprint(counts) != fmt.Sprint(want) || strings.Contains(b.out.String(), secret) {
+			t.Errorf("told %v, want %v", counts, want)
 		}
 	})
 }

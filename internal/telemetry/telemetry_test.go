@@ -66,7 +66,7 @@ type bench struct {
 type lines struct{ syncbuf.Buffer }
 
 // of are the lines with this message.
-func (l *lines) of(t testing.TB, message string) (found []gjson.Result) {
+func (l *lines) of(t testing.TB, message string) (matches []gjson.Result) {
 	t.Helper()
 	for text := range strings.SplitSeq(strings.TrimSpace(l.String()), "\n") {
 		if text == "" {
@@ -76,10 +76,10 @@ func (l *lines) of(t testing.TB, message string) (found []gjson.Result) {
 			t.Fatalf("no JSON: %s", text)
 		}
 		if one := gjson.Parse(text); one.Get("msg").Str == message {
-			found = append(found, one)
+			matches = append(matches, one)
 		}
 	}
-	return found
+	return matches
 }
 
 func start(t testing.TB, level slog.Level, o telemetry.Options) *bench {

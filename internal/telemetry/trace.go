@@ -48,7 +48,7 @@ const (
 	keyCalls    = attribute.Key("onecall.calls")
 	keyCached   = attribute.Key("onecall.calls.cached")
 	keyTokens   = attribute.Key("onecall.answer.tokens")
-	keyKept     = attribute.Key("onecall.kept.tokens")
+	keyStored   = attribute.Key("onecall.kept.tokens")
 	keyProbe    = attribute.Key("onecall.answer.probe")
 	keyAt       = attribute.Key("onecall.step.at")
 	keyEffect   = attribute.Key("onecall.step.effect")
@@ -90,7 +90,7 @@ func endRequest(r *request, e *chain.RequestEnd) {
 		for _, count := range []struct {
 			key attribute.Key
 			n   int64
-		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyKept, int64(e.Kept)}, {keyUntraced, r.untraced.Load()}} {
+		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyStored, int64(e.Kept)}, {keyUntraced, r.untraced.Load()}} {
 			if count.n > 0 {
 				attrs = append(attrs, count.key.Int64(count.n))
 			}

@@ -28,8 +28,8 @@ func upstream(t *testing.T) *steps.Catalog {
 	server.AddTool(&sdk.Tool{Name: "trace", InputSchema: json.RawMessage(`{"type":"object"}`),
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			said, err := json.Marshal(map[string]any{"parent": r.Params.Meta["traceparent"], "state": r.Params.Meta["tracestate"]})
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(said)}}}, err
+			received, err := json.Marshal(map[string]any{"parent": r.Params.Meta["traceparent"], "state": r.Params.Meta["tracestate"]})
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(received)}}}, err
 		})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
 	t.Cleanup(web.Close)
@@ -87,26 +87,26 @@ func TestUpstreamTrace(t *testing.T) {
 			if len(s.spans) != test.spans {
 				t.Errorf("%d spans", len(s.spans))
 			}
-			steps := s.named("execute_tool up.trace")
-			for i, said := range gjson.ParseBytes(answer.JSON).Array() {
-				parent := said.Get("parent").Str
+			steps := s.byName("execute_tool up.trace")
+			for i, received := range gjson.ParseBytes(answer.JSON).Array() {
+				parent := received.Get("parent").Str
 				switch {
-				case test.wants == "" && said.Raw != `{"parent":null,"state":null}`:
-					t.Errorf("step %d: the server is told %s", i, said.Raw)
+				case test.wants == "" && received.Raw != `{"parent":null,"state":null}`:
+					t.Errorf("step %d: the server is told %s", i, received.Raw)
 				case test.wants == "":
 				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.wants) ||
-					said.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
-					t.Errorf("step %d: the server is told %s", i, said.Raw)
+					received.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
+					t.Errorf("step %d: the server is told %s", i, received.Raw)
 				case test.spans > 0:
-					named := 0
+					count := 0
 					for _, span := range steps {
-						place := attributes(span.Attributes)["onecall.step.at"]
-						if strings.Contains(parent, fmt.Sprintf("-%x-", span.SpanId)) && strings.HasPrefix(place, fmt.Sprint("/steps/", i)) {
-							named++
+						position := attributes(span.Attributes)["onecall.step.at"]
+						if strings.Contains(parent, fmt.Sprintf("-%x-", span.SpanId)) && strings.HasPrefix(position, fmt.Sprint("/steps/", i)) {
+							count++
 						}
 					}
-					if named != 1 {
-						t.Errorf("step %d: %s is the span of %d steps", i, parent, named)
+					if count != 1 {
+						t.Errorf("step %d: %s is the span of %d steps", i, parent, count)
 					}
 				}
 			}
@@ -125,7 +125,7 @@ func TestPassedTrace(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	span := s.named("pass")[0]
+	span := s.byName("pass")[0]
 	if want := fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId); parent != want {
 		t.Errorf("the server is told %q, and the span is %q", parent, want)
 	}
@@ -140,8 +140,8 @@ func TestTraceBeyondSpans(t *testing.T) {
 	around, _ := steps.Trace(ctx)
 	parents := map[string]int{}
 	for range 1003 {
-		own, ended := b.Step(ctx, chain.StepInfo{At: "/steps/0", Function: "bare"})
-		parent, _ := steps.Trace(own)
+		local, ended := b.Step(ctx, chain.StepInfo{At: "/steps/0", Function: "bare"})
+		parent, _ := steps.Trace(local)
 		parents[parent]++
 		ended(chain.StepEnd{Status: "ok", Elements: -1})
 	}

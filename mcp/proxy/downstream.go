@@ -20,13 +20,13 @@ type clientKey struct{}
 func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 	client := &mcpsource.DownstreamClient{
 		Protocol: protocol.Stateless,
-		Shared:   l.owner == nil,
+		Shared:   l.server == nil,
 		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
 	}
-	if l.owner == nil {
+	if l.server == nil {
 		return client
 	}
-	if hello := l.owner.InitializeParams(); hello != nil {
+	if hello := l.server.InitializeParams(); hello != nil {
 		client.Capabilities, client.Info = hello.Capabilities, hello.ClientInfo
 		if hello.ProtocolVersion < protocol.Stateless {
 			client.Protocol = hello.ProtocolVersion
@@ -87,7 +87,7 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 // ask passes an upstream's request to the client.
 func (l *sessions) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	o := &outgoing{method: method, params: l.scrubbed(params)}
-	err := l.owner.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
+	err := l.server.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
 	switch {
 	case o.result != nil:
 		return json.Marshal(o.result)
@@ -136,8 +136,8 @@ func (l *sessions) deliver(ctx context.Context, method string, params json.RawMe
 		l.notifyListeners(method, params)
 	case ss != nil:
 		_ = send(ctx, ss, method, params) // an error means that the client has left
-	case l.owner != nil:
-		_ = send(ctx, l.owner, method, params)
+	case l.server != nil:
+		_ = send(ctx, l.server, method, params)
 	}
 }
 

@@ -72,7 +72,7 @@ const (
 func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	given, l := params(req), p.sessions
 	l.awaitStart(ctx)
-	original, err := p.ownPrompts(ctx, req, next)
+	original, err := p.localPrompts(ctx, req, next)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.Meth
 	return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
 }
 
-// ownPrompts returns the server's own prompts, which come first.
-func (p *clientRequest) ownPrompts(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
+// localPrompts returns the server's own prompts, which come first.
+func (p *clientRequest) localPrompts(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
 	if asked, ok := req.GetParams().(*sdk.ListPromptsParams); p.method != "prompts/list" || ok && asked != nil && asked.Cursor != "" {
 		return nil, nil
 	}

@@ -66,9 +66,9 @@ func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Sour
 	return source
 }
 
-// TestListsAreNotKept: the list of one upstream is passed on page by page, and nothing of it is kept; of several it is known who has
+// TestListsAreNotStored: the list of one upstream is passed on page by page, and nothing of it is kept; of several it is known who has
 // what.
-func TestListsAreNotKept(t *testing.T) {
+func TestListsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for _, names := range []string{"a", "a b"} {
 		catalog, err := steps.NewCatalog(nil)
@@ -87,7 +87,7 @@ func TestListsAreNotKept(t *testing.T) {
 		if _, err := p.list(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}
-		if kept := len(l.routes) + len(l.pages); (kept > 0) != (len(upstreams) > 1) {
+		if retained := len(l.routes) + len(l.pages); (retained > 0) != (len(upstreams) > 1) {
 			t.Errorf("%s: %v %v are kept", names, l.routes, l.pages)
 		}
 	}

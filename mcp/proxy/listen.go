@@ -180,10 +180,10 @@ func (l *sessions) goesToListeners(method string) bool {
 	default:
 		return false
 	}
-	if l.owner == nil {
+	if l.server == nil {
 		return true
 	}
-	hello := l.owner.InitializeParams()
+	hello := l.server.InitializeParams()
 	return hello != nil && hello.ProtocolVersion >= protocol.Stateless
 }
 

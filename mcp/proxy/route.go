@@ -82,10 +82,10 @@ func (l *sessions) candidates(ctx context.Context, uri string, given json.RawMes
 	}
 	var holders []Upstream
 	if r, err := l.knownRoutes(ctx, "resources/templates/list", given); err == nil {
-		found := map[string]bool{}
+		seen := map[string]bool{}
 		for _, key := range r.keys {
-			if u := r.upstream[key]; among[u.Name()] && !found[u.Name()] && matchesTemplate(r.originalKey(key), uri) {
-				found[u.Name()] = true
+			if u := r.upstream[key]; among[u.Name()] && !seen[u.Name()] && matchesTemplate(r.originalKey(key), uri) {
+				seen[u.Name()] = true
 				holders = append(holders, u)
 			}
 		}
@@ -119,7 +119,7 @@ type subscription struct {
 
 // subscribe passes on a subscription or its end. Only clients with a session have subscriptions in this form.
 func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if p.sessions.owner == nil || p.version >= protocol.Stateless {
+	if p.sessions.server == nil || p.version >= protocol.Stateless {
 		return next(ctx, p.method, req) // the SDK refuses it
 	}
 	given := params(req)
@@ -236,11 +236,11 @@ func (p *clientRequest) complete(ctx context.Context, req sdk.Request, _ sdk.Met
 	var u Upstream
 	switch ref.Get("type").String() {
 	case "ref/prompt":
-		found, original := p.sessions.promptOf(ctx, ref.Get("name").String(), given)
-		if found != nil && original != ref.Get("name").String() {
+		up, original := p.sessions.promptOf(ctx, ref.Get("name").String(), given)
+		if up != nil && original != ref.Get("name").String() {
 			given = raw.With(given, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(original)))
 		}
-		u = found
+		u = up
 	case "ref/resource":
 		uri := ref.Get("uri").String()
 		if some := p.sessions.upstreams(hasResources); len(some) == 1 {

@@ -28,7 +28,7 @@ func New(upstreams []Upstream) *Proxy { return &Proxy{upstreams} }
 func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 	l := &sessions{
 		client:        c,
-		owner:         c.Session(),
+		server:        c.Session(),
 		opened:        map[string]*pendingSession{},
 		routes:        map[string]*routes{},
 		pages:         map[string]*pages{},
@@ -45,7 +45,7 @@ func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 // same rights without sessions, for whom no state is kept. It implements mcp.UpstreamSessions.
 type sessions struct {
 	client mcp.Client
-	owner  *sdk.ServerSession
+	server *sdk.ServerSession
 	ctx    context.Context // ends with the sessions
 	cancel context.CancelFunc
 
@@ -205,7 +205,7 @@ func logs(u Upstream) bool {
 // setLevel passes the client's log level to the open sessions and stores it for later ones.
 func (p *clientRequest) setLevel(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	result, err := next(ctx, p.method, req)
-	if err != nil || p.sessions.owner == nil {
+	if err != nil || p.sessions.server == nil {
 		return result, err
 	}
 	level := params(req)
@@ -218,7 +218,7 @@ func (p *clientRequest) setLevel(ctx context.Context, req sdk.Request, next sdk.
 
 // rootsChanged notifies the open sessions.
 func (p *clientRequest) rootsChanged(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if p.sessions.owner != nil {
+	if p.sessions.server != nil {
 		p.sessions.forEach(nil, func(session *mcpsource.UpstreamSession) { _, _ = session.Do(ctx, p.method, nil) })
 	}
 	return next(ctx, p.method, req)

@@ -68,8 +68,8 @@ func (a *Access) keysVersion() uint64 {
 func (s *Server) SetAccess(a *Access) {
 	served := *a
 	served.publicURL, served.Anyone.Rights = nil, a.Anyone.Rights.WithDefaultTier()
-	if own, err := url.Parse(a.URL); err == nil && a.URL != "" {
-		served.publicURL = own
+	if public, err := url.Parse(a.URL); err == nil && a.URL != "" {
+		served.publicURL = public
 	}
 	served.revocable, _ = a.Callers.(RevocableCallers)
 	s.access.Store(&served)
@@ -127,19 +127,19 @@ func (a *Access) servesHost(host string) bool {
 	if a.publicURL != nil && sameHost(a.publicURL.Host, host) {
 		return true
 	}
-	return slices.ContainsFunc(a.Hosts, func(own string) bool { return sameHost(own, host) })
+	return slices.ContainsFunc(a.Hosts, func(allowed string) bool { return sameHost(allowed, host) })
 }
 
 // sameHost reports whether host, as a client wrote it, is the served one. Case and the default ports of http and https are
 // ignored. Only the names are compared if the client gave no port: a proxy may have removed it.
-func sameHost(own, host string) bool {
+func sameHost(allowed, host string) bool {
 	plain := func(h string) string {
 		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(h), ":443"), ":80")
 	}
-	if plain(own) == plain(host) {
+	if plain(allowed) == plain(host) {
 		return true
 	}
-	name, _, err := net.SplitHostPort(own)
+	name, _, err := net.SplitHostPort(allowed)
 	return err == nil && strings.EqualFold(name, strings.Trim(host, "[]"))
 }
 

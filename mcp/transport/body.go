@@ -31,13 +31,13 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
 		return true // refused later
 	}
-	most := s.opts().MaxRequestBytes + envelopeSize
+	maximum := s.opts().MaxRequestBytes + envelopeSize
 	if r.ContentLength > uncountedSize || r.ContentLength < 0 {
-		size := most
+		size := maximum
 		if r.ContentLength > 0 {
-			size = min(r.ContentLength, most)
+			size = min(r.ContentLength, maximum)
 		}
-		all := max(maxReading, 4*min(most, math.MaxInt64/4))
+		all := max(maxReading, 4*min(maximum, math.MaxInt64/4))
 		size = min(size, all/4)
 		if !s.reading.Hold(m.from.ID, size, all) {
 			s.tooBusy(w, m.from, "too much is being sent at once: try again in a moment")
@@ -45,7 +45,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 		}
 		m.release = sync.OnceFunc(func() { s.reading.Hold(m.from.ID, -size, all) })
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maximum))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		s.logRefused(m.from, reasonSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)

@@ -69,8 +69,8 @@ func respond(w http.ResponseWriter, id string, result json.RawMessage, failed er
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 	w.Header().Set("Content-Length", strconv.Itoa(len(begin)+len(result)+len("}")))
-	for _, part := range [][]byte{[]byte(begin), result, []byte("}")} {
-		if _, err := w.Write(part); err != nil {
+	for _, piece := range [][]byte{[]byte(begin), result, []byte("}")} {
+		if _, err := w.Write(piece); err != nil {
 			return
 		}
 	}

@@ -154,10 +154,10 @@ func (n *newConnections) await(limit time.Duration) {
 	})
 }
 
-func (n *newConnections) any() (found bool) {
+func (n *newConnections) any() (ok bool) {
 	n.conns.Range(func(any, any) bool {
-		found = true
+		ok = true
 		return false
 	})
-	return found
+	return ok
 }

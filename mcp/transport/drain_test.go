@@ -44,14 +44,14 @@ func TestSentAway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, func(o *transport.Options) { o.Grace = time.Minute })
 				url := s.inMemory(t, &transport.Access{Anyone: *anyone})
-				headers, own := mcptest.Header{}, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"}
+				headers, sessionHeaders := mcptest.Header{}, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"}
 				if one.session {
 					begun, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
-					own["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
+					sessionHeaders["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
 				}
 				send := func(id, method, params string) (*http.Response, string) {
 					body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
-					headers = own
+					headers = sessionHeaders
 					if !one.session {
 						body, headers = statelessCall(id, method, params)
 					}

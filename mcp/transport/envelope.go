@@ -130,7 +130,7 @@ func validID(id gjson.Result) bool {
 	if id.Type != gjson.Number || strings.Trim(digits, "0123456789") != "" || len(digits) > 16 {
 		return false
 	}
-	const most = 1<<53 - 1
+	const maximum = 1<<53 - 1
 	n := id.Int()
-	return n <= most && n >= -most
+	return n <= maximum && n >= -maximum
 }

@@ -45,11 +45,11 @@ func (l *lineReader) Read(p []byte) (int, error) {
 func (l *lineReader) next() (message []byte, wrong *badMessage, err error) {
 	var line []byte
 	for {
-		part, err := l.reader.ReadSlice('\n')
-		if len(line)+len(part) > l.longest {
+		piece, err := l.reader.ReadSlice('\n')
+		if len(line)+len(piece) > l.longest {
 			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
 		}
-		line = append(line, part...)
+		line = append(line, piece...)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}

@@ -103,9 +103,9 @@ func (s *Server) logRefusedToken(ctx context.Context, from *remote, reason strin
 	s.opts().Refused(reason)
 	s.logLimited(ctx, logKey{logToken, reason, from.name()}, "a token was refused", func() []any {
 		attrs := []any{"reason", reason}
-		var own callerError
-		if errors.As(err, &own) && own.CallerID() != "" {
-			attrs = append(attrs, "caller", own.CallerID())
+		var caller callerError
+		if errors.As(err, &caller) && caller.CallerID() != "" {
+			attrs = append(attrs, "caller", caller.CallerID())
 		}
 		why := err
 		if f, ok := fault.As(err); ok && f.Err != nil {

@@ -12,17 +12,17 @@ func TestOccasionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c logLimiter
-		told := 0
+		reported := 0
 		for i := range 100_000 {
 			if _, due := c.due(logKey{logRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}); due {
-				told++
+				reported++
 			}
 			if i%1000 == 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if len(c.lastByKind[logRefusal]) > maxLogKeys+3 || told > maxLogKeys+3 {
-			t.Errorf("%d are remembered, %d were told of", len(c.lastByKind[logRefusal]), told)
+		if len(c.lastByKind[logRefusal]) > maxLogKeys+3 || reported > maxLogKeys+3 {
+			t.Errorf("%d are remembered, %d were told of", len(c.lastByKind[logRefusal]), reported)
 		}
 		if _, due := c.due(logKey{kind: logToken, what: "reason0", who: "caller: 99999"}); !due {
 			t.Error("another kind is left out")

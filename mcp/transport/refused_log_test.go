@@ -17,9 +17,9 @@ import (
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told logLines
+		var logged logLines
 		var counted refusalCounts
-		s := serve(t, func(o *transport.Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
+		s := serve(t, func(o *transport.Options) { o.Log, o.Refused = logged.log(slog.LevelInfo), counted.refused })
 		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
 		const each = 20
 		for range each {
@@ -29,7 +29,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 		}
 		for _, who := range []string{"token:ann", "token:bob"} {
 			n := 0
-			for _, line := range told.of("refused") {
+			for _, line := range logged.of("refused") {
 				if strings.Contains(line, "reason=session caller="+who+" remote=") {
 					n++
 				}
@@ -48,8 +48,8 @@ func TestAFloodOfRefusals(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told logLines
-		s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
+		var logged logLines
+		s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = logged.log(slog.LevelInfo), 1 })
 		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
 		slow := slowCall(t, s, url, "ann", true)
 		for _, n := range []int{100, 1, 7} {
@@ -59,7 +59,7 @@ func TestLeftOut(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		var got []string
-		for _, line := range told.of("refused") {
+		for _, line := range logged.of("refused") {
 			_, rest, _ := strings.Cut(line, "reason=")
 			got = append(got, strings.Replace(rest, " remote=?", "", 1))
 		}
@@ -74,8 +74,8 @@ func TestLeftOut(t *testing.T) {
 // TestWhoWasRefused: the log shows where a refused request came from, and nothing of its token.
 func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
-	var told logLines
-	s := serve(t, func(o *transport.Options) { o.Log = told.log(slog.LevelInfo) })
+	var logged logLines
+	s := serve(t, func(o *transport.Options) { o.Log = logged.log(slog.LevelInfo) })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	const secret = "oc_s3cr3t-of-a-client"
 	for i, headers := range []mcptest.Header{
@@ -90,7 +90,7 @@ func TestWhoWasRefused(t *testing.T) {
 		}
 	}
 	const five = `"192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.2"`
-	tokens := strings.Join(told.of("a token was refused"), "\n")
+	tokens := strings.Join(logged.of("a token was refused"), "\n")
 	for _, want := range []string{
 		"reason=token remote=127.0.0.1 error=", `reason=scope remote=127.0.0.1 forwarded="203.0.113.7, 2001:db8::1" error=insufficient_scope`,
 		`forwarded="?, 198.51.100.4, fe80::1, 2001:db8::2"`, "forwarded=" + five,
@@ -99,10 +99,10 @@ func TestWhoWasRefused(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, tokens)
 		}
 	}
-	if hosts := strings.Join(told.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
+	if hosts := strings.Join(logged.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
 		t.Errorf("of a host: %s", hosts)
 	}
-	if text := told.String(); strings.Contains(text, "s3cr3t") {
+	if text := logged.String(); strings.Contains(text, "s3cr3t") {
 		t.Errorf("the log shows a token:\n%s", text)
 	}
 }
@@ -110,8 +110,8 @@ func TestWhoWasRefused(t *testing.T) {
 // TestWhoWasRefusedInASession: the log shows the sender of the refused request, not that of the request that began the session.
 func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
-	var told logLines
-	s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
+	var logged logLines
+	s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = logged.log(slog.LevelInfo), 1 })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
@@ -120,7 +120,7 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	for range 3 {
 		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
-	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0],
+	if all := logged.of("refused"); len(all) != 1 || !strings.Contains(all[0],
 		"reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
 		t.Errorf("%q", all)
 	}

@@ -100,8 +100,8 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 // the caller runs as many as it may.
 func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
-	most := s.opts().Limits(r.Token).Calls
-	allowed, ok := s.running.acquire(r.Caller.ID, most)
+	maximum := s.opts().Limits(r.Token).Calls
+	allowed, ok := s.running.acquire(r.Caller.ID, maximum)
 	if !ok {
 		var from *remote
 		if r.from != nil {
@@ -109,7 +109,7 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 		}
 		s.logRefusedCaller(ctx, r.Caller.ID, from, reasonBusy)
 		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, "+
-			"and send this one again", most)
+			"and send this one again", maximum)
 	}
 	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
@@ -138,11 +138,11 @@ func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) 
 // it may.
 func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
-	most := s.opts().Limits(r.Token).Detached
-	allowed, ok := s.detached.acquire(r.Caller.ID, most)
+	maximum := s.opts().Limits(r.Token).Detached
+	allowed, ok := s.detached.acquire(r.Caller.ID, maximum)
 	if !ok {
 		return nil, nil, fault.New(fault.Busy, "%d of your runs go on in the background, which is as many as may: wait until one has "+
-			"ended, and send this one again", most)
+			"ended, and send this one again", maximum)
 	}
 	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {

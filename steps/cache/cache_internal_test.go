@@ -71,7 +71,7 @@ func TestSameCall(t *testing.T) {
 	}
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
+func TestErrorsAreNotCached(t *testing.T) {
 	t.Parallel()
 	fn, calls := counted("s.get")
 	inner := fn.Call

@@ -101,7 +101,7 @@ func TestHitIsTheWholeAnswerAndCounted(t *testing.T) {
 	}
 }
 
-func TestKeptAnswerIsOnesOwn(t *testing.T) {
+func TestCachedAnswerIsACopy(t *testing.T) {
 	t.Parallel()
 	large := []byte(`"` + strings.Repeat("x", 1000) + `"`)
 	fn, _ := counted("s.get")

@@ -170,24 +170,24 @@ type callbackGuard struct {
 
 // newCallbackGuard returns the callbacks for a flight that ctx started.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
-	e, own := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
+	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
 	guarded := &steps.Callbacks{}
-	if own.Keep != nil {
+	if callbacks.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
 			e.private.Store(true)
 			err = fault.New(fault.Cancelled, "the caller whose result store it is has left")
-			e.with(func() { token, err = own.Keep(e.ctx, value) })
+			e.with(func() { token, err = callbacks.Keep(e.ctx, value) })
 			return token, err
 		}
 	}
-	if own.Progress != nil {
+	if callbacks.Progress != nil {
 		guarded.Progress = func(_ context.Context, done, total float64, message string) {
-			e.with(func() { own.Progress(e.ctx, done, total, message) })
+			e.with(func() { callbacks.Progress(e.ctx, done, total, message) })
 		}
 	}
-	if own.Log != nil {
+	if callbacks.Log != nil {
 		guarded.Log = func(_ context.Context, level, logger string, data []byte) {
-			e.with(func() { own.Log(e.ctx, level, logger, data) })
+			e.with(func() { callbacks.Log(e.ctx, level, logger, data) })
 		}
 	}
 	return e, guarded

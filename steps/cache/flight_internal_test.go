@@ -154,14 +154,14 @@ func TestStoredValueIsPersonal(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() {
-				own := fmt.Sprint("token", i)
+				result := fmt.Sprint("token", i)
 				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
-					Keep:   func(context.Context, []byte) (string, error) { return own, nil },
+					Keep:   func(context.Context, []byte) (string, error) { return result, nil },
 					Cached: func() { t.Error("a personal answer is counted as cached") },
 				})
 				for range 2 {
-					if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"`+own+`"` {
-						t.Errorf("%s gets %s, %v", own, got, err)
+					if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"`+result+`"` {
+						t.Errorf("%s gets %s, %v", result, got, err)
 					}
 				}
 			})

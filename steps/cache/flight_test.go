@@ -79,7 +79,7 @@ func TestDeadlineIsTheLatest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, _ := counted("s.get")
-		var told []string
+		var reports []string
 		fn.Call = func(ctx context.Context, _ []byte) ([]byte, error) {
 			begun := time.Now()
 			ctx, cancel := context.WithCancel(ctx)
@@ -89,7 +89,7 @@ func TestDeadlineIsTheLatest(t *testing.T) {
 				if d, ok := ctx.Deadline(); ok {
 					text = d.Sub(begun).String()
 				}
-				told = append(told, text)
+				reports = append(reports, text)
 				time.Sleep(time.Second)
 			}
 			return []byte("1"), nil
@@ -109,13 +109,13 @@ func TestDeadlineIsTheLatest(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := fmt.Sprint(told); got != "[1m0s 1m0s 1h0m1.999s none]" {
+		if got := fmt.Sprint(reports); got != "[1m0s 1m0s 1h0m1.999s none]" {
 			t.Error(got)
 		}
 	})
 }
 
-func TestAttendantIsTheFirstCallers(t *testing.T) {
+func TestCallbacksAreTheFirstCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, _ := counted("s.get")
@@ -136,9 +136,9 @@ func TestAttendantIsTheFirstCallers(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				left := false
-				var own context.Context
+				var local context.Context
 				listen := func(ctx context.Context) {
-					if left || ctx.Err() != nil || ctx != own {
+					if left || ctx.Err() != nil || ctx != local {
 						t.Error("told of after it has left")
 					}
 					heard[i].Add(1)
@@ -147,7 +147,7 @@ func TestAttendantIsTheFirstCallers(t *testing.T) {
 					Progress: func(ctx context.Context, _, _ float64, _ string) { listen(ctx) },
 					Log:      func(ctx context.Context, _, _ string, _ []byte) { listen(ctx) },
 				})
-				own = ctx
+				local = ctx
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				if i == 0 {
 					time.AfterFunc(1500*time.Millisecond, cancel)

@@ -20,11 +20,11 @@ type identity [sha256.Size]byte
 // and aliases are not included, as arguments arrive with them applied.
 func identify(spec *steps.Spec) identity {
 	h := sha256.New()
-	for _, part := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String()} {
+	for _, piece := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String()} {
 		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		binary.BigEndian.PutUint64(length[:], uint64(len(piece)))
 		h.Write(length[:])
-		h.Write([]byte(part))
+		h.Write([]byte(piece))
 	}
 	return identity(h.Sum(nil))
 }

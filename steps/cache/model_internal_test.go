@@ -19,7 +19,7 @@ import (
 func TestStress(t *testing.T) {
 	t.Parallel()
 	const resources, workers, rounds = 3, 8, 1500
-	var held, written [resources]atomic.Int64
+	var stored, written [resources]atomic.Int64
 	var made, cached atomic.Int64
 	var fns []steps.Function
 	for i := range resources {
@@ -27,12 +27,12 @@ func TestStress(t *testing.T) {
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				made.Add(1)
 				before := rand.IntN(2) == 0
-				n := held[i].Load()
+				n := stored[i].Load()
 				for range rand.IntN(20) {
 					runtime.Gosched()
 				}
 				if !before {
-					n = held[i].Load()
+					n = stored[i].Load()
 				}
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
@@ -40,7 +40,7 @@ func TestStress(t *testing.T) {
 				return fmt.Appendf(nil, "%d", n), nil
 			}}, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.set", i)},
 			Call: func(context.Context, []byte) ([]byte, error) {
-				n := held[i].Add(1)
+				n := stored[i].Add(1)
 				for range rand.IntN(5) {
 					runtime.Gosched()
 				}
@@ -61,7 +61,7 @@ func TestStress(t *testing.T) {
 			}
 			return
 		}
-		least := written[i].Load()
+		minimum := written[i].Load()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		if rand.IntN(6) == 0 {
@@ -75,8 +75,8 @@ func TestStress(t *testing.T) {
 			return
 		}
 		var n int64
-		if _, err := fmt.Sscan(got, &n); err != nil || n < least {
-			t.Errorf("a read gives %s, %v; a write had returned with %d", got, err, least)
+		if _, err := fmt.Sscan(got, &n); err != nil || n < minimum {
+			t.Errorf("a read gives %s, %v; a write had returned with %d", got, err, minimum)
 		}
 	}
 	var all sync.WaitGroup

@@ -42,11 +42,11 @@ func (c *Cache) readCall(f *function, next steps.Call) steps.Call {
 		}
 		answer, joined := c.find(ctx, f, k)
 		if answer == nil && joined == nil {
-			var own *flight
-			answer, joined, own = c.findOrStart(ctx, f, k)
+			var started *flight
+			answer, joined, started = c.findOrStart(ctx, f, k)
 			switch {
-			case own != nil:
-				return c.start(ctx, own, next, args)
+			case started != nil:
+				return c.start(ctx, started, next, args)
 			case answer == nil && joined == nil: // a write is running
 				return next(ctx, args)
 			}
@@ -94,7 +94,7 @@ func (c *Cache) findLocked(ctx context.Context, f *function, k key) (answer []by
 
 // findOrStart is find for a caller that has found nothing. own is a new flight, which the caller must start; if all three
 // are nil, a write that may affect the read is running, and the call must be made directly.
-func (c *Cache) findOrStart(ctx context.Context, f *function, k key) (answer []byte, joined, own *flight) {
+func (c *Cache) findOrStart(ctx context.Context, f *function, k key) (answer []byte, joined, started *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, joined = c.findLocked(ctx, f, k); answer != nil || joined != nil {

@@ -66,8 +66,8 @@ func (c *Cache) endWrite(name string, broken bool) {
 // dropReads drops the reads of a source; "": of all sources, as nobody knows what a write without a source changes.
 // Cache.mu is held.
 func (c *Cache) dropReads(name string) {
-	for own, s := range c.sources {
-		if name != "" && own != name {
+	for source, s := range c.sources {
+		if name != "" && source != name {
 			continue
 		}
 		for r := range s.reads {

@@ -89,7 +89,7 @@ func TestArrangements(t *testing.T) {
 				}
 			}
 			answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
-			if least, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens}); !json.Valid(answer) || len(answer) > max(limit, len(least)) {
+			if minimum, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens}); !json.Valid(answer) || len(answer) > max(limit, len(minimum)) {
 				rt.Fatalf("help within %d: %d %s", limit, len(answer), answer)
 			}
 			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))

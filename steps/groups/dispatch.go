@@ -93,8 +93,8 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 				faults = append(faults, f.Under(at))
 				continue
 			}
-			if owner, taken := owners[text]; taken {
-				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(owner),
+			if holder, taken := owners[text]; taken {
+				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(holder),
 					fault.Quote(g.Name))
 				continue
 			}

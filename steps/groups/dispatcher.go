@@ -61,22 +61,22 @@ func labelsOf(functions []*function) map[string]string {
 	common := -1 // parts
 	var first []string
 	for _, short := range shorts {
-		parts := strings.Split(short, ".")
+		segments := strings.Split(short, ".")
 		if common < 0 {
-			first, common = parts, len(parts)
+			first, common = segments, len(segments)
 		}
-		for i := range min(common, len(parts)) {
-			if parts[i] != first[i] {
+		for i := range min(common, len(segments)) {
+			if segments[i] != first[i] {
 				common = i
 				break
 			}
 		}
-		common = min(common, len(parts))
+		common = min(common, len(segments))
 	}
 	forms := []func(prefix string) string{
 		func(prefix string) string {
-			parts := strings.Split(shorts[prefix], ".")
-			return strings.Join(parts[min(common, len(parts)-1):], ".")
+			segments := strings.Split(shorts[prefix], ".")
+			return strings.Join(segments[min(common, len(segments)-1):], ".")
 		},
 		func(prefix string) string {
 			if counts[shorts[prefix]] > 1 {
@@ -117,12 +117,12 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 		return len(text) <= limit || count([]byte(text)) <= limit
 	}
 	text := ""
-	for parts := maxParts; parts > 0; parts-- {
-		names, kind := d.names(parts)
+	for depth := maxSegments; depth > 0; depth-- {
+		names, kind := d.names(depth)
 		if text = describe(names, len(names), kind); withinLimit(text) {
 			break
 		}
-		for n := len(names) - 1; parts == 1 && n >= 0 && !withinLimit(text); n-- {
+		for n := len(names) - 1; depth == 1 && n >= 0 && !withinLimit(text); n-- {
 			text = describe(names, n, kind)
 		}
 	}
@@ -137,7 +137,7 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 const maxDescription = 2048
 
 // maxParts bounds the parts of a resource that a description shows.
-const maxParts = 3
+const maxSegments = 3
 
 // describe lists the first n names and the number of the omitted ones.
 func describe(names []string, n int, kind string) string {
@@ -153,7 +153,7 @@ func describe(names []string, n int, kind string) string {
 
 // names returns the resources, cut to this many parts, or the actions if there is one resource. Those with most functions come
 // first.
-func (d *Dispatcher) names(parts int) (names []string, kind string) {
+func (d *Dispatcher) names(depth int) (names []string, kind string) {
 	counts := map[string]int{}
 	actionsOnly := oneLabel(d.functions)
 	if kind = "Resources"; actionsOnly {
@@ -163,7 +163,7 @@ func (d *Dispatcher) names(parts int) (names []string, kind string) {
 		name := f.action // also for a function without a resource
 		if !actionsOnly && f.label != "" {
 			all := strings.Split(f.label, ".")
-			name = strings.Join(all[:min(parts, len(all))], ".")
+			name = strings.Join(all[:min(depth, len(all))], ".")
 		}
 		if counts[name]++; counts[name] == 1 {
 			names = append(names, name)

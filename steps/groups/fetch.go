@@ -14,7 +14,7 @@ const tokenField = "continuation_token"
 
 // token reports whether the call contains a continuation token of onecall, and whether the token is in params. Without one, the
 // fields of a fetch are ordinary arguments.
-func (r *reader) token() (found, inParams bool) {
+func (r *reader) token() (ok, inParams bool) {
 	isToken := func(v gjson.Result) bool {
 		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)
 	}

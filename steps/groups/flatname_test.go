@@ -73,8 +73,8 @@ func TestFlatNamesProperties(t *testing.T) {
 	t.Parallel()
 	reserved := []string{"chain", "search", "info"}
 	rapid.Check(t, func(rt *rapid.T) {
-		part := rapid.SampledFrom([]string{"a", "b", "a_b", "chain", "info", "é", "search", strings.Repeat("l", 40), "B"})
-		name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), ".") })
+		piece := rapid.SampledFrom([]string{"a", "b", "a_b", "chain", "info", "é", "search", strings.Repeat("l", 40), "B"})
+		name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 1, 3).Draw(t, "parts"), ".") })
 		names := rapid.SliceOfNDistinct(name, 1, 15, rapid.ID).Draw(rt, "names")
 		var specs []steps.Spec
 		for _, name := range names {

@@ -85,8 +85,8 @@ func newPage(d *Dispatcher, h *Help, o *HelpOptions) *page {
 	if p.functions == nil {
 		p.functions = slices.Clone(d.functions)
 	}
-	parts := func(f *function) string { return strings.ReplaceAll(f.label, ".", "\x00") } // so that a.b sorts before a-b
-	slices.SortStableFunc(p.functions, func(a, b *function) int { return cmp.Compare(parts(a), parts(b)) })
+	members := func(f *function) string { return strings.ReplaceAll(f.label, ".", "\x00") } // so that a.b sorts before a-b
+	slices.SortStableFunc(p.functions, func(a, b *function) int { return cmp.Compare(members(a), members(b)) })
 	p.single = oneLabel(p.functions)
 	p.taught = func(f *function) bool {
 		return o.Taught != nil && !h.Again && !h.Schema && o.Taught(f.entry.Spec().Name)
@@ -147,17 +147,17 @@ func topsOf(functions []*function) map[string]string {
 	labels = slices.Compact(labels)
 	common := strings.Split(labels[0], ".")
 	for _, label := range labels {
-		parts := strings.Split(label, ".")
+		segments := strings.Split(label, ".")
 		n := 0
-		for n < min(len(common), len(parts)) && parts[n] == common[n] {
+		for n < min(len(common), len(segments)) && segments[n] == common[n] {
 			n++
 		}
 		common = common[:n]
 	}
 	tops := map[string]string{}
 	for _, label := range labels {
-		parts := strings.Split(label, ".")
-		tops[label] = strings.Join(parts[:min(len(common)+1, len(parts))], ".")
+		segments := strings.Split(label, ".")
+		tops[label] = strings.Join(segments[:min(len(common)+1, len(segments))], ".")
 	}
 	return tops
 }

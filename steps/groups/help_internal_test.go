@@ -47,16 +47,16 @@ func TestHelpAtEveryLimit(t *testing.T) {
 		if len(answer) > max(limit, 40) {
 			t.Errorf("limit %d: %d %s", limit, len(answer), answer)
 		}
-		told := int(gjson.GetBytes(answer, "more_resources").Int())
+		reported := int(gjson.GetBytes(answer, "more_resources").Int())
 		counted := 0
 		gjson.GetBytes(answer, "resources").ForEach(func(_, value gjson.Result) bool {
-			if told++; value.Type == gjson.Number {
+			if reported++; value.Type == gjson.Number {
 				counted++
 			}
 			return true
 		})
-		if counted == 0 && told != 7 || told > 7 {
-			t.Errorf("limit %d: %d of 7 resources: %s", limit, told, answer)
+		if counted == 0 && reported != 7 || reported > 7 {
+			t.Errorf("limit %d: %d of 7 resources: %s", limit, reported, answer)
 		}
 		if signs := strings.Count(string(answer), "(…)"); counted == 0 && limit > 400 && len(given) != signs {
 			t.Errorf("limit %d: %d given, %d signatures", limit, len(given), signs)

@@ -93,13 +93,13 @@ func TestHelpIsTaughtOnce(t *testing.T) {
 	for _, name := range given {
 		taught[name] = true
 	}
-	const note = `,"null":"signature given before in this session; again:true repeats it"}`
+	const comment = `,"null":"signature given before in this session; again:true repeats it"}`
 	got, given := helpOf(t, d, `{"resource":"rack"}`, o)
-	if got != `{"resources":{"rack":{"rack.help":null,"list":null}}`+note || len(given) != 0 {
+	if got != `{"resources":{"rack":{"rack.help":null,"list":null}}`+comment || len(given) != 0 {
 		t.Errorf("got %s", got)
 	}
 	got, given = helpOf(t, d, `{}`, o)
-	if !strings.Contains(got, `"rack":{"rack.help":null,"list":null}}`+note) || len(given) != 3 {
+	if !strings.Contains(got, `"rack":{"rack.help":null,"list":null}}`+comment) || len(given) != 3 {
 		t.Errorf("got %s, given %q", got, given)
 	}
 	again, _ := helpOf(t, d, `{"resource":"rack","again":true}`, o)
@@ -207,8 +207,8 @@ func TestHelpFaults(t *testing.T) {
 		}
 	}
 	// explain is help only if it is no function's action.
-	own := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
-	if r, faults := own.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
+	arranged := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
+	if r, faults := arranged.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
 		t.Errorf("got %+v %v", r, faults)
 	}
 }

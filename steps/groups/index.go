@@ -28,7 +28,7 @@ func newIndex(functions []*function) *index {
 		for _, name := range []string{pathOf(f.entry), f.entry.Spec().Name} {
 			name = foldPath(name)
 			x.longest = max(x.longest, len(name))
-			for end, found := name, true; found; _, end, found = strings.Cut(end, ".") {
+			for end, ok := name, true; ok; _, end, ok = strings.Cut(end, ".") {
 				if list := x.ends[end]; len(list) == 0 || list[len(list)-1] != f {
 					x.ends[end] = append(x.ends[end], f)
 				}
@@ -91,7 +91,7 @@ func (x *index) findRepeated(resource, action string) []*function {
 	if len(resource) > x.longest {
 		return nil
 	}
-	adjacent := repeated != "" && containsParts(repeated, dots(resource))
+	adjacent := repeated != "" && containsSegments(repeated, dots(resource))
 	var functions []*function
 	for _, f := range x.ends[foldPath(action)] {
 		if adjacent || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
@@ -113,7 +113,7 @@ func (x *index) below(resource string) []*function {
 		func(f *foldedName) bool {
 			return isAtOrBelow(f.label, wanted) || isAtOrBelow(f.short, wanted) || isAtOrBelow(f.prefix, wanted)
 		},
-		func(f *foldedName) bool { return containsParts(f.prefix, needle) },
+		func(f *foldedName) bool { return containsSegments(f.prefix, needle) },
 	} {
 		var functions []*function
 		for i, f := range x.functions {

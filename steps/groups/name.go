@@ -61,8 +61,8 @@ func isAtOrBelow(path, resource string) bool {
 	return strings.HasPrefix(path, resource) && (len(path) == len(resource) || path[len(resource)] == '.')
 }
 
-// containsParts reports whether a resource, with a dot on each side, is a sequence of whole parts of path.
-func containsParts(path, dotted string) bool {
+// containsSegments reports whether a resource, with a dot on each side, is a sequence of whole parts of path.
+func containsSegments(path, dotted string) bool {
 	return len(path)+2 >= len(dotted) && strings.Contains(dots(path), dotted)
 }
 

@@ -44,8 +44,8 @@ func TestPaths(t *testing.T) {
 	} {
 		d := mustNew(t, &test.c)
 		expect(t, contents(d.Arrange(view)), test.want)
-		if odd := d.Unmatched(view); len(odd) > 0 {
-			t.Errorf("%v", odd)
+		if suspect := d.Unmatched(view); len(suspect) > 0 {
+			t.Errorf("%v", suspect)
 		}
 	}
 }

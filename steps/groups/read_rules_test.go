@@ -101,8 +101,8 @@ func TestReadAgainstTheRules(t *testing.T) {
 			return
 		}
 		d := a.Dispatchers[0]
-		part := rapid.SampledFrom([]string{"", "a", "b", "ab", "A_B", "a.b", "list", "get", "ab.list", "help", "b.help", "explain", "xy", "Ab"})
-		call, _ := json.Marshal(map[string]any{"resource": part.Draw(rt, "resource"), "action": part.Draw(rt, "action")})
+		piece := rapid.SampledFrom([]string{"", "a", "b", "ab", "A_B", "a.b", "list", "get", "ab.list", "help", "b.help", "explain", "xy", "Ab"})
+		call, _ := json.Marshal(map[string]any{"resource": piece.Draw(rt, "resource"), "action": piece.Draw(rt, "action")})
 		r, faults := d.Read(call)
 		checkRequest(rt, d, call, r, faults)
 	})

@@ -277,12 +277,12 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	if !gjson.ValidBytes(r.Args) || r.Args[0] != '{' {
 		t.Fatalf("%s: the arguments are %s", call, r.Args)
 	}
-	var said struct{ Resource, Action string }
+	var hint struct{ Resource, Action string }
 	var raw map[string]json.RawMessage
 	_ = json.Unmarshal(call, &raw)
-	_ = json.Unmarshal(raw["resource"], &said.Resource)
-	_ = json.Unmarshal(raw["action"], &said.Action)
-	said.Resource, said.Action = strings.Trim(said.Resource, " "), strings.Trim(said.Action, " ")
+	_ = json.Unmarshal(raw["resource"], &hint.Resource)
+	_ = json.Unmarshal(raw["action"], &hint.Action)
+	hint.Resource, hint.Action = strings.Trim(hint.Resource, " "), strings.Trim(hint.Action, " ")
 	name := r.Entry.Spec().Name
 	if !slices.Contains(d.Entries(), r.Entry) {
 		t.Fatalf("%s calls %s, which is not in the dispatcher", call, name)
@@ -290,17 +290,17 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	fold := func(path string) string {
 		return strings.NewReplacer("_", "", "-", "", "/", "").Replace(strings.ToLower(path))
 	}
-	path := said.Action
-	if said.Resource != "" {
-		path = said.Resource + "." + said.Action
+	path := hint.Action
+	if hint.Resource != "" {
+		path = hint.Resource + "." + hint.Action
 	}
 	end := strings.HasSuffix("."+fold(name), "."+fold(path))
-	run := said.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
+	run := hint.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
 	twice := false // the action repeats the resource, and no part of the name between them is left out
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && said.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(said.Action)) {
-		own := said.Action[:max(0, strings.LastIndexByte(said.Action, '.'))]
-		twice = own != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(said.Resource)) ||
-			strings.Contains("."+fold(own)+".", "."+fold(said.Resource)+"."))
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && hint.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(hint.Action)) {
+		resource := hint.Action[:max(0, strings.LastIndexByte(hint.Action, '.'))]
+		twice = resource != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(hint.Resource)) ||
+			strings.Contains("."+fold(resource)+".", "."+fold(hint.Resource)+"."))
 	}
 	if !end && !run && !twice {
 		t.Fatalf("%s calls %s", call, name)

@@ -16,14 +16,14 @@ func TestGitHubSizes(t *testing.T) {
 	}
 	list, wide, helps := 0, 0, 0
 	for _, d := range a.Dispatchers {
-		list += count(wire(d, 24, count))
-		wide += count(wire(d, 40, count))
+		list += count(encode(d, 24, count))
+		wide += count(encode(d, 40, count))
 		answer, given := d.Help(nil, &HelpOptions{Limit: 2000, Count: count})
 		if count(answer) > 2000 || !json.Valid(answer) {
 			t.Errorf("help of %s has %d tokens", d.Name, count(answer))
 		}
 		helps += count(answer)
-		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(wire(d, 24, count)),
+		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(encode(d, 24, count)),
 			count(answer), len(given))
 	}
 	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)

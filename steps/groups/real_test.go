@@ -67,7 +67,7 @@ func counter(tb testing.TB) func([]byte) int {
 }
 
 // wire is a tool as a list of tools has it.
-func wire(d *Dispatcher, limit int, count func([]byte) int) []byte {
+func encode(d *Dispatcher, limit int, count func([]byte) int) []byte {
 	text := rawjson.AppendQuote([]byte(`{"description":`), d.Description(limit, count))
 	text = append(append(text, `,"inputSchema":`...), d.InputSchema()...)
 	return append(rawjson.AppendQuote(append(text, `,"name":`...), d.Name), "},"...)

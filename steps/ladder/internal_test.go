@@ -58,7 +58,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func BenchmarkFound(b *testing.B) {
+func BenchmarkMatches(b *testing.B) {
 	result := []byte(`[` + strings.Repeat(`{"symbolId":"abcdefgh","name":"something","text":"`+strings.Repeat("x", 100)+`"},`, 6000) + `1]`)
 	b.SetBytes(int64(len(result)))
 	for b.Loop() {
@@ -99,8 +99,8 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzFound: a result that is no JSON at all does no harm.
-func FuzzFound(f *testing.F) {
+// FuzzMatches: a result that is no JSON at all does no harm.
+func FuzzMatches(f *testing.F) {
 	f.Add([]byte(`{"symbolId":`))
 	f.Add([]byte(`"symbolId":}`))
 	f.Add([]byte(`"symbolId":"\`))

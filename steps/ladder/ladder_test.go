@@ -87,7 +87,7 @@ func session(t testing.TB) context.Context {
 func TestClimb(t *testing.T) {
 	t.Parallel()
 	const a, b = `{"symbolId":"a"}`, `{"symbolId":"b"}`
-	found := func(result string) string { return `{"query":` + result + `}` }
+	query := func(result string) string { return `{"query":` + result + `}` }
 	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": it is made
 	for name, list := range map[string][]step{
 		"nothing known":           {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
@@ -95,11 +95,11 @@ func TestClimb(t *testing.T) {
 		"two may not":             {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
 		"down again":              {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
 		"each subject by itself":  {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
-		"the search finds": {{code[0], found(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""},
+		"the search finds": {{code[0], query(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""},
 			{code[3], `{"symbolId":"c"}`, code[1]}},
-		"the search finds a list": {{code[0], found(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""},
+		"the search finds a list": {{code[0], query(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""},
 			{code[2], `{"symbolId":[["x"],{"y":1}]}`, ""}, {code[2], b, code[1]}},
-		"not what a text mentions": {{code[0], found(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
+		"not what a text mentions": {{code[0], query(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
 		"a result of a higher one": {{code[1], `{"symbolId":"a","other":{"symbolId":"b"}}`, ""}, {code[2], b, code[1]}},
 		"several subjects": {{code[1], a, ""}, {code[2], `{"symbolId":["a","b"]}`, code[1]}, {code[1], `{"symbolId":["a","b"]}`, ""},
 			{code[2], `{"symbolId":["b","a"]}`, ""}},
@@ -140,7 +140,7 @@ func TestClimb(t *testing.T) {
 	}
 }
 
-func TestPlaceAndAvailable(t *testing.T) {
+func TestPositionAndAvailable(t *testing.T) {
 	t.Parallel()
 	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
 	ctx := session(t)

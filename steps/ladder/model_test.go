@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 				args = fmt.Sprintf(`{"query":{"x":[{"symbolId":%s}]}}`, quoted)
 			}
 			f := call(ctx, t, view, name, args)
-			most := 0
+			maximum := 0
 			for _, id := range ids {
 				from, known := reached[id]
 				if !known {
@@ -46,9 +46,9 @@ func TestModel(t *testing.T) {
 						skipped++
 					}
 				}
-				most = max(most, skipped)
+				maximum = max(maximum, skipped)
 			}
-			refused := most > 1 && name != "symbol.search" // whose call names no subject
+			refused := maximum > 1 && name != "symbol.search" // whose call names no subject
 			if (f != nil) != refused {
 				rt.Fatalf("%s for %v, %v reached, %v hidden: %v", name, ids, reached, hidden, f)
 			}
@@ -69,8 +69,8 @@ func TestModel(t *testing.T) {
 			}
 			_, advice, _ := strings.Cut(f.Message, ": call ")
 			advice, _, _ = strings.Cut(advice, " first")
-			place := 0
-			if _, err := fmt.Sscanf(f.At, "/symbolId/%d", &place); err != nil || !slices.Contains(f.Available, advice) {
+			index := 0
+			if _, err := fmt.Sscanf(f.At, "/symbolId/%d", &index); err != nil || !slices.Contains(f.Available, advice) {
 				rt.Fatalf("%+v", f)
 			}
 			for _, name := range f.Available {
@@ -78,7 +78,7 @@ func TestModel(t *testing.T) {
 					rt.Fatalf("it names %s, which is hidden", name)
 				}
 			}
-			if f := step(advice, ids[place:place+1]); f != nil {
+			if f := step(advice, ids[index:index+1]); f != nil {
 				rt.Fatalf("the advised call is refused: %v", f)
 			}
 		}

@@ -65,24 +65,24 @@ func TestUnresolved(t *testing.T) {
 	for _, mode := range []Mode{Warn, Enforce} {
 		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id",
 			Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
-		odd := l.Unresolved(r)
-		if len(odd) != 2 || odd[0].At != "/rungs/1" || odd[0].Nearest[0] != "symbol.getCard" || odd[1].At != "/rungs/4" {
-			t.Errorf("%v: %v", mode, odd)
+		suspect := l.Unresolved(r)
+		if len(suspect) != 2 || suspect[0].At != "/rungs/1" || suspect[0].Nearest[0] != "symbol.getCard" || suspect[1].At != "/rungs/4" {
+			t.Errorf("%v: %v", mode, suspect)
 		}
 	}
-	odd := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)
-	if len(odd) != 4 || odd[0].At != "/rungs/1" || !slices.Equal(odd[0].Nearest, []string{"symbolId"}) {
-		t.Errorf("%v", odd)
+	suspect := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)
+	if len(suspect) != 4 || suspect[0].At != "/rungs/1" || !slices.Equal(suspect[0].Nearest, []string{"symbolId"}) {
+		t.Errorf("%v", suspect)
 	}
 	several, err := r.With(steps.Function{Spec: steps.Spec{Name: "more.search"},
 		Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	odd = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
-	if len(odd) != 1 || odd[0].At != "/rungs/0" || !slices.Contains(odd[0].Nearest, "more.search") ||
-		!strings.Contains(odd[0].Message, "symbol.search") {
-		t.Errorf("%v", odd)
+	suspect = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
+	if len(suspect) != 1 || suspect[0].At != "/rungs/0" || !slices.Contains(suspect[0].Nearest, "more.search") ||
+		!strings.Contains(suspect[0].Message, "symbol.search") {
+		t.Errorf("%v", suspect)
 	}
 }
 

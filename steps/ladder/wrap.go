@@ -20,7 +20,7 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 		return r
 	}
 	c := &boundLadder{Ladder: l, rungs: make([]rung, len(l.rungNames)), folded: fold(l.subject)}
-	places := map[string]int{}
+	indexes := map[string]int{}
 	entries, _ := l.resolve(r)
 	for i, entry := range entries {
 		if entry == nil {
@@ -31,10 +31,10 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 			argument = l.subject
 		}
 		c.rungs[i] = rung{entry.Spec().Name, argument, entry.Spec().Effect != steps.Read}
-		places[entry.Spec().Name] = i
+		indexes[entry.Spec().Name] = i
 	}
-	return r.Rank(places).Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
-		i, ok := places[spec.Name]
+	return r.Rank(indexes).Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
+		i, ok := indexes[spec.Name]
 		if !ok {
 			return next
 		}

@@ -42,9 +42,9 @@ func character(text string) (bytes int) {
 // characters before the pattern's first *, they must agree, and there must be pattern left for the rest of the name.
 func CouldFit(pattern, prefix string) bool {
 	head, _, open := strings.Cut(pattern, "*")
-	most, length := utf8.RuneCountInString(head), utf8.RuneCountInString(prefix)
-	both := min(most, length)
-	return (open || most > length) && Fits(firstRunes(head, both), firstRunes(prefix, both))
+	maximum, length := utf8.RuneCountInString(head), utf8.RuneCountInString(prefix)
+	both := min(maximum, length)
+	return (open || maximum > length) && Fits(firstRunes(head, both), firstRunes(prefix, both))
 }
 
 // firstRunes is the first n characters of a text.

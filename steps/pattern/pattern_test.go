@@ -31,14 +31,14 @@ func TestCouldFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOfN(rapid.OneOf(letters, rapid.SampledFrom([]rune("*?"))), 0, 6, -1).Draw(t, "pattern")
 		prefix := rapid.StringOfN(letters, 0, 4, -1).Draw(t, "prefix")
-		found := false
+		ok := false
 		// Whatever fits the rest of the pattern is made by writing a for its ? and nothing for its *, or one a.
 		for cut := range len(pattern) + 1 {
 			rest := strings.NewReplacer("*", "", "?", "a").Replace(strings.ToValidUTF8(pattern[cut:], ""))
-			found = found || rest != "" && Fits(pattern, prefix+rest) || Fits(pattern, prefix+"a"+rest)
+			ok = ok || rest != "" && Fits(pattern, prefix+rest) || Fits(pattern, prefix+"a"+rest)
 		}
-		if CouldFit(pattern, prefix) != found {
-			t.Fatalf("CouldFit(%q, %q) is not %t", pattern, prefix, found)
+		if CouldFit(pattern, prefix) != ok {
+			t.Fatalf("CouldFit(%q, %q) is not %t", pattern, prefix, ok)
 		}
 	})
 }

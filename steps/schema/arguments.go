@@ -93,7 +93,7 @@ func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []b
 		if unknown.At == "" {
 			return nil // nothing is known
 		}
-		unknownValues[i] = unknownValue{at: tokens(unknown.At), types: typesNamed(unknown.Types)}
+		unknownValues[i] = unknownValue{at: tokens(unknown.At), types: typeSetOf(unknown.Types)}
 	}
 	var faults []*fault.Error
 	if len(unknownValues) > 0 || !a.valid(compact) {

@@ -112,10 +112,10 @@ func instances(depth int) *rapid.Generator[any] {
 }
 
 // places lists all positions of a value except its root, with their types.
-func places(value any, at string, found map[string]string) {
+func collectPointers(value any, at string, out map[string]string) {
 	visit := func(child any, at string) {
-		found[at] = typesOf([]any{child}).names()[0]
-		places(child, at, found)
+		out[at] = typesOf([]any{child}).names()[0]
+		collectPointers(child, at, out)
 	}
 	switch v := value.(type) {
 	case map[string]any:
@@ -164,7 +164,7 @@ func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 		}
 		valid.Add(1)
 		all := map[string]string{}
-		places(value, "", all)
+		collectPointers(value, "", all)
 		var unknowns []Unknown
 		for _, at := range slices.Sorted(func(yield func(string) bool) {
 			for at := range all {

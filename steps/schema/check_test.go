@@ -80,7 +80,7 @@ func TestCheckSuggests(t *testing.T) {
 	}
 }
 
-func TestCheckWithHoles(t *testing.T) {
+func TestCheckWithUnknowns(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(`{"type":"object","properties":{
 		"s":{"type":"string","enum":["a","b"]},"n":{"type":"number"},"i":{"type":"integer","minimum":5},"p":{"type":"string",

@@ -35,11 +35,11 @@ func normalize(schema []byte) (*document, error) {
 	}
 	d := &document{idKeyword: "$id", ids: map[string]bool{}, referenceTokens: map[string]bool{}, branches: map[int]bool{}}
 	if object, ok := source.(map[string]any); ok {
-		draft, _ := object["$schema"].(string)
+		dialect, _ := object["$schema"].(string)
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
-			d.refSiblingsIgnored = d.refSiblingsIgnored || strings.Contains(draft, old)
+			d.refSiblingsIgnored = d.refSiblingsIgnored || strings.Contains(dialect, old)
 		}
-		if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
+		if strings.Contains(dialect, "draft-03") || strings.Contains(dialect, "draft-04") {
 			d.idKeyword = "id"
 		}
 		d.rootID = strings.TrimSuffix(d.identifier(object), "#")

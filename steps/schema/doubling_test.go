@@ -13,7 +13,7 @@ import (
 func doubling(n int) map[string]string {
 	const refs = `[{"$ref":"#/$defs/dNEXT"},{"$ref":"#/$defs/dNEXT"}]`
 	schemas := map[string]string{}
-	for name, link := range map[string]string{
+	for name, target := range map[string]string{
 		"allOf":      `{"allOf":` + refs + `}`,
 		"anyOf":      `{"anyOf":` + refs + `}`,
 		"oneOf":      `{"oneOf":` + refs + `}`,
@@ -30,7 +30,7 @@ func doubling(n int) map[string]string {
 		var b strings.Builder
 		b.WriteString(`{"type":["object","array"],"$ref":"#/$defs/d0","$defs":{`)
 		for i := range n {
-			fmt.Fprintf(&b, `"d%d":%s,`, i, strings.ReplaceAll(link, "NEXT", strconv.Itoa(i+1)))
+			fmt.Fprintf(&b, `"d%d":%s,`, i, strings.ReplaceAll(target, "NEXT", strconv.Itoa(i+1)))
 		}
 		fmt.Fprintf(&b, `"d%d":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}}}`, n)
 		schemas[name] = b.String()

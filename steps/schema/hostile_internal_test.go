@@ -53,11 +53,11 @@ func TestManyMistakes(t *testing.T) {
 			if len(faults) == 0 || len(faults) > maxFaults {
 				t.Fatalf("%d faults", len(faults))
 			}
-			told := ""
+			previous := ""
 			if test.want > 0 {
-				told = " (and " + strconv.Itoa(test.want) + " more)"
+				previous = " (and " + strconv.Itoa(test.want) + " more)"
 			}
-			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, told) || told == "" && strings.Contains(last, "more)") {
+			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, previous) || previous == "" && strings.Contains(last, "more)") {
 				t.Errorf("the last fault is %q", last)
 			}
 			err := e.Call(t.Context(), []byte(test.args))

@@ -11,19 +11,19 @@ import (
 // path reads a path in short: keys between dots, [0] an index, [*] each, ? before an element makes it optional.
 func path(text string) []Element {
 	var elements []Element
-	for part := range strings.SplitSeq(text, ".") {
-		if part == "" {
+	for segment := range strings.SplitSeq(text, ".") {
+		if segment == "" {
 			continue
 		}
 		var e Element
-		part, e.Optional = strings.CutPrefix(part, "?")
+		segment, e.Optional = strings.CutPrefix(segment, "?")
 		switch {
-		case part == "[*]":
+		case segment == "[*]":
 			e.Each = true
-		case strings.HasPrefix(part, "["):
-			e.Index, e.Key = true, strings.Trim(part, "[]")
+		case strings.HasPrefix(segment, "["):
+			e.Index, e.Key = true, strings.Trim(segment, "[]")
 		default:
-			e.Key = part
+			e.Key = segment
 		}
 		elements = append(elements, e)
 	}

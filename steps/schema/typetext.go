@@ -123,7 +123,7 @@ func (w *typeWriter) line(limit int) string {
 
 // fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. If the
 // first object does not fit, it shows as many names as do.
-func (w *typeWriter) fill(fits func() bool) {
+func (w *typeWriter) fill(within func() bool) {
 	misses := 0
 	for i := 0; i < len(w.objects) && misses < maxMisses; i++ {
 		o := w.objects[i]
@@ -131,21 +131,21 @@ func (w *typeWriter) fill(fits func() bool) {
 			continue
 		}
 		w.load(o)
-		if o.open, o.shown = true, len(o.members); fits() {
+		if o.open, o.shown = true, len(o.members); within() {
 			continue
 		}
 		misses++
 		if o.open = i == 0; o.open {
 			o.shown = sort.Search(len(o.members), func(n int) bool {
 				o.shown = n
-				return n > 0 && !fits()
+				return n > 0 && !within()
 			}) - 1
 			o.open = o.shown > 0
 		}
 	}
 	for i := 0; i < len(w.objects) && misses < 2*maxMisses; i++ {
 		if o := w.objects[i]; o.open && o.shown == len(o.members) {
-			if o.typed = true; !fits() {
+			if o.typed = true; !within() {
 				o.typed = false
 				misses++
 			}

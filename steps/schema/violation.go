@@ -206,7 +206,7 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 // compatible returns the types of values that may match one of the named types. Of a number whose type alone is known, it is not
 // known whether it is an integer.
 func compatible(names []string) typeSet {
-	set := typesNamed(names)
+	set := typeSetOf(names)
 	if set&(typeInteger|typeFraction) != 0 {
 		set |= typeInteger | typeFraction
 	}

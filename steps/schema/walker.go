@@ -46,15 +46,15 @@ func (t typeSet) names() []string {
 	return names
 }
 
-// typesNamed returns the set of these types; any type for an empty or unknown list.
-func typesNamed(names []string) typeSet {
+// typeSetOf returns the set of these types; any type for an empty or unknown list.
+func typeSetOf(names []string) typeSet {
 	set := noType
 	for _, name := range names {
-		named, ok := typeSets[name]
+		types, ok := typeSets[name]
 		if !ok {
 			return anyType
 		}
-		set |= named
+		set |= types
 	}
 	if set == noType {
 		return anyType
@@ -81,8 +81,8 @@ func newWalker(schema []byte) walker {
 // more than an anchor.
 func innerSchemas(schema []byte) []span {
 	keyword := []byte(`"$id":"`)
-	draft := gjson.GetBytes(schema, "$schema").Str
-	if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
+	dialect := gjson.GetBytes(schema, "$schema").Str
+	if strings.Contains(dialect, "draft-03") || strings.Contains(dialect, "draft-04") {
 		keyword = []byte(`"id":"`)
 	}
 	if !bytes.Contains(schema, keyword) {
@@ -248,7 +248,7 @@ func localTypes(schema gjson.Result) typeSet {
 		for _, name := range declared.Array() {
 			names = append(names, name.Str)
 		}
-		types = typesNamed(names)
+		types = typeSetOf(names)
 		if isNullable(schema) {
 			types |= typeNull
 		}

@@ -24,12 +24,12 @@ func many(tb testing.TB, count int) *steps.Registry {
 	verbs := []string{"list", "get", "create", "update", "delete", "search", "export", "archive", "restore", "cancel"}
 	var functions []steps.Function
 	for i := range count {
-		resource, part := words[i/len(verbs)%len(words)], words[(i/len(verbs)*7+i/len(words)*13)%len(words)]
+		resource, piece := words[i/len(verbs)%len(words)], words[(i/len(verbs)*7+i/len(words)*13)%len(words)]
 		verb := verbs[i%len(verbs)]
-		functions = append(functions, function(fmt.Sprintf("service%d.%s.%s_%d.%s", i%37, resource, part, i/1000, verb),
-			fmt.Sprintf("%ss the %s of a %s for the tenant that owns the %s. Answers within the limits of the service.", verb, part, resource,
+		functions = append(functions, function(fmt.Sprintf("service%d.%s.%s_%d.%s", i%37, resource, piece, i/1000, verb),
+			fmt.Sprintf("%ss the %s of a %s for the tenant that owns the %s. Answers within the limits of the service.", verb, piece, resource,
 				words[i*31%len(words)]),
-			resource+"Id", part+"Name", "pageSize", "cursor", words[i*17%len(words)]+"Filter", "includeArchived"))
+			resource+"Id", piece+"Name", "pageSize", "cursor", words[i*17%len(words)]+"Filter", "includeArchived"))
 	}
 	r, err := steps.NewRegistry(functions, nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func BenchmarkFind(b *testing.B) {
 		return spec.MinimumTier() <= steps.TierReadWrite && !strings.HasPrefix(spec.Name, "service3.")
 	}
 	for what, c := range map[string]struct {
-		query string
-		least int // hits
+		query   string
+		minimum int // hits
 	}{
 		"common":     {"list the archived items of a service tenant", 20},
 		"rare":       {"warehouse shipment", 20},
@@ -58,7 +58,7 @@ func BenchmarkFind(b *testing.B) {
 		b.Run(what, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if hits := x.Find(c.query, keep, 20); len(hits) < c.least {
+				if hits := x.Find(c.query, keep, 20); len(hits) < c.minimum {
 					b.Fatal(names(hits))
 				}
 			}

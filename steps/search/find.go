@@ -27,8 +27,8 @@ const minShare = 0.25
 // every function and must not change it.
 func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit {
 	f := newSearchRun(x, keep)
-	if named := f.exactNames(query); named != nil {
-		return topHits(named, limit)
+	if exact := f.exactNames(query); exact != nil {
+		return topHits(exact, limit)
 	}
 	for _, group := range f.groups(query) {
 		f.count(group)
@@ -130,9 +130,9 @@ func (f *searchRun) hits() (hits []Hit) {
 	if len(f.scores) == 0 {
 		return nil
 	}
-	least := max(minShare*slices.Max(f.scores), math.SmallestNonzeroFloat32)
+	minimum := max(minShare*slices.Max(f.scores), math.SmallestNonzeroFloat32)
 	for i, score := range f.scores {
-		if score >= least {
+		if score >= minimum {
 			hits = append(hits, Hit{f.entries[i], float64(score)})
 		}
 	}

@@ -147,19 +147,19 @@ func measure(t *testing.T, queries []labelled, find func(query string) []string)
 // substring is the plainest search: the functions whose name or description holds all words of the query, and, where
 // there are none, those that hold the most.
 func substring(r *steps.Registry, query string) []string {
-	words, most := strings.Fields(strings.ToLower(query)), 1
+	words, maximum := strings.Fields(strings.ToLower(query)), 1
 	var names []string
 	for _, entry := range r.All() {
-		text, held := strings.ToLower(entry.Spec().Name+" "+entry.Spec().Description), 0
+		text, matched := strings.ToLower(entry.Spec().Name+" "+entry.Spec().Description), 0
 		for _, word := range words {
 			if strings.Contains(text, word) {
-				held++
+				matched++
 			}
 		}
-		if held > most {
-			names, most = nil, held
+		if matched > maximum {
+			names, maximum = nil, matched
 		}
-		if held == most {
+		if matched == maximum {
 			names = append(names, entry.Spec().Name)
 		}
 	}
@@ -171,7 +171,7 @@ func TestQuality(t *testing.T) {
 	t.Parallel()
 	for section, c := range map[string]struct {
 		registry func(t *testing.T) *steps.Registry
-		least    quality
+		minimum  quality
 	}{
 		"embedded": {func(t *testing.T) *steps.Registry { return embedded(t) }, quality{0.92, 0.76}},
 		"github":   {func(t *testing.T) *steps.Registry { return github(t) }, quality{0.82, 0.74}},
@@ -200,8 +200,8 @@ func TestQuality(t *testing.T) {
 			}
 			t.Logf("%d functions, %d queries: %.3f; substrings: %.3f; tuned half %.3f, other half %.3f", r.Len(), len(queries), got, baseline,
 				halves[0], halves[1])
-			if len(queries) < 15 || got.recall < c.least.recall || got.rank < c.least.rank {
-				t.Errorf("%d queries: %.3f, below %.3f", len(queries), got, c.least)
+			if len(queries) < 15 || got.recall < c.minimum.recall || got.rank < c.minimum.rank {
+				t.Errorf("%d queries: %.3f, below %.3f", len(queries), got, c.minimum)
 			}
 			if got.recall < baseline.recall || got.rank < baseline.rank {
 				t.Errorf("%.3f is worse than substrings: %.3f", got, baseline)

@@ -105,14 +105,14 @@ func (f *searchRun) isVisible(term int32) bool {
 
 // guess returns terms for a word that no function has: two words that were joined, completions, corrections.
 func (f *searchRun) guess(word string) [][]alternative {
-	const least = 3
-	for at := len(word) - least; at >= least; at-- {
+	const minimum = 3
+	for at := len(word) - minimum; at >= minimum; at-- {
 		left, right := f.forms(word[:at]), f.forms(word[at:])
 		if utf8.RuneStart(word[at]) && len(left) > 0 && len(right) > 0 {
 			return [][]alternative{left, right}
 		}
 	}
-	if len(word) < least {
+	if len(word) < minimum {
 		return nil
 	}
 	if group := f.completions(word); len(group) > 0 {
@@ -140,8 +140,8 @@ func (f *searchRun) completions(word string) (group []alternative) {
 // or changed, or two neighbors swapped; for seven letters or more, two such mistakes. If words are not as near, their stems
 // may be, as for isue and issues.
 func (f *searchRun) corrections(word string) (group []alternative) {
-	const least, two = 4, 7
-	if len(word) < least {
+	const minimum, two = 4, 7
+	if len(word) < minimum {
 		return nil
 	}
 	allowed, nearest, stem := 1, 0, stem(word)
@@ -150,11 +150,11 @@ func (f *searchRun) corrections(word string) (group []alternative) {
 	}
 	for _, term := range f.sorted() {
 		other := f.words[term]
-		if len(other) < least-1 || other[0] != word[0] {
+		if len(other) < minimum-1 || other[0] != word[0] {
 			continue
 		}
 		mistakes := distance(word, other, allowed)
-		if mistakes > allowed && len(f.stems[term]) >= least {
+		if mistakes > allowed && len(f.stems[term]) >= minimum {
 			mistakes = distance(stem, f.stems[term], allowed)
 		}
 		if mistakes > allowed || !f.isVisible(term) {

@@ -130,16 +130,16 @@ func (o *observation) matchUnnamed(m match, step string, pick func(*node) **node
 }
 
 // widen adds the types of a reading to a stored node, with their consequences.
-func (o *observation) widen(kept, read *node) {
-	if kept.types|read.types != kept.types || read.open && !kept.open {
-		kept.types |= read.types
-		kept.open = kept.open || read.open
+func (o *observation) widen(known, read *node) {
+	if known.types|read.types != known.types || read.open && !known.open {
+		known.types |= read.types
+		known.open = known.open || read.open
 		o.changed = true
 	}
 	switch {
-	case kept.isMap == read.isMap:
+	case known.isMap == read.isMap:
 	case read.isMap:
-		kept.toMap()
+		known.toMap()
 		o.changed = true
 	case read.types&object != 0:
 		read.toMap()
@@ -147,7 +147,7 @@ func (o *observation) widen(kept, read *node) {
 	if read.objects == 0 || read.open {
 		return
 	}
-	for _, m := range kept.members {
+	for _, m := range known.members {
 		if other := read.member(m.name); !m.optional && (other == nil || other.optional) {
 			m.optional, o.changed = true, true
 		}
@@ -157,7 +157,7 @@ func (o *observation) widen(kept, read *node) {
 // member continues at a member of an object if its name is stored, and counts the name if it is not.
 func (o *observation) member(m match, read *member) {
 	path := o.step(m.path, read.name)
-	var kept *node
+	var known *node
 	switch {
 	case m.stored == nil:
 		o.count(path, read.node)
@@ -165,7 +165,7 @@ func (o *observation) member(m match, read *member) {
 		m.read.other().union(read.node)
 		return
 	case m.stored.member(read.name) != nil:
-		kept = m.stored.member(read.name).node
+		known = m.stored.member(read.name).node
 	case o.full:
 		if !m.stored.open {
 			m.stored.open, o.changed = true, true
@@ -173,10 +173,10 @@ func (o *observation) member(m match, read *member) {
 		return
 	default:
 		_, counted := o.pending[path]
-		kept = o.count(path, read.node)
+		known = o.count(path, read.node)
 		switch {
-		case kept != nil:
-			m.stored.members = append(m.stored.members, &member{name: read.name, node: kept, optional: read.optional})
+		case known != nil:
+			m.stored.members = append(m.stored.members, &member{name: read.name, node: known, optional: read.optional})
 		case counted:
 		case len(o.pending) < maxPending:
 			m.stored.novel++
@@ -188,7 +188,7 @@ func (o *observation) member(m match, read *member) {
 			o.changed = true
 		}
 	}
-	o.queue = append(o.queue, match{kept, read.node, path})
+	o.queue = append(o.queue, match{known, read.node, path})
 }
 
 // count counts that this call has seen a path, and returns the node to store when that is enough.

@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestNoValueIsKept: whatever results there are, nothing of a value and no name that is data stands in what is kept, the
+// TestNoValueIsStored: whatever results there are, nothing of a value and no name that is data stands in what is kept, the
 // schema of a shape without maps says of every result that it is possible, and what is kept is the same when it is read again.
-func TestNoValueIsKept(t *testing.T) {
+func TestNoValueIsStored(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFunction("", []byte("salt"))

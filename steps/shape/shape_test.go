@@ -98,7 +98,7 @@ func word(i int) string {
 }
 
 // TestKept: a name is stored, with what is below it, once two callers or five calls have seen it.
-func TestKept(t *testing.T) {
+func TestStored(t *testing.T) {
 	t.Parallel()
 	const result = `{"items":[{"id":1}]}`
 	f := newFunction("", []byte("salt"))
@@ -186,13 +186,13 @@ func TestBounds(t *testing.T) {
 // TestLinear: a text of escapes is read once, however long it is.
 func TestLinear(t *testing.T) { // not parallel: it measures
 	fastest := func(size int) time.Duration {
-		result, least := []byte(escapedText(size)), time.Hour
+		result, minimum := []byte(escapedText(size)), time.Hour
 		for range 5 {
 			started := time.Now()
 			infer(result)
-			least = min(least, time.Since(started))
+			minimum = min(minimum, time.Since(started))
 		}
-		return least
+		return minimum
 	}
 	const times = 64
 	small, large := fastest(maxBytes/times), fastest(maxBytes)

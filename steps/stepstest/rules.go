@@ -95,14 +95,14 @@ func checkResults(s *suite) {
 
 // call calls with a timeout. A panic fails the test and is returned as an error.
 func (s *suite) call(ctx context.Context, name string, call steps.Call, args []byte) ([]byte, error) {
-	type outcome struct {
+	type verdict struct {
 		result []byte
 		err    error
 		panic  any
 	}
-	done := make(chan outcome, 1)
+	done := make(chan verdict, 1)
 	go func() {
-		var o outcome
+		var o verdict
 		defer func() {
 			o.panic = recover()
 			done <- o

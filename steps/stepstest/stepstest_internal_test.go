@@ -32,7 +32,7 @@ func TestDefectsAreFound(t *testing.T) {
 	call := func(wrap func(steps.Call) steps.Call) func(*testing.T, *altered) {
 		return get(func(fn *steps.Function) { fn.Call = wrap(fn.Call) })
 	}
-	var kept []byte
+	var stored []byte
 	tests := []struct {
 		name, rule, want string
 		alter            func(*testing.T, *altered)
@@ -107,10 +107,10 @@ func TestDefectsAreFound(t *testing.T) {
 		})},
 		{"kept arguments", "args", "again", call(func(next steps.Call) steps.Call {
 			return func(ctx context.Context, args []byte) ([]byte, error) {
-				if kept != nil {
-					return kept, nil
+				if stored != nil {
+					return stored, nil
 				}
-				kept = args
+				stored = args
 				return next(ctx, args)
 			}
 		})},
@@ -158,8 +158,8 @@ func TestDefectsAreFound(t *testing.T) {
 				test.alter(t, a)
 				return a
 			}
-			if found := defects(t, o, test.rule); !strings.Contains(found, test.want) {
-				t.Errorf("found %q, want %q", found, test.want)
+			if report := defects(t, o, test.rule); !strings.Contains(report, test.want) {
+				t.Errorf("found %q, want %q", report, test.want)
 			}
 		})
 	}
@@ -169,12 +169,12 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	o := options()
 	o.Args = map[string]string{"shelf.lend": `{}`}
-	if found := defects(t, o, "result"); !strings.Contains(found, "does not offer") {
-		t.Errorf("found %q", found)
+	if report := defects(t, o, "result"); !strings.Contains(report, "does not offer") {
+		t.Errorf("found %q", report)
 	}
 	o.Args = nil
-	if found := defects(t, o, "result"); !strings.Contains(found, "nothing can be called") {
-		t.Errorf("found %q", found)
+	if report := defects(t, o, "result"); !strings.Contains(report, "nothing can be called") {
+		t.Errorf("found %q", report)
 	}
 }
 
@@ -182,11 +182,11 @@ func TestOptionsAreChecked(t *testing.T) {
 func defects(t *testing.T, o Options, rule string) string {
 	t.Helper()
 	var mu sync.Mutex
-	var found strings.Builder
+	var report strings.Builder
 	s := newSuite(t, o, func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(&found, format+"\n", args...)
+		fmt.Fprintf(&report, format+"\n", args...)
 	})
 	s.callTimeout = time.Second
 	for _, r := range rules {
@@ -194,5 +194,5 @@ func defects(t *testing.T, o Options, rule string) string {
 			r.check(s)
 		}
 	}
-	return found.String()
+	return report.String()
 }

@@ -66,10 +66,10 @@ func (v *Values[M]) Get(ctx context.Context, name string, version M, size int64,
 		return read(ctx)
 	}
 	v.mu.Lock()
-	if held, ok := v.values.Get(name); ok && v.equal(held.version, version) {
+	if entry, ok := v.values.Get(name); ok && v.equal(entry.version, version) {
 		v.touch()
 		v.mu.Unlock()
-		return held.bytes, nil
+		return entry.bytes, nil
 	}
 	r := v.pending[name]
 	switch {

@@ -102,8 +102,8 @@ func TestSharedReading(t *testing.T) {
 	})
 }
 
-// TestRoomBeforeReading: what gives way to a value does so when its reading begins, so that both are never there at once.
-func TestRoomBeforeReading(t *testing.T) {
+// TestSpaceBeforeReading: what gives way to a value does so when its reading begins, so that both are never there at once.
+func TestSpaceBeforeReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := recent.New(2*recent.MinSize, func(a, b string) bool { return a == b })

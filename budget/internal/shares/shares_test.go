@@ -21,12 +21,12 @@ func TestShares(t *testing.T) {
 			if model[owner] += bytes; model[owner] == 0 {
 				delete(model, owner)
 			}
-			var total, most int64
+			var total, maximum int64
 			for _, has := range model {
-				total, most = total+has, max(most, has)
+				total, maximum = total+has, max(maximum, has)
 			}
 			largest, ok := s.Largest()
-			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != most {
+			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != maximum {
 				t.Fatalf("%v: the total is %d, the largest %q (%t)", model, s.Total(), largest, ok)
 			}
 			for _, owner := range []string{"", "a", "b", "x"} {

@@ -24,7 +24,7 @@ func TestSize(t *testing.T) {
 		perSecond = 100
 	}
 	start, n := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 0
-	var third, most int64
+	var third, maximum int64
 	for second := range 600 {
 		now := start.Add(time.Duration(second) * time.Second)
 		list := make([]journal.Write, 0, perSecond+1)
@@ -48,10 +48,10 @@ func TestSize(t *testing.T) {
 		if minute := second/60 + 1; minute == 3 {
 			third = size
 		}
-		most = max(most, size)
+		maximum = max(maximum, size)
 	}
-	if most > third*11/10 {
-		t.Errorf("%d bytes after the third minute, and %d later", third, most)
+	if maximum > third*11/10 {
+		t.Errorf("%d bytes after the third minute, and %d later", third, maximum)
 	}
 	rows, err := d.List(t.Context(), &journal.Filter{})
 	if err != nil || len(rows) < 60*perSecond || len(rows) > 61*perSecond {

@@ -222,15 +222,15 @@ func TestBecomesNewer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			var own int
-			if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&own); err != nil {
+			var limit int
+			if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&limit); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
 				t.Fatal(err)
 			}
 			unavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
-			if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", own)); err != nil {
+			if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", limit)); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, d.Check)

@@ -62,8 +62,8 @@ func TestKilledSQLite(t *testing.T) {
 		}
 	})
 	locks := func() int {
-		found, _ := filepath.Glob(path + "-*.lock")
-		return len(found)
+		lockFiles, _ := filepath.Glob(path + "-*.lock")
+		return len(lockFiles)
 	}
 	if before := locks(); before < 3 {
 		t.Errorf("%d processes left traces", before)
@@ -207,15 +207,15 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	w := startWriter(t, path, "run_", "ulimit -f 2000;")
-	acknowledged, told := 0, ""
+	acknowledged, report := 0, ""
 	for w.lines.Scan() {
 		if _, err := fmt.Sscan(w.lines.Text(), &acknowledged); err != nil {
-			told += w.lines.Text() + "\n"
+			report += w.lines.Text() + "\n"
 		}
 	}
-	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(told, "journal.db cannot") ||
-		!strings.Contains(told, "rows: 2 <nil>") {
-		t.Errorf("%d writes, %v, %s", acknowledged, err, told)
+	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(report, "journal.db cannot") ||
+		!strings.Contains(report, "rows: 2 <nil>") {
+		t.Errorf("%d writes, %v, %s", acknowledged, err, report)
 	}
 	d := openSQLite(t, path)
 	whole(t, d, "run_", acknowledged)

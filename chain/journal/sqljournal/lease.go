@@ -30,9 +30,9 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
-	var before, owner string
-	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before, &owner)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != owner {
+	var before, process string
+	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before, &process)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != process {
 		return nil, journal.ErrNotFound
 	} else if err != nil {
 		return nil, err

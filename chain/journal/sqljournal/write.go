@@ -167,7 +167,7 @@ func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	}
 	args = append(args, w.Tokens, w.Kept, validText(w.Row.Parent), batch)
 	if isWholeRun(w) {
-		args = append(args, notNull(w.Segment.Events), keptResults(w), w.Segment.Retained)
+		args = append(args, notNull(w.Segment.Events), storedResults(w), w.Segment.Retained)
 	} else {
 		args = append(args, nil, nil, nil)
 	}
@@ -181,8 +181,8 @@ func isWholeRun(w *journal.Write) bool {
 	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1
 }
 
-// keptResults returns the results to store of a write's segment.
-func keptResults(w *journal.Write) []byte {
+// storedResults returns the results to store of a write's segment.
+func storedResults(w *journal.Write) []byte {
 	if w.DropResults && !w.Late {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (b *batch) addSegment(w *journal.Write) {
 	}
 	if s := w.Segment; s != nil && !isWholeRun(w) {
 		b.addStatement(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept)
-			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), keptResults(w), s.Retained)
+			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), storedResults(w), s.Retained)
 	}
 	if w.DropResults && !w.Late && !w.New {
 		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,

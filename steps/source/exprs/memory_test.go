@@ -54,19 +54,19 @@ func namedGroups(n int) string {
 }
 
 // tally is the memory of a request (admit.Request), of limit bytes, which knows how many were held at most.
-type tally struct{ limit, held, most int }
+type tally struct{ limit, held, maximum int }
 
 func (m *tally) HoldWork(n int) error {
 	if m.held+n > m.limit {
 		return fault.New(fault.LimitExceeded, "%d bytes", m.held+n)
 	}
 	m.held += n
-	m.most = max(m.most, m.held)
+	m.maximum = max(m.maximum, m.held)
 	return nil
 }
 
-// TestResultIsHeld: a result is counted while it is written, ends at the memory bound, and is released in any case.
-func TestResultIsHeld(t *testing.T) {
+// TestResultCountsAsHeld: a result is counted while it is written, ends at the memory bound, and is released in any case.
+func TestResultCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a", 10_000)
 	for name, args := range map[string]string{
@@ -75,8 +75,8 @@ func TestResultIsHeld(t *testing.T) {
 	} {
 		m := &tally{limit: 64 << 20}
 		got, err := invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
-		if err != nil || m.most < len(got)-(64<<10) || m.held != 0 {
-			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
+		if err != nil || m.maximum < len(got)-(64<<10) || m.held != 0 {
+			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.maximum, m.held, err)
 		}
 		m = &tally{limit: 4 << 20}
 		_, err = invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)

@@ -31,7 +31,7 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer s.release()
-	parts, err := parseReplacement(*a.With, s.Pattern.SubexpNames())
+	segments, err := parseReplacement(*a.With, s.Pattern.SubexpNames())
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	copied := 0
 	for indexes := range s.All() {
 		if out, err = s.appendText(out, s.Text[copied:indexes[0]]); err == nil {
-			out, err = s.appendSegments(out, parts, indexes)
+			out, err = s.appendSegments(out, segments, indexes)
 		}
 		copied = indexes[1]
 		if err == nil {
@@ -59,20 +59,20 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 }
 
 // appendSegments appends the replacement of one match.
-func (s *search) appendSegments(out []byte, parts []replacementSegment, indexes []int) (_ []byte, err error) {
-	for _, part := range parts {
-		out = append(out, part.literal...)
+func (s *search) appendSegments(out []byte, segments []replacementSegment, indexes []int) (_ []byte, err error) {
+	for _, segment := range segments {
+		out = append(out, segment.literal...)
 		if err = s.checkSize(out); err != nil {
 			break
 		}
-		if start := indexes[2*part.group]; part.isGroup && start >= 0 {
-			if out, err = s.appendText(out, s.Text[start:indexes[2*part.group+1]]); err != nil {
+		if start := indexes[2*segment.group]; segment.isGroup && start >= 0 {
+			if out, err = s.appendText(out, s.Text[start:indexes[2*segment.group+1]]); err != nil {
 				break
 			}
 		}
 	}
 	if err == nil {
-		err = s.CountWork(len(parts))
+		err = s.CountWork(len(segments))
 	}
 	return out, err
 }
@@ -87,7 +87,7 @@ type replacementSegment struct {
 // parseReplacement parses \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take
 // `$1` for its step 1; the notation of other languages is refused, with the remedy, instead of being taken as text.
 func parseReplacement(with string, names []string) ([]replacementSegment, error) {
-	var parts []replacementSegment
+	var segments []replacementSegment
 	var literal []byte
 	for rest := with; rest != ""; {
 		at := strings.IndexAny(rest, `\$`)
@@ -111,16 +111,16 @@ func parseReplacement(with string, names []string) ([]replacementSegment, error)
 			if err != nil {
 				return nil, err
 			}
-			if len(parts) == maxGroups {
+			if len(segments) == maxGroups {
 				f := fault.New(fault.LimitExceeded, "the replacement names more than %d groups", maxGroups)
 				return nil, f.Under("/with")
 			}
-			parts = append(parts, replacementSegment{literal: literal, group: group, isGroup: true})
+			segments = append(segments, replacementSegment{literal: literal, group: group, isGroup: true})
 			literal = nil
 			rest = after
 		}
 	}
-	return append(parts, replacementSegment{literal: literal}), nil
+	return append(segments, replacementSegment{literal: literal}), nil
 }
 
 // parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the rest of
@@ -131,8 +131,8 @@ func parseGroup(text string, names []string) (group int, rest string, err error)
 		digits++
 	}
 	if name, rest = text[:digits], text[digits:]; digits == 0 {
-		inside, after, found := strings.Cut(text, ">")
-		if !found || !strings.HasPrefix(inside, "g<") {
+		inside, after, ok := strings.Cut(text, ">")
+		if !ok || !strings.HasPrefix(inside, "g<") {
 			return 0, "", badReplacement(`after a backslash stands a group's number, g<name>, a dollar sign or another backslash`)
 		}
 		name, rest = inside[len("g<"):], after

@@ -47,10 +47,10 @@ func (a *catArgs) lineRange() (lineRange, error) {
 	r := lineRange{from: 1, to: lastLine, tail: -1}
 	count := 0
 	for _, n := range []struct {
-		name  string
-		value *integer
-		least integer
-		set   func(int)
+		name    string
+		value   *integer
+		minimum integer
+		set     func(int)
 	}{
 		{"head", a.Head, 0, func(n int) { r.to = n }},
 		{"tail", a.Tail, 0, func(n int) { r.tail = n }},
@@ -60,8 +60,8 @@ func (a *catArgs) lineRange() (lineRange, error) {
 		if n.value == nil {
 			continue
 		}
-		if *n.value < n.least {
-			return r, badArgument(n.name, "%s is %d or more", n.name, n.least)
+		if *n.value < n.minimum {
+			return r, badArgument(n.name, "%s is %d or more", n.name, n.minimum)
 		}
 		n.set(int(*n.value))
 		count++

@@ -184,11 +184,11 @@ func TestGrepPages(t *testing.T) {
 		tree[fmt.Sprintf("d%d/f%d.txt", i%3, i)] = strings.Repeat("x\nneedle "+strings.Repeat("y", i*20)+"\n", i)
 	}
 	s, root := open(t, tree)
-	type place struct {
+	type location struct {
 		path string
 		line int
 	}
-	pages := func(t tester, s *files.Source, limit int) (all []place, count int) {
+	pages := func(t tester, s *files.Source, limit int) (all []location, count int) {
 		for offset := 0; ; {
 			raw, err := rawCall(t, s, "fs.grep", args(t, "pattern", "needle", "limit", limit, "offset", offset, "context", 1))
 			must(t, err)
@@ -197,7 +197,7 @@ func TestGrepPages(t *testing.T) {
 			n := 0
 			for _, f := range got.Files {
 				for _, m := range f.Matches {
-					all = append(all, place{f.Path, m.Line})
+					all = append(all, location{f.Path, m.Line})
 					n++
 				}
 			}
@@ -263,10 +263,10 @@ func TestGrepSystemFiles(t *testing.T) {
 // TestGrepPageWeighsLines has short lines with many around each: their number bounds the page, not their text alone.
 func TestGrepPageWeighsLines(t *testing.T) {
 	t.Parallel()
-	const lines, most = 20_000, 1 << 20
+	const lines, maximum = 20_000, 1 << 20
 	const matchBytes, lineBytes = 64, 24 // what a match and a line weigh beside their text
 	_, root := open(t, map[string]string{"f": strings.Repeat("x\n", lines)})
-	s := openAt(t, &files.Options{Root: root, MaxResultBytes: most})
+	s := openAt(t, &files.Options{Root: root, MaxResultBytes: maximum})
 	shown := 0
 	for offset := 0; ; {
 		got := do[grepResult](t, s, "fs.grep", args(t, "pattern", "x", "context", 100, "limit", 100_000, "offset", offset))
@@ -277,13 +277,13 @@ func TestGrepPageWeighsLines(t *testing.T) {
 			}
 			weight += matchBytes + (1+len(m.Before)+len(m.After))*(lineBytes+1)
 		}
-		if one := matchBytes + 201*(lineBytes+1); weight > most+one {
+		if one := matchBytes + 201*(lineBytes+1); weight > maximum+one {
 			t.Fatalf("a page weighs %d bytes", weight)
 		}
 		if offset = got.Next; !got.Truncated {
 			break
 		}
-		if offset > 5*most/(100*lineBytes) {
+		if offset > 5*maximum/(100*lineBytes) {
 			break // far enough: the pages go on without a gap
 		}
 	}

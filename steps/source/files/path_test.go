@@ -26,12 +26,12 @@ func outside(t testing.TB) (*files.Source, string) {
 	root := filepath.Join(base, "root")
 	writeTree(t, base, map[string]string{"secret.txt": secret, "elsewhere/secret.txt": secret, "root/in/file.txt": "inside\n",
 		"root/top.txt": "top\n"})
-	for link, target := range map[string]string{
+	for symlink, target := range map[string]string{
 		"out.txt": "../secret.txt", "absolute.txt": filepath.Join(base, "secret.txt"), "outdir": "../elsewhere", "up": "..",
 		"in/deep": "../../elsewhere", "inside.txt": "in/file.txt", "insidedir": "in", "loop": "loop", "dangling": "nothing", "in/self": ".",
 		"absolutein": filepath.Join(root, "top.txt"),
 	} {
-		must(t, os.Symlink(target, filepath.Join(root, link)))
+		must(t, os.Symlink(target, filepath.Join(root, symlink)))
 	}
 	return openAt(t, &files.Options{Root: root}), root
 }

@@ -217,7 +217,7 @@ func (f *finder) reset(region []byte) {
 type line struct{ start, end, matchStart, matchEnd, next int }
 
 // find returns the first matching line at or after pos, which must be the start of a line. It finds none if ctx is done.
-func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
+func (f *finder) find(ctx context.Context, pos int) (l line, ok bool) {
 	for pos < len(f.region) && ctx.Err() == nil {
 		hit, length := pos, 0
 		if f.p.literals != nil {

@@ -97,8 +97,8 @@ var testFolders = wordSet("__tests__ e2e fixtures spec specs test testdata testi
 // isTest reports whether a path looks like that of a test.
 func isTest(name string) bool {
 	folder, file := path.Split(name)
-	for part := range strings.SplitSeq(folder, "/") {
-		if testFolders[part] {
+	for segment := range strings.SplitSeq(folder, "/") {
+		if testFolders[segment] {
 			return true
 		}
 	}

@@ -92,8 +92,8 @@ func skipMark(r io.Reader, buf []byte, n int, err error) (io.Reader, int, error)
 func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text []byte, l line) bool) bool {
 	s.finder.reset(s.buf[:end])
 	for {
-		l, found := s.finder.find(ctx, from)
-		if !found {
+		l, ok := s.finder.find(ctx, from)
+		if !ok {
 			return true
 		}
 		if !visit(s.buf[:n], l) {

@@ -28,7 +28,7 @@ func (l shownLine) String() string {
 
 // naive finds matching lines in the plainest way.
 func naive(re *regexp.Regexp, text string, around int) []shownLine {
-	var found []shownLine
+	var shown []shownLine
 	lines := strings.Split(text, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
@@ -38,10 +38,10 @@ func naive(re *regexp.Regexp, text string, around int) []shownLine {
 	}
 	for i, l := range lines {
 		if re.MatchString(l) {
-			found = append(found, shownLine{i + 1, l, lines[max(0, i-around):i], lines[i+1 : min(len(lines), i+1+around)]})
+			shown = append(shown, shownLine{i + 1, l, lines[max(0, i-around):i], lines[i+1 : min(len(lines), i+1+around)]})
 		}
 	}
-	return found
+	return shown
 }
 
 var patterns = []string{"abc", "a", "b+", "ab|bc", "(?i)ABC", "(?i)kiss", "^a", "c$", `\bab\b`, "a.*c", "[ac]{2}", "", "x*",
@@ -100,8 +100,8 @@ func FuzzPattern(f *testing.F) {
 		f := newFinder(p)
 		f.reset([]byte(text))
 		for pos := 0; ; {
-			l, found := f.find(context.Background(), pos)
-			if !found {
+			l, ok := f.find(context.Background(), pos)
+			if !ok {
 				break
 			}
 			got, pos = append(got, 1+strings.Count(text[:l.start], "\n")), l.next

@@ -120,9 +120,9 @@ func TestEndpointRequests(t *testing.T) {
 	}
 }
 
-// TestValuesStayInTheirPlaces puts any text into every place of a URL: the host, the path's segments and the query's names
+// TestValuesStayInTheirSegments puts any text into every place of a URL: the host, the path's segments and the query's names
 // stay as they are, and the value arrives whole or is refused.
-func TestValuesStayInTheirPlaces(t *testing.T) {
+func TestValuesStayInTheirSegments(t *testing.T) {
 	t.Parallel()
 	var seen *url.URL
 	s := open(t, &httpsource.Options{
@@ -141,8 +141,8 @@ func TestValuesStayInTheirPlaces(t *testing.T) {
 		_, err = invoke(t.Context(), s, "http.it", string(args))
 		if err != nil {
 			climbing := func(v string) bool {
-				for _, part := range strings.FieldsFunc(v, func(r rune) bool { return r == '/' || r == '\\' }) {
-					if part == "." || part == ".." {
+				for _, segment := range strings.FieldsFunc(v, func(r rune) bool { return r == '/' || r == '\\' }) {
+					if segment == "." || segment == ".." {
 						return true
 					}
 				}

@@ -94,7 +94,7 @@ func (r *redaction) user(escaped string) string {
 	if err != nil {
 		plain = escaped
 	}
-	if _, password, found := strings.Cut(plain, ":"); found {
+	if _, password, ok := strings.Cut(plain, ":"); ok {
 		r.inText(password) // it is also a secret by itself
 	}
 	return strings.Trim(r.inText(plain), "[]")
@@ -229,8 +229,8 @@ func (r *redaction) segment(text string, depth int) string {
 }
 
 func (r *redaction) parameter(pair string, depth int) string {
-	name, value, found := strings.Cut(pair, "=")
-	if !found {
+	name, value, ok := strings.Cut(pair, "=")
+	if !ok {
 		return pair
 	}
 	plain, err := url.QueryUnescape(value)

@@ -21,7 +21,7 @@ func TestRedirects(t *testing.T) {
 	var s *httpsource.Source
 	var mu sync.Mutex
 	seen := map[string]http.Header{}
-	note := func(where string, r *http.Request) {
+	record := func(where string, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[where] = r.Header.Clone()
@@ -33,22 +33,22 @@ func TestRedirects(t *testing.T) {
 		"/carryon": "308 /carry", "/temporary": "307 /echo", "/see": "303 /echo",
 	}
 	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		note("other"+r.URL.Path, r)
+		record("other"+r.URL.Path, r)
 		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
 	}))
 	t.Cleanup(other.Close)
 	s, server = serve(t, httpsource.Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}},
 		func(w http.ResponseWriter, r *http.Request) {
-			note("first"+r.URL.Path, r)
+			record("first"+r.URL.Path, r)
 			hops, hopping := strings.CutPrefix(r.URL.Path, "/hops/")
 			switch to, status := redirects[r.URL.Path], http.StatusFound; {
 			case hopping && hops != "0":
 				n, _ := strconv.Atoi(hops)
 				http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), status)
 			case to != "":
-				if code, place, coded := strings.Cut(to, " "); coded {
+				if code, location, coded := strings.Cut(to, " "); coded {
 					status, _ = strconv.Atoi(code)
-					to = place
+					to = location
 				}
 				w.Header().Set("Location", strings.NewReplacer("OTHER", other.URL, "HOST", r.Host).Replace(to))
 				w.WriteHeader(status)
@@ -100,9 +100,9 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%s: the message shows a secret: %v", test.path, err)
 		}
 		mu.Lock()
-		if end, kept := seen["first/end"], test.path == "/same"; end != nil {
-			if got := end.Get("Authorization") != "" && end.Get("X-Api-Key") != ""; got != kept {
-				t.Errorf("%s: credentials at the end of the redirects: %v, want %v", test.path, got, kept)
+		if end, stored := seen["first/end"], test.path == "/same"; end != nil {
+			if got := end.Get("Authorization") != "" && end.Get("X-Api-Key") != ""; got != stored {
+				t.Errorf("%s: credentials at the end of the redirects: %v, want %v", test.path, got, stored)
 			}
 		}
 		delete(seen, "first/end")

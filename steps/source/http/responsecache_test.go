@@ -225,8 +225,8 @@ func TestReferencesSeeTheWholeBody(t *testing.T) {
 	}
 }
 
-// TestBrokenBodiesAreNotKept: neither one that breaks off nor one that is not read to its end.
-func TestBrokenBodiesAreNotKept(t *testing.T) {
+// TestBrokenBodiesAreNotCached: neither one that breaks off nor one that is not read to its end.
+func TestBrokenBodiesAreNotCached(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, httpsource.ClientOptions{Retries: -1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("If-None-Match") != "" {
@@ -261,11 +261,11 @@ func TestBrokenBodiesAreNotKept(t *testing.T) {
 // TestMemoryOfKnownAnswers: whatever is asked for, what is known stays below the bound, and fills it.
 func TestMemoryOfKnownAnswers(t *testing.T) {
 	t.Parallel()
-	const most, each = 40_000, 700 // what an answer takes beside its body
+	const maximum, each = 40_000, 700 // what an answer takes beside its body
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		version, known, looking := map[string]int{}, 0, false
-		c := testClient(t, httpsource.ClientOptions{CacheBytes: most, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		c := testClient(t, httpsource.ClientOptions{CacheBytes: maximum, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			path := r.URL.Path
 			etag := fmt.Sprintf(`"%d"`, version[path])
 			switch asked := r.Header.Get("If-None-Match"); {
@@ -292,8 +292,8 @@ func TestMemoryOfKnownAnswers(t *testing.T) {
 		for path := range version {
 			get(t, c, "https://a.example"+path)
 		}
-		if known > most || known < most-most/8-len(version)*each {
-			t.Errorf("%d bytes are known of %d allowed", known, most)
+		if known > maximum || known < maximum-maximum/8-len(version)*each {
+			t.Errorf("%d bytes are known of %d allowed", known, maximum)
 		}
 	}
 }

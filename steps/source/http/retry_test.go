@@ -72,48 +72,48 @@ func TestRetries(t *testing.T) {
 		made     int
 		code     fault.Code
 		status   int
-		least    time.Duration // that the call takes
-		most     time.Duration
+		minimum  time.Duration // that the call takes
+		maximum  time.Duration
 	}{
-		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, made: 3, least: 750 * time.Millisecond,
-			most: 1500 * time.Millisecond},
+		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, made: 3, minimum: 750 * time.Millisecond,
+			maximum: 1500 * time.Millisecond},
 		{name: "502, 504, 429", method: "HEAD", attempts: []attempt{{status: 502}, {status: 504}, {status: 429}, ok}, made: 4,
-			least: 1750 * time.Millisecond, most: 3500 * time.Millisecond},
+			minimum: 1750 * time.Millisecond, maximum: 3500 * time.Millisecond},
 		{name: "to the end", method: "GET", attempts: []attempt{{status: 503}}, made: 4, code: fault.FunctionFailed, status: 503,
-			least: time.Second, most: 4 * time.Second},
+			minimum: time.Second, maximum: 4 * time.Second},
 		{name: "500 is an answer", method: "GET", attempts: []attempt{{status: 500}, ok}, made: 1, code: fault.FunctionFailed, status: 500},
 		{name: "404 is an answer", method: "GET", attempts: []attempt{{status: 404}, ok}, made: 1, code: fault.FunctionFailed, status: 404},
-		{name: "PUT and DELETE are idempotent", method: "PUT", attempts: []attempt{{status: 503}, ok}, made: 2, most: time.Second},
-		{name: "DELETE", method: "DELETE", attempts: []attempt{refused, ok}, made: 2, most: time.Second},
+		{name: "PUT and DELETE are idempotent", method: "PUT", attempts: []attempt{{status: 503}, ok}, made: 2, maximum: time.Second},
+		{name: "DELETE", method: "DELETE", attempts: []attempt{refused, ok}, made: 2, maximum: time.Second},
 		{name: "POST never", method: "POST", attempts: []attempt{{status: 503, retryAfter: "1"}, ok}, made: 1, code: fault.FunctionFailed,
 			status: 503},
 		{name: "PATCH never", method: "PATCH", attempts: []attempt{{status: 429}, ok}, made: 1, code: fault.FunctionFailed, status: 429},
 		{name: "POST never, connection", method: "POST", attempts: []attempt{refused, ok}, made: 1, code: fault.Unavailable},
 		{name: "POST never, cut body", method: "POST", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 1,
 			code: fault.Unavailable},
-		{name: "connection", method: "GET", attempts: []attempt{refused, refused, ok}, made: 3, least: 750 * time.Millisecond,
-			most: 1500 * time.Millisecond},
-		{name: "connection to the end", method: "GET", attempts: []attempt{refused}, made: 4, code: fault.Unavailable, most: 4 * time.Second},
-		{name: "cut body", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 2, most: time.Second},
+		{name: "connection", method: "GET", attempts: []attempt{refused, refused, ok}, made: 3, minimum: 750 * time.Millisecond,
+			maximum: 1500 * time.Millisecond},
+		{name: "connection to the end", method: "GET", attempts: []attempt{refused}, made: 4, code: fault.Unavailable, maximum: 4 * time.Second},
+		{name: "cut body", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 2, maximum: time.Second},
 		{name: "cut body to the end", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}}, made: 4,
-			code: fault.Unavailable, most: 4 * time.Second},
+			code: fault.Unavailable, maximum: 4 * time.Second},
 		{name: "no such host", method: "GET", attempts: []attempt{{err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, made: 1,
 			code: fault.Unavailable},
 		{name: "Retry-After in seconds", method: "GET", attempts: []attempt{{status: 429, retryAfter: "42"}, ok}, made: 2,
-			least: 42 * time.Second, most: 42 * time.Second},
+			minimum: 42 * time.Second, maximum: 42 * time.Second},
 		{name: "Retry-After as a date", method: "GET", attempts: []attempt{{status: 503, retryAfter: noDate}, ok}, made: 2,
-			least: 7 * time.Second, most: 7 * time.Second},
+			minimum: 7 * time.Second, maximum: 7 * time.Second},
 		{name: "Retry-After of the past", method: "GET", attempts: []attempt{{status: 503, retryAfter: "Fri, 31 Dec 1999 23:59:59 GMT"}, ok},
 			made: 2},
 		{name: "Retry-After past the deadline", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}, ok},
 			timeout: 30 * time.Second, made: 1, code: fault.FunctionFailed, status: 503},
 		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, made: 1,
 			code: fault.FunctionFailed, status: 503},
-		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, made: 2, most: time.Second},
+		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, made: 2, maximum: time.Second},
 		{name: "deadline while it hangs", method: "GET", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
-			code: fault.Timeout, least: 5 * time.Second, most: 5 * time.Second},
+			code: fault.Timeout, minimum: 5 * time.Second, maximum: 5 * time.Second},
 		{name: "deadline of a POST", method: "POST", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
-			code: fault.Timeout, least: 5 * time.Second, most: 5 * time.Second},
+			code: fault.Timeout, minimum: 5 * time.Second, maximum: 5 * time.Second},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestRetries(t *testing.T) {
 				if server.made != test.made {
 					t.Errorf("%d attempts, want %d", server.made, test.made)
 				}
-				if took < test.least || took > test.most {
-					t.Errorf("took %v, want %v to %v", took, test.least, test.most)
+				if took < test.minimum || took > test.maximum {
+					t.Errorf("took %v, want %v to %v", took, test.minimum, test.maximum)
 				}
 			})
 		})

@@ -215,10 +215,10 @@ func BenchmarkGet(b *testing.B) {
 		}
 	})
 	b.Run("endpoint", func(b *testing.B) {
-		named, _ := withEndpoints(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) },
+		trusted, _ := withEndpoints(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) },
 			httpsource.Endpoint{URL: "URL/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}})
 		args := []byte(`{"city":"Bern","units":"metric"}`)
-		call := named.Functions()[2].Call
+		call := trusted.Functions()[2].Call
 		for b.Loop() {
 			result, err := call(b.Context(), args)
 			if err != nil || string(result) != body {

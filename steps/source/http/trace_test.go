@@ -73,8 +73,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestTraceIsNoPartOfWhatIsKnown: the answer to a request of one trace is asked about in the next.
-func TestTraceIsNoPartOfWhatIsKnown(t *testing.T) {
+// TestTraceIsNotCached: the answer to a request of one trace is asked about in the next.
+func TestTraceIsNotCached(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 2)
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {

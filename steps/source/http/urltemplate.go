@@ -193,8 +193,8 @@ func climbs(escaped string) bool {
 		if err != nil {
 			return true
 		}
-		for part := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
-			if part == "." || part == ".." {
+		for name := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if name == "." || name == ".." {
 				return true
 			}
 		}

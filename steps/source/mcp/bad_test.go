@@ -140,7 +140,7 @@ func TestFloodOnStderr(t *testing.T) {
 	}
 }
 
-func TestOddLists(t *testing.T) {
+func TestUnusualLists(t *testing.T) {
 	t.Parallel()
 	t.Run("twice", func(t *testing.T) {
 		t.Parallel()

@@ -72,18 +72,18 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 				theirs()
 			}
 			var ratios []float64
-			var base, own []time.Duration
+			var base, measured []time.Duration
 			for b.Loop() {
 				t, u := timed(theirs), timed(ours)
-				base, own = append(base, t), append(own, u)
+				base, measured = append(base, t), append(measured, u)
 				ratios = append(ratios, float64(u)/float64(t))
 			}
 			slices.Sort(ratios)
 			slices.Sort(base)
-			slices.Sort(own)
+			slices.Sort(measured)
 			b.ReportMetric(ratios[len(ratios)/2], "ratio")
 			b.ReportMetric(float64(base[len(base)/2].Microseconds())/10, "bare-µs/call")
-			b.ReportMetric(float64(own[len(own)/2].Microseconds())/10, "own-µs/call")
+			b.ReportMetric(float64(measured[len(measured)/2].Microseconds())/10, "own-µs/call")
 		})
 	}
 }

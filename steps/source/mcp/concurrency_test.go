@@ -39,9 +39,9 @@ func TestConcurrency(t *testing.T) {
 	}
 	calls.Go(func() { call("greedy", make(chan struct{}, 1)) })
 	order := []string{<-seen}
-	gone, cancel := context.WithCancel(t.Context())
+	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := work.Call(gone, []byte(`{}`)); !isNotSent(err) {
+	if _, err := work.Call(done, []byte(`{}`)); !isNotSent(err) {
 		t.Error(err)
 	}
 	for _, who := range []string{"greedy", "greedy", "greedy", "modest"} {

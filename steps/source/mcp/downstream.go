@@ -16,7 +16,7 @@ type downstream struct {
 }
 
 // notified handles a notification for the client, and reports whether it was one.
-func (d *downstream) notified(m *message, owner *pendingRequest) bool {
+func (d *downstream) notified(m *message, request *pendingRequest) bool {
 	method := m.method.Str
 	inCall := false // it belongs to a call, even if nothing says which
 	switch method {
@@ -37,7 +37,7 @@ func (d *downstream) notified(m *message, owner *pendingRequest) bool {
 	tap := d.conn.tap
 	tap.mu.Lock()
 	defer tap.mu.Unlock()
-	pending := owner
+	pending := request
 	if pending == nil && inCall {
 		pending = d.guess()
 	}
@@ -67,15 +67,15 @@ func (d *downstream) guess() *pendingRequest {
 
 // askContext returns the context for asking the client: the context of the call during which the server asks. If the call is
 // guessed, the context does not end with it, because another call may be meant. Without a call it returns the session's context.
-func (d *downstream) askContext(method string, owner *pendingRequest) (ctx context.Context, guessed bool) {
+func (d *downstream) askContext(method string, request *pendingRequest) (ctx context.Context, guessed bool) {
 	if method == methodRoots {
 		return d.upstream.ctx, false
 	}
 	t := d.conn.tap
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if owner != nil && owner.ctx != nil {
-		return owner.ctx, false
+	if request != nil && request.ctx != nil {
+		return request.ctx, false
 	}
 	if pending := d.guess(); pending != nil {
 		return context.WithoutCancel(pending.ctx), true

@@ -17,15 +17,15 @@ import (
 // eventBody filters a stream of server-sent events (HTML Living Standard, 9.2.6) through the tap. It drops malformed events and
 // data that is not JSON. If an event is too long, its call gets an error instead.
 type eventBody struct {
-	body   io.ReadCloser
-	reader *bufio.Reader
-	tap    *tap
-	owner  *pendingRequest // the request that the stream answers; nil: none
-	warn   func(*fault.Error)
-	resume bool   // the stream can be resumed, so the SDK needs ids and delays even of events without data
-	lastID string // last event id, from which the stream can be resumed; "": none
-	delay  string // retry delay in milliseconds; "": the SDK's own
-	warned bool   // about data that is not JSON
+	body    io.ReadCloser
+	reader  *bufio.Reader
+	tap     *tap
+	request *pendingRequest // the request that the stream answers; nil: none
+	warn    func(*fault.Error)
+	resume  bool   // the stream can be resumed, so the SDK needs ids and delays even of events without data
+	lastID  string // last event id, from which the stream can be resumed; "": none
+	delay   string // retry delay in milliseconds; "": the SDK's own
+	warned  bool   // about data that is not JSON
 
 	ended     sync.Once
 	streamEnd chan struct{} // closed at the end; nil: nobody waits
@@ -37,12 +37,12 @@ type eventBody struct {
 // eventReaders holds unused readers.
 var eventReaders = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
-func newEventBody(body io.ReadCloser, t *tap, owner *pendingRequest, o *Options) *eventBody {
+func newEventBody(body io.ReadCloser, t *tap, request *pendingRequest, o *Options) *eventBody {
 	reader, _ := eventReaders.Get().(*bufio.Reader)
 	reader.Reset(body)
-	b := &eventBody{body: body, reader: reader, tap: t, owner: owner, warn: t.warn, resume: !o.SSE}
-	if owner != nil {
-		b.streamEnd = owner.beginStream()
+	b := &eventBody{body: body, reader: reader, tap: t, request: request, warn: t.warn, resume: !o.SSE}
+	if request != nil {
+		b.streamEnd = request.beginStream()
 	}
 	return b
 }
@@ -66,7 +66,7 @@ func (b *eventBody) end() {
 		b.ended.Do(func() {
 			close(b.streamEnd)
 			if b.lastID == "" {
-				b.owner.streamCut()
+				b.request.streamCut()
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func (b *eventBody) message(text string) string {
 		}
 		return ""
 	}
-	return strings.ReplaceAll(b.tap.filter(text, b.owner), "\n", " ")
+	return strings.ReplaceAll(b.tap.filter(text, b.request), "\n", " ")
 }
 
 // skip drops the rest of an event that is too long. event holds its beginning, whose last line starts at start and continues in

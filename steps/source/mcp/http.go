@@ -91,14 +91,14 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	id := t.carried(request, pending)
 	// The SDK also uses a call's context to resume its answer and to cancel it. Failures of those say nothing about the call.
-	ownRequest := id != 0 || pending != nil && pending.stub == nil
-	if ownRequest {
+	isOurs := id != 0 || pending != nil && pending.stub == nil
+	if isOurs {
 		pending.markSent()
 	}
 	response, err := t.next.RoundTrip(t.dressed(request))
 	if err != nil {
 		switch {
-		case ownRequest:
+		case isOurs:
 			pending.markRefused(0, err, !neverSent(err))
 		case resumes(request, pending) && neverSent(err) && request.Context().Err() == nil:
 			return t.interrupted(request, pending, t.source.errorText(err), true), nil
@@ -111,7 +111,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
 		switch {
-		case ownRequest:
+		case isOurs:
 			pending.markRefused(response.StatusCode, nil, applied(response.StatusCode))
 		case resumes(request, pending):
 			_ = response.Body.Close()
@@ -136,7 +136,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		response.Body = &jsonBody{body: response.Body, transport: t, request: pending, id: id, length: response.ContentLength}
 	case call:
 		t.substitute(response, pending, id)
-	case ownRequest && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
+	case isOurs && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
 		_ = response.Body.Close()
 		return nil, fault.New(fault.Unavailable, "it answered with %s and not as an MCP server does: check its url",
 			cmp.Or(kind, "no content type"))

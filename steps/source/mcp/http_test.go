@@ -180,7 +180,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 }
 
 // A server that has forgotten the session has not done the call: it is made in a new one.
-func TestSessionGone(t *testing.T) {
+func TestSessionExpired(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})

@@ -35,8 +35,8 @@ func playLate(discovered, initialized string, order ...int) func() {
 			case method == "server/discover":
 				say(lateDiscovered, id.Raw)
 			case method == "initialize":
-				for _, place := range order {
-					say([...]string{discovered, initialized}[place], [...]gjson.Result{discover, id}[place].Raw)
+				for _, index := range order {
+					say([...]string{discovered, initialized}[index], [...]gjson.Result{discover, id}[index].Raw)
 				}
 			case !greet(method, id, `{"name":"meta"}`):
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw,

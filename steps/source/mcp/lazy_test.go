@@ -28,9 +28,9 @@ func TestLazy(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(o.CacheFile)
-	if err != nil || !json.Valid(kept) || strings.Contains(string(kept), "verysecret") {
-		t.Fatalf("the cache holds a secret, or nothing: %s, %v", kept, err)
+	stored, err := os.ReadFile(o.CacheFile)
+	if err != nil || !json.Valid(stored) || strings.Contains(string(stored), "verysecret") {
+		t.Fatalf("the cache holds a secret, or nothing: %s, %v", stored, err)
 	}
 
 	again := openSource(t, o)
@@ -51,7 +51,7 @@ func TestLazy(t *testing.T) {
 	if third := openSource(t, o); third.Status().State == steps.StateIdle {
 		t.Error("a list of other options was used")
 	}
-	if err := os.WriteFile(o.CacheFile, kept[:len(kept)/2], 0o600); err != nil {
+	if err := os.WriteFile(o.CacheFile, stored[:len(stored)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.Args = nil

@@ -26,16 +26,16 @@ const serverEnv = "ONECALL_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(serverEnv); kind != "" {
-		note("begun ")
+		record("begun ")
 		play(kind)
-		note("left ")
+		record("left ")
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
 // note writes to the file STARTS, if it is named, when a server begins and when it leaves by itself.
-func note(what string) {
+func record(what string) {
 	if file, err := os.OpenFile(os.Getenv("STARTS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 		_, _ = file.WriteString(what)
 		_ = file.Close()

@@ -23,9 +23,9 @@ var update = flag.Bool("update", false, "write what is read into testdata")
 func pathOf(fn *steps.Function) string { return strings.TrimPrefix(fn.Path, "net.") }
 
 // named opens a source whose server lists tools with these names; configured: Options.Names.
-func named(t testing.TB, configured string, names ...string) *mcpsource.Source {
+func withNames(t testing.TB, configured string, names ...string) *mcpsource.Source {
 	t.Helper()
-	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolsNamed(names...))
+	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolList(names...))
 }
 
 // TestToolNames reads the tools of public servers (testdata/toolnames.txt: the package, its version and the form that is
@@ -46,7 +46,7 @@ func TestToolNames(t *testing.T) {
 		for _, line := range lines[1:] {
 			names = append(names, strings.Fields(line)[0])
 		}
-		s := named(t, "", names...)
+		s := withNames(t, "", names...)
 		fmt.Fprintf(&read, "%s: %s\n", title, s.Status().Names)
 		for _, name := range names {
 			fmt.Fprintln(&read, strings.TrimRight(fmt.Sprintf("%-40s %s", name, pathOf(function(t, s, "net."+name))), " "))
@@ -98,7 +98,7 @@ func TestReadNames(t *testing.T) {
 		"only separators":          {"_ __ -", "action_resource", "- - -"},
 	} {
 		names := strings.Fields(test.names)
-		s := named(t, test.form, names...)
+		s := withNames(t, test.form, names...)
 		for i, want := range strings.Fields(test.want) {
 			if got := pathOf(function(t, s, "net."+names[i])); got != strings.Trim(want, "-") {
 				t.Errorf("%s: %s is read as %q, want %q", name, names[i], got, want)
@@ -132,7 +132,7 @@ func TestReadings(t *testing.T) {
 		if !configured {
 			form, plain = "", name
 		}
-		got := strings.Join(function(t, named(t, form, plain), "net."+plain).PossiblePaths, " ")
+		got := strings.Join(function(t, withNames(t, form, plain), "net."+plain).PossiblePaths, " ")
 		if strings.ReplaceAll(got, "net.", "") != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -147,7 +147,7 @@ func TestNamesStayApart(t *testing.T) {
 		"category", "x", "HTTP", "é", "_", "-", "."})
 	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_") })
 	pathsOf := func(configured string, names []string) map[string]string {
-		s := named(t, configured, names...)
+		s := withNames(t, configured, names...)
 		defer func() { _ = s.Close() }()
 		paths := map[string]string{}
 		for _, fn := range s.Functions() {
@@ -187,8 +187,8 @@ func TestNamesStayApart(t *testing.T) {
 	})
 }
 
-// TestFormIsFoundOnce: the first list that holds a tool decides how names are read, unless it is configured.
-func TestFormIsFoundOnce(t *testing.T) {
+// TestFormIsDeterminedOnce: the first list that holds a tool decides how names are read, unless it is configured.
+func TestFormIsDeterminedOnce(t *testing.T) {
 	t.Parallel()
 	server := &rawServer{}
 	s := openRaw(t, server, mcpsource.Options{}, "")
@@ -197,7 +197,7 @@ func TestFormIsFoundOnce(t *testing.T) {
 		{"list_devices get_device", "device.list device.get", "action_resource"},
 		{"device_list reboot get_rack", "  rack.get", "action_resource"},
 	} {
-		server.change(t, s, toolsNamed(strings.Fields(step.names)...))
+		server.change(t, s, toolList(strings.Fields(step.names)...))
 		var got []string
 		for _, fn := range s.Functions() {
 			got = append(got, pathOf(&fn))
@@ -219,7 +219,7 @@ func TestManyNames(t *testing.T) {
 	for i := range 20_000 {
 		names = append(names, fmt.Sprintf("get_%d_a_b_c_d_e_f_g_devices", i))
 	}
-	s := named(t, "", names...)
+	s := withNames(t, "", names...)
 	if n := len(s.Functions()); n != len(names) || s.Functions()[0].Path != "net.0_a_b_c_d_e_f_g_devices.get" {
 		t.Errorf("%d are read, the first as %s", n, s.Functions()[0].Path)
 	}
@@ -229,7 +229,7 @@ func TestManyNames(t *testing.T) {
 func TestFunctionNames(t *testing.T) {
 	t.Parallel()
 	names := func(tools ...string) (functions []string) {
-		s := named(t, "", tools...)
+		s := withNames(t, "", tools...)
 		for _, fn := range s.Functions() {
 			functions = append(functions, strings.TrimPrefix(fn.Name, "net."))
 		}
@@ -326,7 +326,7 @@ func TestRulesSurviveTheList(t *testing.T) {
 					t.Errorf("%s: %s asks for %s, hidden %t", when, fn.Name, fn.MinimumTier(), hidden)
 				}
 			}
-			before, after := toolsNamed(strings.Fields(test.before)...), toolsNamed(strings.Fields(test.after)...)
+			before, after := toolList(strings.Fields(test.before)...), toolList(strings.Fields(test.after)...)
 			server := &rawServer{all: after}
 			s := openRaw(t, server, mcpsource.Options{}, before)
 			check("before", s.Functions())
@@ -352,10 +352,10 @@ func functionsIn(t testing.TB, s *mcpsource.Source) []steps.Function {
 // TestGrantsFollowTheSharedList: lists of access fit the whole name and the path of the shared list, rules also what the name alone gives.
 func TestGrantsFollowTheSharedList(t *testing.T) {
 	t.Parallel()
-	server := &rawServer{all: toolsNamed("delete_issues", "get_widget", "list_users")}
-	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("get_issue", "delete_issues", "list_users"))
-	shared, own := s.Functions(), functionsIn(t, s)
-	server.change(t, s, toolsNamed("delete_issues", "list_users"))
+	server := &rawServer{all: toolList("delete_issues", "get_widget", "list_users")}
+	s := openRaw(t, server, mcpsource.Options{}, toolList("get_issue", "delete_issues", "list_users"))
+	shared, private := s.Functions(), functionsIn(t, s)
+	server.change(t, s, toolList("delete_issues", "list_users"))
 	lost := s.Functions()
 	for title, test := range map[string]struct {
 		functions []steps.Function
@@ -368,11 +368,11 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 		"the whole name":                      {shared, "delete_issues", "net.delete_*", true},
 		"after the sibling is lost":           {lost, "delete_issues", "net.issue.delete", false},
 		"the new path":                        {lost, "delete_issues", "net.issues.delete", true},
-		"a session without the sibling":       {own, "delete_issues", "net.issue.delete", true},
-		"the session's own path":              {own, "delete_issues", "net.issues.delete", false},
-		"a tool of one session by its path":   {own, "get_widget", "net.widget.*", false},
-		"a tool of one session by its name":   {own, "get_widget", "net.get_widget", true},
-		"a tool that all lists read the same": {own, "list_users", "net.users.list", true},
+		"a session without the sibling":       {private, "delete_issues", "net.issue.delete", true},
+		"the session's own path":              {private, "delete_issues", "net.issues.delete", false},
+		"a tool of one session by its path":   {private, "get_widget", "net.widget.*", false},
+		"a tool of one session by its name":   {private, "get_widget", "net.get_widget", true},
+		"a tool that all lists read the same": {private, "list_users", "net.users.list", true},
 	} {
 		fn := find(t, test.functions, "net."+test.tool)
 		if got := (steps.Rights{Tier: steps.TierAdmin, Functions: test.pattern}).Allows(&fn.Spec); got != test.want {
@@ -380,11 +380,11 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 		}
 	}
 	for tool, want := range map[string]string{"delete_issues": "net.issues.delete", "get_widget": "net.widget.get", "list_users": ""} {
-		if fn := find(t, own, "net."+tool); fn.SessionPath != want {
+		if fn := find(t, private, "net."+tool); fn.SessionPath != want {
 			t.Errorf("%s is shown as %q in the session, want %q", tool, fn.SessionPath, want)
 		}
 	}
-	if paths := find(t, own, "net.get_widget").PossiblePaths; !slices.Equal(paths, []string{"net.widget.get"}) {
+	if paths := find(t, private, "net.get_widget").PossiblePaths; !slices.Equal(paths, []string{"net.widget.get"}) {
 		t.Errorf("a tool of one session may be read as %q", paths)
 	}
 }

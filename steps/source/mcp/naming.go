@@ -117,7 +117,7 @@ func (p *parsedName) split(form string) (action, resource span, ok bool) {
 
 // detectForm returns the form of at least 80 % of the names, or whole.
 func detectForm(names []string) string {
-	best, mostMatches := wholeNames, 0
+	best, maxMatches := wholeNames, 0
 	for _, form := range []string{actionResource, resourceAction} {
 		matches := 0
 		for _, parsed := range parseNames(names) {
@@ -125,8 +125,8 @@ func detectForm(names []string) string {
 				matches++
 			}
 		}
-		if matches > mostMatches && matches*5 >= len(names)*4 {
-			best, mostMatches = form, matches
+		if matches > maxMatches && matches*5 >= len(names)*4 {
+			best, maxMatches = form, matches
 		}
 	}
 	return best

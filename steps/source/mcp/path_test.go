@@ -48,7 +48,7 @@ func TestCompletePath(t *testing.T) {
 	if got := completePath("/bin", "linux", ""); strings.Contains(got, "~") {
 		t.Errorf("without a home: %s", got)
 	}
-	if found := lookUp("npx", completePath(t.TempDir(), "linux", home), ""); found == "" {
+	if file := lookUp("npx", completePath(t.TempDir(), "linux", home), ""); file == "" {
 		t.Error("npx is not found")
 	}
 }
@@ -72,8 +72,8 @@ func TestProgramOfServer(t *testing.T) {
 	if path := pathOf(&Options{Command: program}); !slices.Contains(filepath.SplitList(path), folder) {
 		t.Errorf("what stands beside the program is not found: %s", path)
 	}
-	own := &Options{Command: "my-server", Env: map[string]string{"PATH": folder}}
-	if cmd := command(own); cmd.Path != program || pathOf(own) != folder {
-		t.Errorf("%s with the PATH %s", cmd.Path, pathOf(own))
+	options := &Options{Command: "my-server", Env: map[string]string{"PATH": folder}}
+	if cmd := command(options); cmd.Path != program || pathOf(options) != folder {
+		t.Errorf("%s with the PATH %s", cmd.Path, pathOf(options))
 	}
 }

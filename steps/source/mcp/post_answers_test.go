@@ -21,13 +21,13 @@ func TestPostHearsOfTools(t *testing.T) {
 	server := &rawServer{}
 	server.call = func(w http.ResponseWriter, _ *http.Request, id string) {
 		server.mu.Lock()
-		server.own = toolsNamed("a", "b")
+		server.listed = toolList("a", "b")
 		server.mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, okResult)
 	}
-	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("a"))
+	s := openRaw(t, server, mcpsource.Options{}, toolList("a"))
 	mustCall(t, s, "net.a", `{}`)
 	until(t, s, func() bool { return len(s.Functions()) == 2 })
 }
@@ -54,7 +54,7 @@ func TestPostAnsweredElsewhere(t *testing.T) {
 		answers <- id
 		<-r.Context().Done()
 	}
-	s := openRaw(t, &rawServer{stream: stream, call: call}, mcpsource.Options{}, toolsNamed("a"))
+	s := openRaw(t, &rawServer{stream: stream, call: call}, mcpsource.Options{}, toolList("a"))
 	if got := mustCall(t, s, "net.a", `{}`); got != `"ok"` {
 		t.Error(got)
 	}
@@ -85,7 +85,7 @@ func TestPostsApart(t *testing.T) {
 		mu.Unlock()
 		answerJSON(w, id, okResult)
 	}}
-	s := openRaw(t, server, mcpsource.Options{HTTPClient: &http.Client{Transport: userHeader{}}}, toolsNamed("a"))
+	s := openRaw(t, server, mcpsource.Options{HTTPClient: &http.Client{Transport: userHeader{}}}, toolList("a"))
 	fn := function(t, s, "net.a")
 	var all sync.WaitGroup
 	for range 20 {
@@ -147,7 +147,7 @@ func TestPostRefusedLate(t *testing.T) {
 		answerJSON(w, id, okResult)
 	}}
 	login := &staleLogin{current: "A"}
-	s := openRaw(t, server, mcpsource.Options{OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}}, toolsNamed("a"))
+	s := openRaw(t, server, mcpsource.Options{OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}}, toolList("a"))
 	mustCall(t, s, "net.a", `{}`)
 	refusing.Store(true)
 	fn := function(t, s, "net.a")

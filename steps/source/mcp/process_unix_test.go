@@ -39,7 +39,7 @@ func init() {
 }
 
 // pids are the processes that the server "parent" has written down.
-func pids(t *testing.T, file string) (found []int) {
+func pids(t *testing.T, file string) (ids []int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -50,9 +50,9 @@ func pids(t *testing.T, file string) (found []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, pid)
+		ids = append(ids, pid)
 	}
-	return found
+	return ids
 }
 
 // running reports whether the process is there, and is more than an entry in the table that nobody has removed.

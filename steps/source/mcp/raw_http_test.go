@@ -21,10 +21,10 @@ type rawServer struct {
 	call   func(w http.ResponseWriter, r *http.Request, id string)
 	stream http.HandlerFunc // serves what belongs to no call; nil: list_changed after each change of the list
 
-	mu       sync.Mutex
-	own, all string // definitions of the tools that the source lists, and those of other sessions; "": the same
-	sessions int
-	changed  chan struct{}
+	mu          sync.Mutex
+	listed, all string // definitions of the tools that the source lists, and those of other sessions; "": the same
+	sessions    int
+	changed     chan struct{}
 }
 
 const okResult = `{"content":[{"type":"text","text":"ok"}]}`
@@ -32,7 +32,7 @@ const okResult = `{"content":[{"type":"text","text":"ok"}]}`
 // openRaw opens the source net on a server that lists the tools.
 func openRaw(t testing.TB, server *rawServer, o mcpsource.Options, tools string) *mcpsource.Source {
 	t.Helper()
-	server.own, server.changed = tools, make(chan struct{}, 1)
+	server.listed, server.changed = tools, make(chan struct{}, 1)
 	o.Name, o.URL, o.Protocol = "net", listen(t, server), protocol.Stateful
 	s := openReady(t, &o)
 	return s
@@ -42,7 +42,7 @@ func openRaw(t testing.TB, server *rawServer, o mcpsource.Options, tools string)
 func (h *rawServer) change(t testing.TB, s *mcpsource.Source, tools string) {
 	t.Helper()
 	h.mu.Lock()
-	h.own = tools
+	h.listed = tools
 	h.mu.Unlock()
 	h.changed <- struct{}{}
 	want := int(gjson.Get("["+tools+"]", "#").Int())
@@ -61,7 +61,7 @@ func (h *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.stream(w, r)
 		return
 	case r.Method == http.MethodGet:
-		h.tellChanges(w, r)
+		h.reportChanges(w, r)
 		return
 	}
 	id := gjson.GetBytes(body, "id").Raw
@@ -73,7 +73,7 @@ func (h *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Mcp-Session-Id", fmt.Sprint(h.sessions))
 		answerJSON(w, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"x","version":"1"}}`)
 	case "tools/list":
-		tools := h.own
+		tools := h.listed
 		if h.all != "" && r.Header.Get("Mcp-Session-Id") != "1" {
 			tools = h.all
 		}
@@ -87,7 +87,7 @@ func (h *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *rawServer) tellChanges(w http.ResponseWriter, r *http.Request) {
+func (h *rawServer) reportChanges(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for {
 		_ = http.NewResponseController(w).Flush()
@@ -105,8 +105,8 @@ func answerJSON(w http.ResponseWriter, id, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// toolsNamed are the definitions of tools that have names alone.
-func toolsNamed(names ...string) string {
+// toolList are the definitions of tools that have names alone.
+func toolList(names ...string) string {
 	var tools []string
 	for _, name := range names {
 		tools = append(tools, fmt.Sprintf(`{"name":%q}`, name))

@@ -97,11 +97,11 @@ func TestServerEverything(t *testing.T) {
 	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
 		t.Errorf("image %s", image)
 	}
-	told := 0
-	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { told++ }})
+	reported := 0
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { reported++ }})
 	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil ||
-		told != 3 {
-		t.Errorf("%v, %d times told of progress", err, told)
+		reported != 3 {
+		t.Errorf("%v, %d times told of progress", err, reported)
 	}
 }
 
@@ -114,7 +114,7 @@ func everyCapability() *sdk.ClientCapabilities {
 }
 
 // A server that lists tools only to clients that can be asked, and asks in them.
-func TestServerEverythingInLink(t *testing.T) {
+func TestServerEverythingInUpstreamSession(t *testing.T) {
 	t.Parallel()
 	o := npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
 	o.AsProxy = true
@@ -210,7 +210,7 @@ func TestServerOfConformance(t *testing.T) {
 }
 
 // server-filesystem takes the roots of a client in place of the directories that it was started with.
-func TestServerFilesystemInLink(t *testing.T) {
+func TestServerFilesystemInUpstreamSession(t *testing.T) {
 	t.Parallel()
 	for _, chosen := range []bool{false, true} {
 		t.Run(fmt.Sprint("roots ", chosen), func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestResumeThatFails(t *testing.T) {
 
 // The server is gone when it is asked for the rest: the call ends there, and not with its time; when the server is back,
 // the call has been made once.
-func TestResumeFromServerThatIsGone(t *testing.T) {
+func TestResumeFromServerThatEnded(t *testing.T) {
 	t.Parallel()
 	var down, fell atomic.Bool
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -216,8 +216,8 @@ func TestRefusalOfACall(t *testing.T) {
 		}
 	}
 	late := time.Now().Add(patience)
-	gone := listen(t, http.NotFoundHandler())
-	other := openSource(t, &mcpsource.Options{Name: "shelf", URL: gone})
+	missing := listen(t, http.NotFoundHandler())
+	other := openSource(t, &mcpsource.Options{Name: "shelf", URL: missing})
 	if f := await(t, other, steps.StateRetrying).Error; !strings.Contains(f.Message, "check its url") || time.Now().After(late) {
 		t.Errorf("at the start: %v", f)
 	}

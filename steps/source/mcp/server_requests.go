@@ -54,7 +54,7 @@ const (
 
 // handle answers a request of the server or passes it to the client. It returns false if the request's id is malformed, which the
 // SDK reports.
-func (r *serverRequests) handle(m *message, owner *pendingRequest) bool {
+func (r *serverRequests) handle(m *message, request *pendingRequest) bool {
 	id, err := idOf(m)
 	if err != nil {
 		return false
@@ -76,7 +76,7 @@ func (r *serverRequests) handle(m *message, owner *pendingRequest) bool {
 	case method == "ping":
 		r.reply("", &jsonrpc.Response{ID: id, Result: json.RawMessage("{}")})
 	default:
-		r.ask(id, key, method, json.RawMessage(m.params.Raw), owner)
+		r.ask(id, key, method, json.RawMessage(m.params.Raw), request)
 	}
 	return true
 }
@@ -128,9 +128,9 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 }
 
 // ask passes a request to the client. The caller holds k.mu.
-func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, owner *pendingRequest) {
+func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, request *pendingRequest) {
 	client := r.conn.tap.downstream
-	within, guessed := client.askContext(method, owner)
+	within, guessed := client.askContext(method, request)
 	ctx, cancel := context.WithTimeout(within, maxAskTime)
 	stop := context.AfterFunc(r.conn.ctx, cancel)
 	r.open[key] = &serverRequest{cancel, guessed}

@@ -105,7 +105,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 			}
 			checkMedia(t, s)
 			if name != "http json" { // which has no stream to send notes on
-				checkNotes(t, s, name != "sse")
+				checkComments(t, s, name != "sse")
 			}
 			checkCancel(t, s)
 			checkChangedList(t, s)
@@ -115,10 +115,10 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 
 func checkMedia(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
-	var kept []string
+	var names []string
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(_ context.Context, value []byte) (string, error) {
-		kept = append(kept, string(value))
-		if len(kept) == 2 {
+		names = append(names, string(value))
+		if len(names) == 2 {
 			return "", fault.New(fault.LimitExceeded, "full")
 		}
 		return "oc1_x", nil
@@ -130,13 +130,13 @@ func checkMedia(t *testing.T, s *mcpsource.Source) {
 	if err != nil || !strings.HasPrefix(string(result), want) || gjson.GetBytes(result, "4.uri").Str != "a://l" {
 		t.Errorf("media became %s, %v, want %s", result, err, want)
 	}
-	if len(kept) != 2 || gjson.Get(kept[0], "data").Str != "MTIzNDU=" || gjson.Get(kept[1], "resource.blob").Str == "" {
-		t.Errorf("kept %q", kept)
+	if len(names) != 2 || gjson.Get(names[0], "data").Str != "MTIzNDU=" || gjson.Get(names[1], "resource.blob").Str == "" {
+		t.Errorf("kept %q", names)
 	}
 }
 
-// checkNotes wants the messages of a call at its own callbacks, before it returns.
-func checkNotes(t *testing.T, s *mcpsource.Source, ordered bool) {
+// checkComments wants the messages of a call at its own callbacks, before it returns.
+func checkComments(t *testing.T, s *mcpsource.Source, ordered bool) {
 	t.Helper()
 	var mu sync.Mutex
 	var done []float64

@@ -201,8 +201,8 @@ func (p *stdioPipe) handleMessage(text string) error {
 	if text = p.tap.filter(text, nil); text == "" {
 		return nil
 	}
-	text, held := p.greeting.filter(text)
-	if held {
+	text, withheld := p.greeting.filter(text)
+	if withheld {
 		p.after(func() {
 			if m, err := jsonrpc.DecodeMessage([]byte(p.greeting.release())); err == nil {
 				_ = p.deliver(m)

@@ -57,7 +57,7 @@ func (g *greeting) giveUp() int64 {
 
 // filter returns what the SDK should read in place of a message; "": nothing. held: the message is a refusal of initialize, held
 // back until server/discover is answered or the timeout is over.
-func (g *greeting) filter(text string) (forward string, held bool) {
+func (g *greeting) filter(text string) (forward string, withheld bool) {
 	if !g.pending.Load() {
 		return text, false
 	}

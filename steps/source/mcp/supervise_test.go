@@ -225,7 +225,7 @@ func TestStartDeadline(t *testing.T) {
 }
 
 // Of the sessions that may be open, the one that was idle longest makes room for another, preferably one without a subscription.
-func TestSessionsMakeRoom(t *testing.T) {
+func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fullServer(), mcpsource.Options{MaxSessions: 2}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		// uses calls in a session, and wants to see whether that was opened again.

@@ -175,17 +175,17 @@ func (t *tap) givenUp() *fault.Error {
 
 // filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or
 // nothing. owner is the request whose answer stream contains the message; nil: none.
-func (t *tap) filter(text string, owner *pendingRequest) string {
+func (t *tap) filter(text string, request *pendingRequest) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
-		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, owner) {
+		if !m.id.Exists() && t.notified(&m, request) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, request) {
 			return ""
 		}
 	case m.id.Type == gjson.Number:
 		if pending := t.find(m.id.Int()); pending != nil {
 			pending.setAnswer(&m)
-			if pending.posted && owner != pending {
+			if pending.posted && request != pending {
 				pending.cancel() // it would keep waiting for the answer in its own stream
 			}
 			if m.err.Exists() {
@@ -198,7 +198,7 @@ func (t *tap) filter(text string, owner *pendingRequest) string {
 }
 
 // notified handles a notification, and reports whether it did: false leaves it to the SDK.
-func (t *tap) notified(m *message, owner *pendingRequest) bool {
+func (t *tap) notified(m *message, request *pendingRequest) bool {
 	switch m.method.Str {
 	case "notifications/progress":
 		n := notification{
@@ -213,14 +213,14 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 		return true
 	case "notifications/message":
 		if t.downstream != nil {
-			return t.downstream.notified(m, owner)
+			return t.downstream.notified(m, request)
 		}
 		level, data := m.params.Get("level").String(), m.params.Get("data").Raw
 		if data == "" {
 			data = "null"
 		}
 		t.mu.Lock()
-		pending := owner
+		pending := request
 		if pending == nil && len(t.pending) == 1 {
 			for _, pending = range t.pending {
 			}
@@ -237,7 +237,7 @@ func (t *tap) notified(m *message, owner *pendingRequest) bool {
 			signal(t.requests.conn.source.relist) // the SDK does not see the streams of posted calls
 		}
 	}
-	return t.downstream != nil && t.downstream.notified(m, owner)
+	return t.downstream != nil && t.downstream.notified(m, request)
 }
 
 // queue queues a notification; false: nobody listens. The caller holds tap.mu.

@@ -15,9 +15,9 @@ import (
 func TestTraceReachesServers(t *testing.T) {
 	t.Parallel()
 	const (
-		ours   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		theirs = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-		said   = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
+		ours    = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		theirs  = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+		message = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
 	)
 	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		l := openSession(t, s, &newClient("ann", "2025-11-25").DownstreamClient)
@@ -30,9 +30,9 @@ func TestTraceReachesServers(t *testing.T) {
 			{"no trace", t.Context(), "", "", ""},
 			{"a trace", traced, ours, "o=1", ""},
 			{"without a state", steps.WithTrace(t.Context(), ours, ""), ours, "", ""},
-			{"of the client", l.CallContext(t.Context(), json.RawMessage(said)), theirs, "t=1", "1"},
-			{"of both", l.CallContext(traced, json.RawMessage(said)), ours, "o=1", "1"},
-			{"of both, without a state", l.CallContext(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
+			{"of the client", l.CallContext(t.Context(), json.RawMessage(message)), theirs, "t=1", "1"},
+			{"of both", l.CallContext(traced, json.RawMessage(message)), ours, "o=1", "1"},
+			{"of both, without a state", l.CallContext(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(message)), ours, "", "1"},
 		} {
 			var meta string
 			ctx := steps.WithCallbacks(c.ctx, &steps.Callbacks{Verbatim: func(result []byte) {

@@ -15,7 +15,7 @@ import (
 )
 
 // A client that takes nothing is no reason for others to wait, nor for the server.
-func TestLinkWithSlowClient(t *testing.T) {
+func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
@@ -37,7 +37,7 @@ func TestLinkWithSlowClient(t *testing.T) {
 }
 
 // A session that is lost comes back with what the client has asked for.
-func TestLinkComesBack(t *testing.T) {
+func TestUpstreamSessionReconnects(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
@@ -46,13 +46,13 @@ func TestLinkComesBack(t *testing.T) {
 		l.do(t, method, params)
 	}
 	before := callText(t, l, "shelf.pid", `{}`)
-	own := gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String()
+	pid := gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String()
 	if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("died: %v", err)
 	}
 	after := callText(t, l, "shelf.pid", `{}`)
-	if before == after || before == own || gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String() != own {
-		t.Errorf("processes: %s, then %s; the source's own %s", before, after, own)
+	if before == after || before == pid || gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String() != pid {
+		t.Errorf("processes: %s, then %s; the source's own %s", before, after, pid)
 	}
 	callText(t, l, "shelf.log", `{"n":1}`)
 	c.awaitNotification(t, "notifications/message")
@@ -61,7 +61,7 @@ func TestLinkComesBack(t *testing.T) {
 }
 
 // A server that does not start, and one that does not answer.
-func TestLinkFailures(t *testing.T) {
+func TestUpstreamSessionFailures(t *testing.T) {
 	t.Parallel()
 	mute := openReady(t, child(t, "mute in calls"))
 	c := newClient("ann", "2025-11-25")
@@ -82,7 +82,7 @@ func TestLinkFailures(t *testing.T) {
 }
 
 // Nothing stays when links are closed.
-func TestLinkLeavesNothing(t *testing.T) {
+func TestUpstreamSessionLeavesNothing(t *testing.T) {
 	o := child(t, "full")
 	o.MaxSessions = 1 // one that is left would be in the way of the next
 	s := openReady(t, o)
@@ -111,7 +111,7 @@ func TestLinkLeavesNothing(t *testing.T) {
 
 // A client that waits for what a server tells is told when the server has ended meanwhile, and goes on being told, without
 // calling anything.
-func TestLinkComesBackByItself(t *testing.T) {
+func TestUpstreamSessionReconnectsByItself(t *testing.T) {
 	t.Parallel()
 	for name, follow := range map[string]func(l *session) error{
 		"subscribed": func(l *session) error {

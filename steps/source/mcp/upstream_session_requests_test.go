@@ -21,7 +21,7 @@ import (
 )
 
 // What a server asks is refused where the client cannot do it, and where it cannot be asked.
-func TestLinkRefusesAsks(t *testing.T) {
+func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
 	deaf := newClient("ann", "2025-11-25")
@@ -55,7 +55,7 @@ func TestLinkRefusesAsks(t *testing.T) {
 }
 
 // A server that asks without end, and one that takes back what it has asked.
-func TestLinkBoundsAsks(t *testing.T) {
+func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "asks"))
 	c := newClient("ann", "2025-11-25")
@@ -82,7 +82,7 @@ func TestLinkBoundsAsks(t *testing.T) {
 }
 
 // A question belongs to the call that it was asked in, also where a later one ends meanwhile: over stdio nothing says which.
-func TestLinkAsksOutlastOtherCalls(t *testing.T) {
+func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
 	c := newClient("ann", "2025-11-25")
@@ -97,7 +97,7 @@ func TestLinkAsksOutlastOtherCalls(t *testing.T) {
 		}
 	}
 	l := openSession(t, s, &c.DownstreamClient)
-	late, held := make(chan string, 1), make(chan string, 1)
+	late, blocked := make(chan string, 1), make(chan string, 1)
 	begun := make(chan struct{})
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { close(begun) }})
 	go func() {
@@ -105,10 +105,10 @@ func TestLinkAsksOutlastOtherCalls(t *testing.T) {
 		late <- string(result)
 	}()
 	<-begun // the other is the latest
-	go func() { held <- callText(t, l, "shelf.hold", `{}`) }()
+	go func() { blocked <- callText(t, l, "shelf.hold", `{}`) }()
 	<-asked
 	callText(t, l, toolOf(t, s, "let go"), `{}`)
-	if got := <-held; got != "held" {
+	if got := <-blocked; got != "held" {
 		t.Errorf("the other call: %s", got)
 	}
 	close(answer)
@@ -152,7 +152,7 @@ func TestAsksWithoutEnd(t *testing.T) {
 }
 
 // Roots replace the directories that a server was configured with: they are for clients that may choose them.
-func TestLinkRoots(t *testing.T) {
+func TestUpstreamSessionRoots(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		t.Run(fmt.Sprint(allowed), func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestLinkRoots(t *testing.T) {
 
 // Behind a shared link stand several clients: what names no call goes to none of them, and log messages only to the call
 // that asked for them.
-func TestLinkShared(t *testing.T) {
+func TestUpstreamSessionShared(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, s *mcpsource.Source, streams bool) {
 		await(t, s, steps.StateReady)

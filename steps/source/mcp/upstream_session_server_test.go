@@ -49,7 +49,7 @@ func fullServer() *sdk.Server {
 		}
 		return text("logged"), nil
 	})
-	gate, held := make(chan struct{}), make(chan struct{})
+	gate, blocked := make(chan struct{}), make(chan struct{})
 	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs
 		if token := r.Params.GetProgressToken(); token != nil {
 			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
@@ -62,11 +62,11 @@ func fullServer() *sdk.Server {
 	})
 	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // until "let go" runs
 		gate <- struct{}{}
-		<-held
+		<-blocked
 		return text("held"), nil
 	})
 	add("let go", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		held <- struct{}{}
+		blocked <- struct{}{}
 		return text("let go"), nil
 	})
 	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs

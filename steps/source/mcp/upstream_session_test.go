@@ -23,9 +23,9 @@ import (
 // testClient is a peer that keeps what it is told.
 type testClient struct {
 	mcpsource.DownstreamClient
-	mu   sync.Mutex
-	told []string
-	news chan struct{}
+	mu      sync.Mutex
+	reports []string
+	news    chan struct{}
 }
 
 // newClient is a client that can be asked: it answers with its own name.
@@ -47,7 +47,7 @@ func newClient(name, protocol string) *testClient {
 
 func (c *testClient) record(what string) {
 	c.mu.Lock()
-	c.told = append(c.told, what)
+	c.reports = append(c.reports, what)
 	c.mu.Unlock()
 	select {
 	case c.news <- struct{}{}:
@@ -58,7 +58,7 @@ func (c *testClient) record(what string) {
 func (c *testClient) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.told)
+	return slices.Clone(c.reports)
 }
 
 // awaitNotification waits until the client is told something that begins so.
@@ -139,7 +139,7 @@ func eachTransport(t *testing.T, test func(t *testing.T, s *mcpsource.Source)) {
 	})
 }
 
-func TestLink(t *testing.T) {
+func TestUpstreamSession(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
@@ -201,7 +201,7 @@ func TestLink(t *testing.T) {
 }
 
 // Nothing of one client reaches another, while both call at once.
-func TestLinksApart(t *testing.T) {
+func TestUpstreamSessionsAreApart(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
 		var all sync.WaitGroup
@@ -224,8 +224,8 @@ func TestLinksApart(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if told := clients["cid"].all(); len(told) > 0 {
-			t.Errorf("cid is told %q", told)
+		if reports := clients["cid"].all(); len(reports) > 0 {
+			t.Errorf("cid is told %q", reports)
 		}
 		for _, name := range []string{"ann", "bob"} {
 			asked, logged := 0, 0
@@ -247,7 +247,7 @@ func TestLinksApart(t *testing.T) {
 }
 
 // A client without sessions: what is asked comes in results, and is answered in params.
-func TestLinkWithoutSession(t *testing.T) {
+func TestUpstreamSessionWithoutSession(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"stateless": func(t *testing.T) string {

@@ -17,7 +17,7 @@ func TestValues(t *testing.T) {
 	const malformed = ""
 	var result string
 	server := &rawServer{call: func(w http.ResponseWriter, _ *http.Request, id string) { answerJSON(w, id, result) }}
-	s := openRaw(t, server, mcpsource.Options{}, toolsNamed("a"))
+	s := openRaw(t, server, mcpsource.Options{}, toolList("a"))
 	check := func(raw, want string) {
 		result = raw
 		value, err := function(t, s, "net.a").Call(t.Context(), []byte(`{}`))

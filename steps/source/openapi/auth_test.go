@@ -70,7 +70,7 @@ func TestCredentials(t *testing.T) {
 				got = append(got, name+": "+value)
 			}
 		}
-		if _, query, found := strings.Cut(c.last.url, "?"); found {
+		if _, query, ok := strings.Cut(c.last.url, "?"); ok {
 			got = append(got, "?"+query)
 		}
 		if strings.Join(got, "|") != test.want {
@@ -177,11 +177,11 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 func clientSource(t *testing.T, a *authority, c Credential) *Source {
 	c.ClientID, c.ClientSecret, c.TokenURL = "client", "client-secret-1", allSchemes["oauth"].tokenURL
-	return sourceOf(t, Options{Client: wire{a}, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": c}},
+	return sourceOf(t, Options{Client: mockTransport{a}, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": c}},
 		&document{operations: []operation{guarded("POST", requirement{"oauth": {"read", "write"}})}, schemes: allSchemes})
 }
 
-func TestTokensAreKeptAndRenewed(t *testing.T) {
+func TestTokensAreStoredAndRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{lifetime: 60, delay: time.Second}

@@ -84,11 +84,11 @@ func newCall(s *Source, op *operation, base *url.URL, security callSecurity) (c 
 // pathPieces splits a path template (OpenAPI 3.0.4, section 4.8.8.1).
 func pathPieces(template string, parameters []parameter) (pieces []pathPiece, reason string) {
 	for template != "" {
-		fixed, rest, found := strings.Cut(template, "{")
+		fixed, rest, ok := strings.Cut(template, "{")
 		if fixed != "" {
 			pieces = append(pieces, pathPiece{escapeLiteral(fixed, false), -1})
 		}
-		if !found {
+		if !ok {
 			break
 		}
 		name, after, closed := strings.Cut(rest, "}")

@@ -89,7 +89,7 @@ func checkOperation(tb testing.TB, o *operation) {
 
 // accepted loads a document, and checks all that became of it. It gives the operations and those whose schemas are not
 // checked as written.
-func accepted(t *testing.T, text []byte) (operations, notes int) {
+func accepted(t *testing.T, text []byte) (operations, noted int) {
 	t.Helper()
 	d, err := load(text, &loadOptions{source: "api"})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestGitHub(t *testing.T) {
 		"repo.check_run.create":   "POST /repos/{owner}/{repo}/check-runs", "gist.starred": "GET /gists/starred",
 		"org.repo.list": "GET /orgs/{org}/repos"}
 	for _, o := range d.operations {
-		if place, ok := want[o.name]; ok && place == o.label {
+		if where, ok := want[o.name]; ok && where == o.label {
 			delete(want, o.name)
 		}
 	}
@@ -138,8 +138,8 @@ func TestGitHub(t *testing.T) {
 
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	if operations, notes := accepted(t, kubernetesDocument(t)); operations != 1123 || notes != 0 {
-		t.Errorf("%d operations with %d notes, want 1,123 and none", operations, notes)
+	if operations, warnings := accepted(t, kubernetesDocument(t)); operations != 1123 || warnings != 0 {
+		t.Errorf("%d operations with %d notes, want 1,123 and none", operations, warnings)
 	}
 }
 
@@ -187,13 +187,13 @@ func BenchmarkLoadKubernetes(b *testing.B) {
 
 func benchmarkReady(b *testing.B, text []byte, operations int) {
 	b.ReportAllocs()
-	var kept *steps.Registry
+	var retained *steps.Registry
 	for b.Loop() {
 		d := mustLoad(b, text, nil)
 		if len(d.operations) != operations {
 			b.Fatalf("%d operations, want %d", len(d.operations), operations)
 		}
-		kept = registered(b, d)
+		retained = registered(b, d)
 	}
 	b.StopTimer()
 	runtime.GC()
@@ -201,7 +201,7 @@ func benchmarkReady(b *testing.B, text []byte, operations int) {
 	runtime.ReadMemStats(&memory)
 	b.ReportMetric(float64(memory.HeapAlloc)/(1<<20), "MB-kept")
 	b.ReportMetric(float64(memory.Sys)/(1<<20), "MB-peak")
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(retained)
 }
 
 func BenchmarkLoadDrawn(b *testing.B) {

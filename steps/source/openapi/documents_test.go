@@ -68,8 +68,8 @@ func outsideReference(schema []byte) string {
 	known := map[string]bool{}
 	defs.ForEach(func(name, _ gjson.Result) bool { known[name.Str] = true; return true })
 	for rest := schema; ; {
-		_, after, found := bytes.Cut(rest, []byte(`{"$ref":"`))
-		if !found {
+		_, after, exists := bytes.Cut(rest, []byte(`{"$ref":"`))
+		if !exists {
 			return ""
 		}
 		reference, _, _ := bytes.Cut(after, []byte(`"`))

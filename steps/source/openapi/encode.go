@@ -175,7 +175,7 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 // before they resolve the path.
 func climbs(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),
-		func(part string) bool { return part == "." || part == ".." })
+		func(segment string) bool { return segment == "." || segment == ".." })
 }
 
 // queryText formats a query parameter; "" if there is nothing to send.

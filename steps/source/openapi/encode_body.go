@@ -133,12 +133,12 @@ func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 	if arguments.whole.Kind() == '"' {
 		return []byte(asText(arguments.whole)), nil
 	}
-	parts, args, f := b.formFields(arguments)
+	members, args, f := b.formFields(arguments)
 	if f != nil {
 		return nil, f
 	}
 	var out []byte
-	for i, m := range parts {
+	for i, m := range members {
 		field, described := b.fields[m.name]
 		p := parameter{arg: args[i], name: m.name, style: field.style, explode: field.explode || !described, mediaType: field.mediaType}
 		if p.mediaType != "" && (!httpbody.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
@@ -163,13 +163,13 @@ func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 
 // multipart writes one part for each member, and one for each element of an array (OpenAPI 3.0.4, section 4.8.14.4).
 func (b *body) multipart(arguments *bodyArguments, contentType string) ([]byte, string, *fault.Error) {
-	parts, args, f := b.formFields(arguments)
+	members, args, f := b.formFields(arguments)
 	if f != nil {
 		return nil, "", f
 	}
 	var out bytes.Buffer
 	writer := multipart.NewWriter(&out)
-	for i, m := range parts {
+	for i, m := range members {
 		values := []jsontext.Value{m.value}
 		field := b.fields[m.name]
 		if m.value.Kind() == '[' && !httpbody.JSONType(field.mediaType) {
@@ -193,7 +193,7 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 	if value.Kind() == 'n' {
 		return nil
 	}
-	content, fileName, partType := []byte(nil), "", field.mediaType
+	content, fileName, contentType := []byte(nil), "", field.mediaType
 	switch {
 	case field.binary:
 		var f *fault.Error
@@ -203,11 +203,11 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 		if fileName == "" {
 			fileName = name
 		}
-		if partType == "" || strings.ContainsAny(partType, "*,") {
-			partType = "application/octet-stream"
+		if contentType == "" || strings.ContainsAny(contentType, "*,") {
+			contentType = "application/octet-stream"
 		}
 	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(field.mediaType):
-		content, partType = value, "application/json"
+		content, contentType = value, "application/json"
 	default:
 		content = []byte(asText(value))
 	}
@@ -217,8 +217,8 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 		disposition += fmt.Sprintf(`; filename="%s"`, quoted.Replace(fileName))
 	}
 	header.Set("Content-Disposition", disposition)
-	if partType != "" && !strings.ContainsAny(partType, "\r\n") {
-		header.Set("Content-Type", partType)
+	if contentType != "" && !strings.ContainsAny(contentType, "\r\n") {
+		header.Set("Content-Type", contentType)
 	}
 	part, err := writer.CreatePart(header)
 	if err == nil {

@@ -143,8 +143,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestArgumentsStayInPlace is about what an argument must not do: leave its segment, its header or its host.
-func TestArgumentsStayInPlace(t *testing.T) {
+// TestArgumentsStayInTheirSegments is about what an argument must not do: leave its segment, its header or its host.
+func TestArgumentsStayInTheirSegments(t *testing.T) {
 	t.Parallel()
 	path := parameter{arg: "p", name: "p", in: "path", style: "simple", required: true}
 	header := parameter{arg: "h", name: "X-H", in: "header", style: "simple"}
@@ -191,8 +191,8 @@ func TestArgumentsStayInPlace(t *testing.T) {
 		t.Errorf("a list whose dots climb: %s, %v", got.url, err)
 	}
 	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection"} {
-		own := parameter{arg: "h", name: name, in: "header", style: "simple"}
-		if _, err := encoded(t, operation{path: "/", parameters: []parameter{own}}, `{"h":"1"}`); fault.CodeOf(err) != fault.BadArguments {
+		param := parameter{arg: "h", name: name, in: "header", style: "simple"}
+		if _, err := encoded(t, operation{path: "/", parameters: []parameter{param}}, `{"h":"1"}`); fault.CodeOf(err) != fault.BadArguments {
 			t.Errorf("the header %s: %v", name, err)
 		}
 	}
@@ -264,7 +264,7 @@ func FuzzArguments(f *testing.F) {
 			{arg: "h", name: "X-H", in: "header", style: "simple"}, {arg: "c", name: "c", in: "cookie", style: "form", explode: true}},
 		body: &body{mediaType: "multipart/form-data", members: []member{{"m", "m"}, {"f", "f"}}, fields: map[string]field{"f": {binary: true}}}}
 	var last *http.Request
-	service := wire{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { last = r })}
+	service := mockTransport{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { last = r })}
 	s := sourceOf(f, Options{Client: service, BaseURL: "https://api.example.com/v1"}, &document{operations: []operation{op}})
 	f.Fuzz(func(t *testing.T, args []byte) {
 		last = nil

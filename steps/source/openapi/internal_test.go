@@ -99,12 +99,12 @@ func TestStartingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := published(t, Options{}, deaf)
 		defer s.Close()
-		told := 0
-		s.Watch(func() { told++ })
+		reported := 0
+		s.Watch(func() { reported++ })
 		time.Sleep(defaultStartTimeout + time.Second)
 		synctest.Wait()
-		if status := s.Status(); status.State != steps.StateRetrying || status.Error.Code != fault.Timeout || told != 1 {
-			t.Errorf("%+v, told %d times", status, told)
+		if status := s.Status(); status.State != steps.StateRetrying || status.Error.Code != fault.Timeout || reported != 1 {
+			t.Errorf("%+v, told %d times", status, reported)
 		}
 		_ = s.Close()
 		time.Sleep(2 * time.Hour)

@@ -118,7 +118,7 @@ func TestInputsAreChecked(t *testing.T) {
 	registry := registered(t, mustLoad(t, text, nil))
 	for _, test := range []struct {
 		function, args string
-		fits           bool
+		valid          bool
 	}{
 		{"api.thing.list", `{}`, true},
 		{"api.thing.list", `{"limit":1,"shared":true,"filter_name":{"a":"b"},"ids":[1],"where":{"left":{"left":{}}},"X-Trace":null}`, true},
@@ -154,8 +154,8 @@ func TestInputsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if faults := entry.Check([]byte(test.args), nil); (len(faults) == 0) != test.fits {
-			t.Errorf("%s %s: fits is %t: %v", test.function, test.args, !test.fits, faults)
+		if faults := entry.Check([]byte(test.args), nil); (len(faults) == 0) != test.valid {
+			t.Errorf("%s %s: fits is %t: %v", test.function, test.args, !test.valid, faults)
 		}
 	}
 }
@@ -223,13 +223,13 @@ func TestBadDocuments(t *testing.T) {
 }
 
 // Unusual documents from which something can be called.
-func TestOddDocuments(t *testing.T) {
+func TestUnusualDocuments(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 300)
 	for name, test := range map[string]struct {
-		text           string
-		operations     int
-		skipped, notes string // of all reasons
+		text              string
+		operations        int
+		skipped, warnings string // of all reasons
 	}{
 		"no paths": {`{"openapi":"3.1.0","webhooks":{}}`, 0, "", ""},
 		"same ids": {`{"openapi":"3.0.0","paths":{"/a":{"get":{"operationId":"x"}},"/b":{"get":{"operationId":"x"}}}}`, 2, "", ""},
@@ -260,17 +260,17 @@ func TestOddDocuments(t *testing.T) {
 			}
 			d := mustLoad(t, []byte(test.text), o)
 			registered(t, d)
-			var reasons, notes []string
+			var reasons, reasonsNoted []string
 			for _, s := range d.skipped {
 				reasons = append(reasons, s.label+": "+s.reason)
 			}
 			for _, n := range d.warnings {
-				notes = append(notes, n.what)
+				reasonsNoted = append(reasonsNoted, n.what)
 			}
 			if len(d.operations) != test.operations || !strings.Contains(strings.Join(reasons, " "), test.skipped) ||
 				(test.skipped == "") != (reasons == nil) ||
-				!strings.Contains(strings.Join(notes, " "), test.notes) {
-				t.Errorf("%d operations, skipped %q, notes %q", len(d.operations), reasons, notes)
+				!strings.Contains(strings.Join(reasonsNoted, " "), test.warnings) {
+				t.Errorf("%d operations, skipped %q, notes %q", len(d.operations), reasons, reasonsNoted)
 			}
 			for _, o := range d.operations {
 				if len(o.name)+len("api.") > longName {
@@ -376,7 +376,7 @@ func TestFilters(t *testing.T) {
 }
 
 // Numbers, order and escapes of the document are those of the schema.
-func TestSpellingIsKept(t *testing.T) {
+func TestSpellingIsPreserved(t *testing.T) {
 	t.Parallel()
 	d := mustLoad(t, []byte(`{"openapi":"3.0.0","paths":{"/a":{"get":{"parameters":[{"name":"z","in":"query","schema":{"maximum":12345678901234567890,
 		"default": 1.10, "enum":[1.10, 1e2 ,"\u00e9" ]}},{"name":"a","in":"query","schema":{}}]}}}}`), nil)

@@ -85,7 +85,7 @@ func decodeBody(args map[string]any, b *body, request *http.Request, schema view
 	}
 	switch mediaType {
 	case "multipart/form-data":
-		return decodeParts(args, b, multipart.NewReader(request.Body, parameters["boundary"]), schema)
+		return decodeMultipart(args, b, multipart.NewReader(request.Body, parameters["boundary"]), schema)
 	case "application/x-www-form-urlencoded":
 		text, err := io.ReadAll(request.Body)
 		if err != nil {
@@ -129,7 +129,7 @@ func decodeBody(args map[string]any, b *body, request *http.Request, schema view
 	return nil
 }
 
-func decodeParts(args map[string]any, b *body, reader *multipart.Reader, schema view) error {
+func decodeMultipart(args map[string]any, b *body, reader *multipart.Reader, schema view) error {
 	for {
 		part, err := reader.NextPart()
 		if errors.Is(err, io.EOF) {

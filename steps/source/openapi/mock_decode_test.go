@@ -15,9 +15,9 @@ type rawPair struct {
 }
 
 func rawPairs(text, separator string) (pairs []rawPair) {
-	for _, part := range strings.Split(text, separator) {
-		if part != "" {
-			name, value, _ := strings.Cut(part, "=")
+	for _, segment := range strings.Split(text, separator) {
+		if segment != "" {
+			name, value, _ := strings.Cut(segment, "=")
 			pairs = append(pairs, rawPair{name: name, value: value})
 		}
 	}
@@ -43,23 +43,23 @@ func decodeDelimited(text, separator string, explode bool, mediaType string, sch
 		for _, pair := range rawPairs(text, separator) {
 			names, values = append(names, pair.name), append(values, pair.value)
 		}
-		return namedTexts(schema, names, values, plain)
+		return textsByName(schema, names, values, plain)
 	case schema.is("object"):
-		parts := strings.Split(text, separator)
-		if len(parts)%2 != 0 {
+		segments := strings.Split(text, separator)
+		if len(segments)%2 != 0 {
 			return nil, errors.New("an odd number of names and values")
 		}
 		var names, values []string
-		for i := 0; i < len(parts); i += 2 {
-			names, values = append(names, parts[i]), append(values, parts[i+1])
+		for i := 0; i < len(segments); i += 2 {
+			names, values = append(names, segments[i]), append(values, segments[i+1])
 		}
-		return namedTexts(schema, names, values, plain)
+		return textsByName(schema, names, values, plain)
 	}
 	whole, err := plain(text)
 	return schema.scalar(whole), err
 }
 
-func namedTexts(schema view, names, values []string, plain unescape) (any, error) {
+func textsByName(schema view, names, values []string, plain unescape) (any, error) {
 	names, err := unescapeAll(names, plain)
 	if err != nil {
 		return nil, err
@@ -81,10 +81,10 @@ func unescapeAll(texts []string, plain unescape) ([]string, error) {
 
 // decodePairs reads one parameter of a query, a form or a cookie.
 func decodePairs(name, style string, explode bool, mediaType string, pairs []rawPair, schema view, plain unescape) (any, bool, error) {
-	var own []string
+	var arrayValues []string
 	for i := range pairs {
 		if given, err := plain(pairs[i].name); err == nil && given == name {
-			pairs[i].used, own = true, append(own, pairs[i].value)
+			pairs[i].used, arrayValues = true, append(arrayValues, pairs[i].value)
 		}
 	}
 	structured := mediaType == "" && (schema.isList() || schema.is("object") && !schema.is("string"))
@@ -92,8 +92,8 @@ func decodePairs(name, style string, explode bool, mediaType string, pairs []raw
 	case structured && style == "deepObject":
 		return decodeDeep(name, pairs, schema, plain)
 	case structured && explode && schema.isList():
-		texts, err := unescapeAll(own, plain)
-		return schema.list(texts), own != nil, err
+		texts, err := unescapeAll(arrayValues, plain)
+		return schema.list(texts), arrayValues != nil, err
 	case structured && explode:
 		var names, values []string
 		for i := range pairs {
@@ -102,16 +102,16 @@ func decodePairs(name, style string, explode bool, mediaType string, pairs []raw
 				pairs[i].used, names, values = true, append(names, pairs[i].name), append(values, pairs[i].value)
 			}
 		}
-		value, err := namedTexts(schema, names, values, plain)
+		value, err := textsByName(schema, names, values, plain)
 		return value, names != nil, err
-	case own == nil:
+	case arrayValues == nil:
 		return nil, false, nil
 	}
 	separator := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[style]
 	if separator == "" {
 		separator = ","
 	}
-	value, err := decodeDelimited(own[0], separator, false, mediaType, schema, plain)
+	value, err := decodeDelimited(arrayValues[0], separator, false, mediaType, schema, plain)
 	return value, true, err
 }
 

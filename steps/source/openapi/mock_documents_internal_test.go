@@ -13,14 +13,14 @@ import (
 
 // callAll calls each of the first operations of a document once against the mock service. It gives how many were called, and how many
 // were not, since no arguments could be made up for them.
-func callAll(t *testing.T, text []byte, most int) (called, unfit int) {
+func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
 	t.Helper()
 	d := mustLoad(t, text, &loadOptions{source: "api"})
-	for i := range d.operations[:min(len(d.operations), most)] {
+	for i := range d.operations[:min(len(d.operations), maximum)] {
 		op := &d.operations[i]
 		service := newMock(t, "/v1", d.operations[i:i+1])
 		doc := &document{operations: d.operations[i : i+1], schemes: d.schemes}
-		s := sourceOf(t, Options{Client: wire{service}, BaseURL: "http://api.example.com/v1"}, doc)
+		s := sourceOf(t, Options{Client: mockTransport{service}, BaseURL: "http://api.example.com/v1"}, doc)
 		if len(s.Functions()) != 1 {
 			t.Errorf("%s is left out: %v", op.label, s.current.skipped)
 			continue

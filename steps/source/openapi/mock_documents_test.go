@@ -30,19 +30,19 @@ func (v view) sample(depth int, full bool) any {
 		return v.sampleObject(depth, full)
 	case v.is("array"):
 		list := []any{}
-		least, _ := v.number("minItems")
-		for range max(int(least), 1) {
+		minimum, _ := v.number("minItems")
+		for range max(int(minimum), 1) {
 			list = append(list, v.items().sample(depth+1, full))
 		}
 		return list
 	case v.is("integer", "number"):
-		least, ok := v.number("minimum")
-		if most, bounded := v.number("maximum"); !ok && bounded {
-			least = min(most, 7)
+		minimum, ok := v.number("minimum")
+		if maximum, bounded := v.number("maximum"); !ok && bounded {
+			minimum = min(maximum, 7)
 		} else if !ok {
-			least = 7
+			minimum = 7
 		}
-		return json.Number(fmt.Sprint(least))
+		return json.Number(fmt.Sprint(minimum))
 	case v.is("boolean"):
 		return true
 	case v.is("string"):
@@ -71,10 +71,10 @@ func (v view) sampleText() string {
 		}
 	}
 	text := "a/b c&d=é"
-	if most, ok := v.number("maxLength"); ok && most < 9 {
-		text = "abcdefgh"[:int(most)]
+	if maximum, ok := v.number("maxLength"); ok && maximum < 9 {
+		text = "abcdefgh"[:int(maximum)]
 	}
-	for least, _ := v.number("minLength"); len([]rune(text)) < int(least); {
+	for minimum, _ := v.number("minLength"); len([]rune(text)) < int(minimum); {
 		text += "x"
 	}
 	return text

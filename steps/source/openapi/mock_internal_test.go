@@ -44,17 +44,17 @@ func newMock(tb interface {
 		r := endpoint{op: op, schema: viewOf(op.input)}
 		pattern, rest := "^", op.path[:strings.IndexAny(op.path+"?", "?#")]
 		for rest != "" {
-			place := braces.FindStringIndex(rest)
-			if place == nil {
-				place = []int{len(rest), len(rest)}
+			where := braces.FindStringIndex(rest)
+			if where == nil {
+				where = []int{len(rest), len(rest)}
 			}
-			pattern += regexp.QuoteMeta(escapedPath(rest[:place[0]]))
-			r.literal += place[0]
-			if place[0] < place[1] {
-				r.names = append(r.names, rest[place[0]+1:place[1]-1])
+			pattern += regexp.QuoteMeta(escapedPath(rest[:where[0]]))
+			r.literal += where[0]
+			if where[0] < where[1] {
+				r.names = append(r.names, rest[where[0]+1:where[1]-1])
 				pattern += "([^/]+)"
 			}
-			rest = rest[place[1]:]
+			rest = rest[where[1]:]
 		}
 		r.path = regexp.MustCompile(pattern + "$")
 		var registry *steps.Registry
@@ -75,29 +75,29 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	path, ok := strings.CutPrefix(request.URL.EscapedPath(), m.base)
-	found, values := (*endpoint)(nil), []string(nil)
+	e, values := (*endpoint)(nil), []string(nil)
 	for i := range m.endpoints {
 		r := &m.endpoints[i]
-		if got := r.path.FindStringSubmatch(path); ok && r.op.method == request.Method && got != nil && (found == nil ||
-			r.literal > found.literal) {
-			found, values = r, got[1:]
+		if got := r.path.FindStringSubmatch(path); ok && r.op.method == request.Method && got != nil && (e == nil ||
+			r.literal > e.literal) {
+			e, values = r, got[1:]
 		}
 	}
-	if found == nil {
+	if e == nil {
 		http.Error(w, "no operation for "+request.Method+" "+request.URL.EscapedPath(), http.StatusNotFound)
 		return
 	}
-	args, err := found.understand(request, values)
+	args, err := e.understand(request, values)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if faults := found.entry.Check(args, nil); len(faults) > 0 {
+	if faults := e.entry.Check(args, nil); len(faults) > 0 {
 		http.Error(w, fmt.Sprintf("%s: %v", args, faults[0]), http.StatusUnprocessableEntity)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	fmt.Fprintf(w, `{"operation":%q,"arguments":%s}`, found.op.label, args)
+	fmt.Fprintf(w, `{"operation":%q,"arguments":%s}`, e.op.label, args)
 }
 
 func (r *endpoint) understand(request *http.Request, segments []string) ([]byte, error) {

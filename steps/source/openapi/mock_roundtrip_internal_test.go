@@ -120,7 +120,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		service := newMock(t, "/v1", []operation{op})
-		s, err := trySource(Options{Client: wire{service}, BaseURL: "http://api.example.com/v1"}, &document{operations: []operation{op}})
+		s, err := trySource(Options{Client: mockTransport{service}, BaseURL: "http://api.example.com/v1"}, &document{operations: []operation{op}})
 		if err != nil {
 			t.Fatal(err)
 		}

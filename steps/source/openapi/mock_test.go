@@ -18,9 +18,9 @@ func escapedPath(text string) string {
 }
 
 // wire is a Doer that sends each request through its bytes to a handler, without a socket.
-type wire struct{ http.Handler }
+type mockTransport struct{ http.Handler }
 
-func (w wire) Do(request *http.Request) (*http.Response, error) {
+func (w mockTransport) Do(request *http.Request) (*http.Response, error) {
 	if err := request.Context().Err(); err != nil {
 		return nil, err
 	}

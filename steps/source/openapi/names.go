@@ -217,17 +217,17 @@ func resourceOf(nouns []noun) string {
 // words of DescribeTable. Without one, it uses the segments that were left out.
 func (r *route) fromID(method, id string) (resource, action string) {
 	action = r.standardAction(method, id, noun{param: len(r.params) > 0})
-	if parts := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(parts) > 1 {
-		if len(parts) > 2 {
-			parts = parts[1:] // the name of the API
+	if segments := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(segments) > 1 {
+		if len(segments) > 2 {
+			segments = segments[1:] // the name of the API
 		}
-		words := make([]string, 0, len(parts))
-		for _, part := range parts[:len(parts)-1] {
-			if word, _ := singular(snake(part)); word != "" {
+		words := make([]string, 0, len(segments))
+		for _, segment := range segments[:len(segments)-1] {
+			if word, _ := singular(snake(segment)); word != "" {
 				words = append(words, word)
 			}
 		}
-		return cmp.Or(strings.Join(words, "."), "root"), cmp.Or(snake(parts[len(parts)-1]), action)
+		return cmp.Or(strings.Join(words, "."), "root"), cmp.Or(snake(segments[len(segments)-1]), action)
 	}
 	words := snake(id)
 	verb, rest, several := strings.Cut(words, "_")
@@ -264,10 +264,10 @@ func shortenName(resource, action string, maxLength int) string {
 		action = strings.TrimRight(action[:maxAction], "_")
 	}
 	space := maxLength - len(action) - 1 - len(hash)
-	parts := strings.Split(resource, ".")
-	shortened := parts[len(parts)-1]
-	for i := len(parts) - 2; i >= 0 && len(parts[i])+1+len(shortened) <= space; i-- {
-		shortened = parts[i] + "." + shortened
+	segments := strings.Split(resource, ".")
+	shortened := segments[len(segments)-1]
+	for i := len(segments) - 2; i >= 0 && len(segments[i])+1+len(shortened) <= space; i-- {
+		shortened = segments[i] + "." + shortened
 	}
 	if len(shortened) > space {
 		shortened = strings.TrimRight(shortened[:space], "_.")

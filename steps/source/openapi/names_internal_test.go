@@ -98,13 +98,13 @@ func TestNameRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawOperations(t)
-		const room = 50
-		nameOperations(list, room)
+		const capacity = 50
+		nameOperations(list, capacity)
 		names := map[*operationName]string{}
 		folded := map[string]bool{}
 		for _, o := range list {
 			names[o] = o.name
-			if len(o.name) > room || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Count(o.name, ".") < 1 ||
+			if len(o.name) > capacity || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Count(o.name, ".") < 1 ||
 				strings.HasPrefix(o.name, ".") || strings.HasSuffix(o.name, ".") || strings.Contains(o.name, "..") {
 				t.Fatalf("%s %s is named %q", o.method, o.path, o.name)
 			}
@@ -114,14 +114,14 @@ func TestNameRules(t *testing.T) {
 			folded[steps.FoldName(o.name)] = true
 		}
 		shuffled := rapid.Permutation(list).Draw(t, "order")
-		nameOperations(shuffled, room)
+		nameOperations(shuffled, capacity)
 		for _, o := range list {
 			if o.name != names[o] {
 				t.Fatalf("%s %s is named %s, and in another order %s", o.method, o.path, names[o], o.name)
 			}
 		}
 		deep := &operationName{method: "trace", path: "/zz" + strings.Repeat("/zz/{z}", 12)}
-		nameOperations(append(slices.Clone(list), deep), room)
+		nameOperations(append(slices.Clone(list), deep), capacity)
 		for _, o := range list {
 			if o.name != names[o] {
 				t.Fatalf("%s %s is named %s, and with one more operation %s", o.method, o.path, names[o], o.name)

@@ -103,19 +103,19 @@ func (r *route) fixed(segment string, leading bool) {
 	segment = fileExtension.ReplaceAllString(segment, "")
 	segment, verb, custom := strings.Cut(segment, ":")
 	call, _, _ := strings.Cut(segment, "(")
-	parts := strings.Split(call, ".")
-	for _, part := range parts {
-		word := snake(part)
+	segments := strings.Split(call, ".")
+	for _, piece := range segments {
+		word := snake(piece)
 		if word == "" {
 			continue
 		}
 		single, plural := singular(word)
-		r.nouns = append(r.nouns, noun{word: word, singular: single, plural: plural, leading: leading, dotted: len(parts) > 1})
+		r.nouns = append(r.nouns, noun{word: word, singular: single, plural: plural, leading: leading, dotted: len(segments) > 1})
 	}
 	r.params, r.method = nil, ""
 	if custom {
 		r.method = snake(verb)
-	} else if len(parts) > 1 && snake(parts[0]) != "" && len(r.nouns) > 1 {
+	} else if len(segments) > 1 && snake(segments[0]) != "" && len(r.nouns) > 1 {
 		// chat.postMessage: the last part is the action.
 		r.method = r.nouns[len(r.nouns)-1].word
 		r.nouns = r.nouns[:len(r.nouns)-1]
@@ -136,6 +136,6 @@ func (r *route) dropNamespace() {
 }
 
 // joined joins the non-empty parts with dots.
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ".")
+func joined(segments ...string) string {
+	return strings.Join(slices.DeleteFunc(segments, func(segment string) bool { return segment == "" }), ".")
 }

@@ -19,7 +19,7 @@ import (
 // answered calls an operation that the handler answers.
 func answered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
 	t.Helper()
-	o.Client, o.BaseURL = wire{handler}, "https://api.example.com"
+	o.Client, o.BaseURL = mockTransport{handler}, "https://api.example.com"
 	s := sourceOf(t, o, &document{operations: []operation{guarded(method, requirement{"bearer": nil}, requirement{"queryKey": nil})},
 		schemes: allSchemes})
 	return callOf(t, s, "op", `{}`)

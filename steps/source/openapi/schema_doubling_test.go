@@ -13,7 +13,7 @@ import (
 func TestDoublingSchema(t *testing.T) {
 	t.Parallel()
 	const refs = `[{"$ref":"#/components/schemas/aNEXT"},{"$ref":"#/components/schemas/aNEXT"}]`
-	for name, link := range map[string]string{
+	for name, target := range map[string]string{
 		"allOf":     `{"allOf":` + refs + `}`,
 		"anyOf":     `{"anyOf":` + refs + `}`,
 		"oneOf":     `{"oneOf":` + refs + `}`,
@@ -28,7 +28,7 @@ func TestDoublingSchema(t *testing.T) {
 			t.Parallel()
 			var schemas []string
 			for i := range 40 {
-				schemas = append(schemas, fmt.Sprintf(`"a%d":`, i)+strings.ReplaceAll(link, "NEXT", fmt.Sprint(i+1)))
+				schemas = append(schemas, fmt.Sprintf(`"a%d":`, i)+strings.ReplaceAll(target, "NEXT", fmt.Sprint(i+1)))
 			}
 			schemas = append(schemas, `"a40":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
 			text := `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"paths":{"/things":{"post":{"requestBody":{"required":true,` +

@@ -19,22 +19,22 @@ import (
 const maxArgument = 64
 
 // argName returns the argument name for a name on the wire.
-func argName(wire string) string {
+func argName(encoded string) string {
 	name := strings.Trim(strings.Map(func(c rune) rune {
 		if isPlain(c) || c == '_' || c == '-' || c == '.' {
 			return c
 		}
 		return '_'
-	}, strings.TrimSuffix(wire, "[]")), "_")
+	}, strings.TrimSuffix(encoded, "[]")), "_")
 	name = strings.ReplaceAll(name, "__", "_")
-	if strings.HasPrefix(wire, "_") {
+	if strings.HasPrefix(encoded, "_") {
 		name = "_" + name // distinct from the name without _
 	}
 	switch {
 	case strings.Trim(name, "_-.") == "":
-		return "arg_" + hash(wire)
+		return "arg_" + hash(encoded)
 	case len(name) > maxArgument-len("_header"):
-		return name[:maxArgument-len("_header")-1-hashDigits] + "_" + hash(wire)
+		return name[:maxArgument-len("_header")-1-hashDigits] + "_" + hash(encoded)
 	}
 	return name
 }

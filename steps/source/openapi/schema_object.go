@@ -104,18 +104,18 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 		f.required[name.text()] = true
 	}
 	for _, part := range schema.get("allOf").elements() {
-		partIsObject, ok := l.collect(f, part, above, alternative)
+		propertyIsObject, ok := l.collect(f, part, above, alternative)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || partIsObject
+		isObject = isObject || propertyIsObject
 	}
 	for _, keyword := range []string{"oneOf", "anyOf"} {
-		partIsObject, ok := l.alternatives(f, schema.get(keyword), above)
+		propertyIsObject, ok := l.alternatives(f, schema.get(keyword), above)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || partIsObject
+		isObject = isObject || propertyIsObject
 	}
 	return isObject, true
 }

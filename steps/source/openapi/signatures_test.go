@@ -26,7 +26,7 @@ func TestRealSignatures(t *testing.T) {
 		}
 		began := time.Now()
 		var tokens []int
-		objects, named := 0, 0
+		objects, withName := 0, 0
 		for _, entry := range registry.All() {
 			text := entry.Signature()
 			count := bpe.Count([]byte(text), -1)
@@ -38,16 +38,16 @@ func TestRealSignatures(t *testing.T) {
 			if strings.Contains(result, "{") {
 				objects++
 				if !strings.HasPrefix(result, "{…") && !strings.HasPrefix(result, "({…") {
-					named++
+					withName++
 				}
 			}
 		}
 		took := time.Since(began)
 		slices.Sort(tokens)
 		t.Logf("%s: %d functions in %v: median %d tokens, largest %d; %d of %d results name members", name, len(tokens), took,
-			tokens[len(tokens)/2], tokens[len(tokens)-1], named, objects)
-		if len(tokens) < 400 || named < objects*99/100 {
-			t.Errorf("%s: %d of %d results name members", name, named, objects)
+			tokens[len(tokens)/2], tokens[len(tokens)-1], withName, objects)
+		if len(tokens) < 400 || withName < objects*99/100 {
+			t.Errorf("%s: %d of %d results name members", name, withName, objects)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 	stepstest.Run(t, stepstest.Options{
 		New: func(t *testing.T) steps.Source {
 			s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument("")), BaseURL: "http://api.example.com/v1",
-				Client: wire{petsService(t, "/v1")}})
+				Client: mockTransport{petsService(t, "/v1")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func TestFunctions(t *testing.T) {
 	t.Parallel()
 	service := petsService(t, "/v2")
 	s, err := New(&Options{Name: "pets", Spec: writeDocument(t,
-		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: wire{service}})
+		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: mockTransport{service}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +141,11 @@ func TestFilesBesideTheDocument(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(petsDocument(""), `{"type":"integer","minimum":1}`, `{"$ref":"parts/limit.json"}`, 1)
 	path := writeDocument(t, text)
-	parts := filepath.Join(filepath.Dir(path), "parts")
-	if err := os.Mkdir(parts, 0o700); err != nil {
+	segments := filepath.Join(filepath.Dir(path), "parts")
+	if err := os.Mkdir(segments, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(parts, "limit.json"), []byte(`{"type":"integer","maximum":77}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(segments, "limit.json"), []byte(`{"type":"integer","maximum":77}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(&Options{Name: "pets", Spec: path, BaseURL: "http://x", Client: &capture{}})

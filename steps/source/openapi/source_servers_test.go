@@ -47,7 +47,7 @@ func TestCredentialsNeedAHome(t *testing.T) {
 		{"a key and a base", Options{Auth: key, BaseURL: "https://api.example.com"}, "pets.news.get pets.pet.list", ""},
 	} {
 		test.o.Name, test.o.Spec, test.o.Client = "pets",
-			writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), wire{http.NotFoundHandler()}
+			writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), mockTransport{http.NotFoundHandler()}
 		s, err := New(&test.o)
 		if test.says != "" {
 			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.says) ||

@@ -40,7 +40,7 @@ func writeDocument(tb testing.TB, text string) string {
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	document := writeDocument(t, petsDocument(""))
-	client := wire{http.NotFoundHandler()}
+	client := mockTransport{http.NotFoundHandler()}
 	for _, test := range []struct {
 		name string
 		o    *Options

@@ -13,11 +13,11 @@ import (
 
 func jsonValue(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
-		most := 5
+		maximum := 5
 		if depth == 0 {
-			most = 3
+			maximum = 3
 		}
-		switch rapid.IntRange(0, most).Draw(t, "kind") {
+		switch rapid.IntRange(0, maximum).Draw(t, "kind") {
 		case 0:
 			return rapid.String().Draw(t, "text")
 		case 1:
@@ -60,7 +60,7 @@ func TestTree(t *testing.T) {
 }
 
 func checkPointers(t *rapid.T, v value, tree *tree, want any, pointer string) {
-	if found := tree.root().pointer(pointer); found != v {
+	if target := tree.root().pointer(pointer); target != v {
 		t.Fatalf("the pointer %q does not lead to its value", pointer)
 	}
 	switch want := want.(type) {
@@ -117,13 +117,13 @@ func TestRepeatedMembers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.StringMatching(`[a-f]{1,2}`), 0, 60).Draw(t, "names")
-		var parts []string
+		var segments []string
 		want := map[string]int{}
 		for i, name := range names {
-			parts = append(parts, `"`+name+`":`+itoa(i))
+			segments = append(segments, `"`+name+`":`+itoa(i))
 			want[name] = i
 		}
-		tree, err := parseTree([]byte("{" + strings.Join(parts, ",") + "}"))
+		tree, err := parseTree([]byte("{" + strings.Join(segments, ",") + "}"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,12 +31,12 @@ type answerKey struct {
 
 // newAnswers indexes the calls of all spellings of a function's name. Secret arguments of the recording are hidden like
 // those of calls: it may have been written by hand.
-func (c *Cassette) newAnswers(name string, spellings []*recordedFunction, redact redaction) (*answers, error) {
+func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact redaction) (*answers, error) {
 	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
-	for _, fn := range spellings {
+	for _, fn := range variants {
 		a.calls = append(a.calls, fn.calls...)
 	}
-	if len(spellings) > 1 {
+	if len(variants) > 1 {
 		slices.SortFunc(a.calls, func(x, y call) int { return x.number - y.number })
 	}
 	for i := range a.calls {
@@ -148,17 +148,17 @@ func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *reques
 type position struct{ chain, shared int }
 
 // next returns the next answer in file order; after the last, the last again.
-func (p *position) next(own, shared []*call) *call {
-	moreOwn, moreShared := p.chain < len(own), p.shared < len(shared)
+func (p *position) next(reserved, shared []*call) *call {
+	moreReserved, moreShared := p.chain < len(reserved), p.shared < len(shared)
 	switch {
-	case moreOwn && (!moreShared || own[p.chain].number < shared[p.shared].number):
+	case moreReserved && (!moreShared || reserved[p.chain].number < shared[p.shared].number):
 		p.chain++
-		return own[p.chain-1]
+		return reserved[p.chain-1]
 	case moreShared:
 		p.shared++
 		return shared[p.shared-1]
-	case len(shared) == 0 || len(own) > 0 && own[len(own)-1].number > shared[len(shared)-1].number:
-		return own[len(own)-1]
+	case len(shared) == 0 || len(reserved) > 0 && reserved[len(reserved)-1].number > shared[len(shared)-1].number:
+		return reserved[len(reserved)-1]
 	}
 	return shared[len(shared)-1]
 }

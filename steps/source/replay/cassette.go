@@ -163,8 +163,8 @@ type lineReader struct {
 func (r *lineReader) next() (text []byte, whole bool, err error) {
 	r.buffer = r.buffer[:0]
 	for {
-		part, err := r.in.ReadSlice('\n')
-		r.buffer = append(r.buffer, part...)
+		piece, err := r.in.ReadSlice('\n')
+		r.buffer = append(r.buffer, piece...)
 		switch {
 		case len(r.buffer) > r.maxLine:
 			return nil, true, fault.New(fault.LimitExceeded, "the line is longer than %d bytes", r.maxLine)
@@ -228,8 +228,8 @@ func (c *Cassette) addFunction(byName map[string]*recordedFunction, l *functionL
 			"%s: the function %s changed while it was recorded; the replay takes it as it was last", c.name, l.Name))
 	}
 	fn.line = l
-	for _, found := range markPattern.FindAllSubmatch(l.Defaults, -1) {
-		c.missingDigests[string(found[1])] = true
+	for _, match := range markPattern.FindAllSubmatch(l.Defaults, -1) {
+		c.missingDigests[string(match[1])] = true
 	}
 }
 

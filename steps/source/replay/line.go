@@ -187,19 +187,19 @@ func parseFailure(value gjson.Result) (f *failure, err error) {
 }
 
 // members returns the members of an object, all of which must be known.
-func members(object gjson.Result, place string, known []string) (map[string]gjson.Result, error) {
+func members(object gjson.Result, pointer string, known []string) (map[string]gjson.Result, error) {
 	if !object.IsObject() {
-		return nil, at(fault.New(fault.BadRequest, "this must be an object"), place)
+		return nil, at(fault.New(fault.BadRequest, "this must be an object"), pointer)
 	}
 	fields := map[string]gjson.Result{}
 	var err error
 	object.ForEach(func(key, value gjson.Result) bool {
 		if _, twice := fields[key.Str]; twice {
-			err = at(fault.New(fault.BadJSON, "the key %s stands twice", shorten(key.Raw)), fault.Key(place, key.Str))
+			err = at(fault.New(fault.BadJSON, "the key %s stands twice", shorten(key.Raw)), fault.Key(pointer, key.Str))
 		} else if !slices.Contains(known, key.Str) {
 			f := fault.New(fault.UnknownField, "there is no field %s here: the fields are %s", shorten(key.Raw), strings.Join(known, ", "))
 			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)
-			err = at(f, fault.Key(place, key.Str))
+			err = at(f, fault.Key(pointer, key.Str))
 		}
 		fields[key.Str] = value
 		return err == nil
@@ -207,23 +207,23 @@ func members(object gjson.Result, place string, known []string) (map[string]gjso
 	return fields, err
 }
 
-func textField(fields map[string]gjson.Result, name, place string, required bool) (string, error) {
+func textField(fields map[string]gjson.Result, name, pointer string, required bool) (string, error) {
 	value, ok := fields[name]
 	switch {
 	case !ok && !required:
 		return "", nil
 	case !ok:
-		return "", at(fault.New(fault.BadRequest, "the field %s is missing", name), place)
+		return "", at(fault.New(fault.BadRequest, "the field %s is missing", name), pointer)
 	case value.Type != gjson.String || required && value.Str == "":
-		return "", at(fault.New(fault.BadRequest, "%s must be a string that is not empty", name), fault.Key(place, name))
+		return "", at(fault.New(fault.BadRequest, "%s must be a string that is not empty", name), fault.Key(pointer, name))
 	}
 	return strings.Clone(value.Str), nil
 }
 
 // at sets the position of a coded error.
-func at(err error, place string) error {
+func at(err error, pointer string) error {
 	if f, ok := fault.As(err); ok {
-		return f.Under(place)
+		return f.Under(pointer)
 	}
 	return err
 }

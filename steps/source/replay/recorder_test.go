@@ -120,9 +120,9 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	disk := &disk{File: file, room: 110}
-	var told []string
-	recorder := replay.NewRecorder(disk, &replay.RecorderOptions{Report: func(err error) { told = append(told, fmt.Sprint(err)) }})
+	disk := &disk{File: file, capacity: 110}
+	var reports []string
+	recorder := replay.NewRecorder(disk, &replay.RecorderOptions{Report: func(err error) { reports = append(reports, fmt.Sprint(err)) }})
 	recorded := answering(t, func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }).Observe(recorder.Observe)
 	for n := range 5 {
 		if got := ask(t.Context(), recorded, "s.f", `{}`); got != "1" {
@@ -132,15 +132,15 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(recorder.Err(), errFull) || !errors.Is(recorder.Failing(), errFull) {
 		t.Errorf("the error is %v", recorder.Err())
 	}
-	disk.room = 1000
+	disk.capacity = 1000
 	ask(t.Context(), recorded, "s.f", `{}`)
 	const call = `{"fn":"s.f","args":{},"result":1}` + "\n"
 	text, err := os.ReadFile(file.Name())
 	if want := call + call + `{"gap":3}` + "\n" + call; err != nil || saltLine.ReplaceAllString(string(text), "") != want {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, text, want)
 	}
-	if recorder.Failing() != nil || !errors.Is(recorder.Err(), errFull) || !slices.Equal(told, []string{errFull.Error(), "<nil>"}) {
-		t.Errorf("%v, %v, told %v", recorder.Failing(), recorder.Err(), told)
+	if recorder.Failing() != nil || !errors.Is(recorder.Err(), errFull) || !slices.Equal(reports, []string{errFull.Error(), "<nil>"}) {
+		t.Errorf("%v, %v, told %v", recorder.Failing(), recorder.Err(), reports)
 	}
 	c, err := replay.Read(bytes.NewReader(text), "x")
 	if err != nil || len(c.Warnings()) != 1 {
@@ -148,8 +148,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRoomAgain: after a failure the writer is asked again when somebody asks whether it fails. Of a function the last line counts, also where it is as it was before.
-func TestRoomAgain(t *testing.T) {
+// TestSpaceAgain: after a failure the writer is asked again when somebody asks whether it fails. Of a function the last line counts, also where it is as it was before.
+func TestSpaceAgain(t *testing.T) {
 	t.Parallel()
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "tape"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -157,8 +157,8 @@ func TestRoomAgain(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	disk := &disk{File: file}
-	var told []string
-	recorder := replay.NewRecorder(disk, &replay.RecorderOptions{Report: func(err error) { told = append(told, fmt.Sprint(err)) }})
+	var reports []string
+	recorder := replay.NewRecorder(disk, &replay.RecorderOptions{Report: func(err error) { reports = append(reports, fmt.Sprint(err)) }})
 	recorded := func(value, result string) *steps.Registry {
 		r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f", Defaults: []byte(`{"a":` + value + `}`)},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(result), nil }}}, nil)
@@ -171,7 +171,7 @@ func TestRoomAgain(t *testing.T) {
 	if err := recorder.Failing(); !errors.Is(err, errFull) {
 		t.Errorf("without room: %v", err)
 	}
-	disk.room = 1000
+	disk.capacity = 1000
 	if err := recorder.Failing(); err != nil {
 		t.Errorf("with room: %v", err)
 	}
@@ -186,23 +186,23 @@ func TestRoomAgain(t *testing.T) {
 	if err != nil || strings.Count(string(text), `{"gap":1}`) != 1 || strings.Count(string(text), `{"function"`) != 3 {
 		t.Errorf("%v, got\n%s", err, text)
 	}
-	if len(told) != 2 || told[1] != "<nil>" {
-		t.Errorf("told %q", told)
+	if len(reports) != 2 || reports[1] != "<nil>" {
+		t.Errorf("told %q", reports)
 	}
 }
 
 // disk is a file on a disk that has room for some bytes more.
 type disk struct {
 	*os.File
-	room int
+	capacity int
 }
 
 var errFull = errors.New("no space left")
 
 func (d *disk) Write(p []byte) (int, error) {
-	fits := min(len(p), d.room)
+	fits := min(len(p), d.capacity)
 	n, err := d.File.Write(p[:fits])
-	if d.room -= n; err == nil && n < len(p) {
+	if d.capacity -= n; err == nil && n < len(p) {
 		err = errFull
 	}
 	return n, err
@@ -213,7 +213,7 @@ func (d *disk) Truncate(size int64) error {
 	if err != nil {
 		return err
 	}
-	d.room += int(info.Size() - size)
+	d.capacity += int(info.Size() - size)
 	return d.File.Truncate(size)
 }
 

@@ -68,17 +68,17 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 }
 
 // unknownFunction returns a function that only the recording knows, under the first of its spellings.
-func (c *Cassette) unknownFunction(spellings []*recordedFunction) (steps.Function, error) {
-	name := spellings[0].name
+func (c *Cassette) unknownFunction(variants []*recordedFunction) (steps.Function, error) {
+	name := variants[0].name
 	var all recordedFunction
-	for _, fn := range spellings {
+	for _, fn := range variants {
 		if fn.declared {
 			all.declare(fn.effect)
 		}
 	}
 	spec := steps.Spec{Name: name, Effect: all.effect, EffectDeclared: all.declared,
 		Description: "Known from the recording only; takes any arguments."}
-	for _, fn := range spellings {
+	for _, fn := range variants {
 		if fn.line != nil {
 			spec = fn.line.spec()
 			spec.Description = "Known from the recording only."
@@ -87,7 +87,7 @@ func (c *Cassette) unknownFunction(spellings []*recordedFunction) (steps.Functio
 			}
 		}
 	}
-	answers, err := c.newAnswers(name, spellings, secret.Redaction(spec.Input))
+	answers, err := c.newAnswers(name, variants, secret.Redaction(spec.Input))
 	return steps.Function{Spec: spec, Call: c.call(answers)}, err
 }
 

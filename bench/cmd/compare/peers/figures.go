@@ -120,7 +120,7 @@ func (e *era) arm(key string) *arm {
 // fastest is the peer with the least median time at a work; nil if onecall or a peer that can do it was not measured.
 func (e *era) fastest(key string) (fastest *arm) {
 	w := workByKey(key)
-	var least float64
+	var minimum float64
 	for _, a := range e.arms {
 		if a.language == oneByOne || !a.can(w) {
 			continue
@@ -129,8 +129,8 @@ func (e *era) fastest(key string) (fastest *arm) {
 		if r == nil {
 			return nil
 		}
-		if p50 := quantile(r.took, 0.5); a.key != "onecall" && (fastest == nil || p50 < least) {
-			fastest, least = a, p50
+		if p50 := quantile(r.took, 0.5); a.key != "onecall" && (fastest == nil || p50 < minimum) {
+			fastest, minimum = a, p50
 		}
 	}
 	return fastest

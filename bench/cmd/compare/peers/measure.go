@@ -22,8 +22,8 @@ type result struct {
 	fault     string // the first error
 }
 
-// mostErrors in a row are enough: the arm does not get the work any more.
-const mostErrors = 3
+// maxErrors in a row are enough: the arm does not get the work any more.
+const maxErrors = 3
 
 // plan is how long is measured.
 type plan struct {
@@ -37,7 +37,7 @@ func measure(ctx context.Context, arms []*arm, p plan) error {
 		for i := range works {
 			for j := range arms {
 				a := arms[(round+j)%len(arms)]
-				if r := a.results[works[i].key]; r == nil || r.inRow >= mostErrors || a.fault != "" {
+				if r := a.results[works[i].key]; r == nil || r.inRow >= maxErrors || a.fault != "" {
 					continue
 				}
 				a.block(ctx, &works[i], p.block, round > 0)
@@ -89,7 +89,7 @@ func (a *arm) repeat(ctx context.Context, w *work, long time.Duration) (took []f
 					r.inRow = 0
 					took = append(took, millis(t))
 				}
-				stop := r.inRow >= mostErrors
+				stop := r.inRow >= maxErrors
 				mu.Unlock()
 				if stop {
 					return

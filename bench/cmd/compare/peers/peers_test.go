@@ -95,7 +95,7 @@ func TestWrongAnswers(t *testing.T) {
 		a, w := bareArm(0, f)
 		a.block(t.Context(), w, time.Hour, true)
 		r, why := a.result(w)
-		if r != nil || why != "failed: "+want || a.results["test"].errors != mostErrors {
+		if r != nil || why != "failed: "+want || a.results["test"].errors != maxErrors {
 			t.Errorf("%+v, %s", a.results["test"], why)
 		}
 	}
@@ -132,8 +132,8 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got[name], want)
 		}
 	}
-	if notes := e.notFirst(); len(notes) != 0 {
-		t.Errorf("onecall is first: %v", notes)
+	if warnings := e.notFirst(); len(warnings) != 0 {
+		t.Errorf("onecall is first: %v", warnings)
 	}
 }
 
@@ -148,8 +148,8 @@ func TestFiguresWithoutAPeer(t *testing.T) {
 	if !slices.Equal(names, []string{"dependent10/bare", "noop10/fastest-peer", "empty/cloudflare", "dependent10/cloudflare"}) {
 		t.Errorf("%v", names)
 	}
-	if notes := e.notFirst(); len(notes) == 0 || !strings.Contains(notes[0], "bare SDK client takes 0.80 of its time") {
-		t.Errorf("the bare client is first: %v", notes)
+	if warnings := e.notFirst(); len(warnings) == 0 || !strings.Contains(warnings[0], "bare SDK client takes 0.80 of its time") {
+		t.Errorf("the bare client is first: %v", warnings)
 	}
 	times := e.times()
 	if cells := times.Rows[2].Cells; cells[0].Text != "–" || times.Rows[1].Cells[0].Value != 5 {

@@ -190,7 +190,7 @@ func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 // result is what was measured of the arm at w, or nil and why there is nothing.
 func (a *arm) result(w *work) (r *result, why string) {
 	switch r = a.results[w.key]; {
-	case r != nil && len(r.took) > 0 && r.inRow < mostErrors:
+	case r != nil && len(r.took) > 0 && r.inRow < maxErrors:
 		return r, ""
 	case r != nil && r.fault != "":
 		return nil, "failed: " + r.fault

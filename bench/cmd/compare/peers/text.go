@@ -55,31 +55,31 @@ var reasons = map[string]string{
 }
 
 // notFirst tells at which works another arm was faster than onecall, and why.
-func (e *era) notFirst() (notes []string) {
+func (e *era) notFirst() (warnings []string) {
 	for i := range works {
 		w := &works[i]
 		own := e.arm("onecall").medians(w.key)
 		var first *arm
-		least := 1.0 // of onecall's time
+		minimum := 1.0 // of onecall's time
 		for _, a := range e.arms {
-			if share := ratios(a.medians(w.key), own); len(share) > 0 && quantile(share, 0.5) < least {
-				first, least = a, quantile(share, 0.5)
+			if share := ratios(a.medians(w.key), own); len(share) > 0 && quantile(share, 0.5) < minimum {
+				first, minimum = a, quantile(share, 0.5)
 			}
 		}
 		if first != nil {
-			notes = append(notes, fmt.Sprintf("onecall is not first at “%s” (%s): %s takes %s of its time. %s",
-				w.title, e.upstreamKind(), first.name, figure.Text(least), reasons[w.key]))
+			warnings = append(warnings, fmt.Sprintf("onecall is not first at “%s” (%s): %s takes %s of its time. %s",
+				w.title, e.upstreamKind(), first.name, figure.Text(minimum), reasons[w.key]))
 		}
 	}
-	return notes
+	return warnings
 }
 
 // faultNotes tell which arms were not measured, or ended badly.
-func faultNotes(e *era) (notes []string) {
+func faultNotes(e *era) (warnings []string) {
 	for _, a := range e.arms {
 		if a.fault != "" {
-			notes = append(notes, fmt.Sprintf("%s (%s): %s", a.name, e.upstreamKind(), a.fault))
+			warnings = append(warnings, fmt.Sprintf("%s (%s): %s", a.name, e.upstreamKind(), a.fault))
 		}
 	}
-	return notes
+	return warnings
 }

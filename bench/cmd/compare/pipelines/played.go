@@ -41,7 +41,7 @@ func openQuiet(ctx context.Context, o *app.Options) (*app.App, error) {
 type silent struct{}
 
 // Note implements app.Reporter.
-func (silent) Note(string, ...any) {}
+func (silent) Notice(string, ...any) {}
 
 // Warn implements app.Reporter.
 func (silent) Warn(*fault.Error) {}

@@ -115,14 +115,14 @@ func spread(low, high float64) string {
 
 // asked is what the project asks of the figure.
 func (f *Figure) asked() string {
-	var parts []string
+	var pieces []string
 	if f.AtMost != 0 {
-		parts = append(parts, "at most "+number(f.AtMost, f.Unit))
+		pieces = append(pieces, "at most "+number(f.AtMost, f.Unit))
 	}
 	if f.AtLeast != 0 {
-		parts = append(parts, "at least "+number(f.AtLeast, f.Unit))
+		pieces = append(pieces, "at least "+number(f.AtLeast, f.Unit))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(pieces, ", ")
 }
 
 func number(v float64, unit string) string { return strings.TrimSpace(figure.Text(v) + " " + unit) }
@@ -157,8 +157,8 @@ func (d *document) section(s *Section) {
 		d.line("![%s](%s%s.svg)\n", p.Title, d.plots, p.Name)
 	}
 	d.figures(s)
-	for _, note := range s.Notes {
-		d.line("- %s", note)
+	for _, comment := range s.Notes {
+		d.line("- %s", comment)
 	}
 	if len(s.Notes) > 0 {
 		d.line("")

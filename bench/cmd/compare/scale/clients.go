@@ -164,16 +164,16 @@ func (a *atOnce) ratios() (all []float64) {
 }
 
 // failed is how many calls of both sides were not answered well, and made how many were made.
-func (a *atOnce) failed() (own, bare int, first string) {
+func (a *atOnce) failed() (limit, bare int, first string) {
 	for _, l := range a.own {
-		own += l.Failed
+		limit += l.Failed
 		first += l.First
 	}
 	for _, l := range a.bare {
 		bare += l.Failed
 		first += l.First
 	}
-	return own, bare, first
+	return limit, bare, first
 }
 
 func clientsTable(title string, all []atOnce) report.Table {
@@ -190,10 +190,10 @@ func clientsTable(title string, all []atOnce) report.Table {
 			t.Rows = append(t.Rows, row)
 			continue
 		}
-		own, bare, first := a.failed()
-		failed := report.Count(own+bare, "")
-		if own+bare > 0 {
-			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", own, bare, first)}
+		limit, bare, first := a.failed()
+		failed := report.Count(limit+bare, "")
+		if limit+bare > 0 {
+			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", limit, bare, first)}
 		}
 		row.Cells = []report.Cell{
 			report.Of(values(a.own, rate), "/s"), report.Of(values(a.bare, rate), "/s"), computed(report.Of(a.ratios(), "×")),
@@ -236,14 +236,14 @@ func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	made, well := 0, 0
 	for i := range all {
 		a := &all[i]
-		own, _, _ := a.failed()
+		limit, _, _ := a.failed()
 		made += len(a.own) * max(1000, 2*a.clients)
-		well -= own
+		well -= limit
 		if median, _, _ := report.Spread(a.ratios()); a.clients >= 1000 && median > 0 {
 			figures = append(figures, report.Figure{
 				Name:  fmt.Sprintf("clients%d/%s", a.clients, name),
 				Title: fmt.Sprintf("%s clients, %s: chains of 10 no-ops a second / bare calls a second of the SDK's server", number(a.clients), name),
-				Value: median, Unit: "×", How: report.Computed, AtLeast: leastRate, Tolerance: timeTolerance,
+				Value: median, Unit: "×", How: report.Computed, AtLeast: minRate, Tolerance: timeTolerance,
 			})
 		}
 	}
@@ -256,5 +256,5 @@ func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	})
 }
 
-// leastRate is what chains a second are to be of bare calls a second.
-const leastRate = 0.6
+// minRate is what chains a second are to be of bare calls a second.
+const minRate = 0.6

@@ -81,18 +81,18 @@ func cut(text []byte, operations int) (short []byte, enough bool) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item := paths[path]
-		kept := 0
+		retained := 0
 		for _, method := range methods {
-			switch _, found := item[method]; {
-			case !found:
+			switch _, ok := item[method]; {
+			case !ok:
 			case operations > 0:
 				operations--
-				kept++
+				retained++
 			default:
 				delete(item, method)
 			}
 		}
-		if kept == 0 {
+		if retained == 0 {
 			delete(paths, path)
 		}
 	}

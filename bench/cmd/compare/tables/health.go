@@ -26,11 +26,11 @@ func healthOf(name string) map[string]any {
 	if name == "shipping" {
 		all["status"] = "degraded"
 	}
-	for _, part := range strings.Fields("database cache queue disk network scheduler workers sessions certificates backups indexes") {
-		all[part+"_state"] = "ok"
-		all[part+"_used"] = 17 * len(part)
-		all[part+"_limit"] = 1000
-		all[part+"_checked_at"] = "2026-01-01T00:00:00Z"
+	for _, piece := range strings.Fields("database cache queue disk network scheduler workers sessions certificates backups indexes") {
+		all[piece+"_state"] = "ok"
+		all[piece+"_used"] = 17 * len(piece)
+		all[piece+"_limit"] = 1000
+		all[piece+"_checked_at"] = "2026-01-01T00:00:00Z"
 	}
 	return all
 }

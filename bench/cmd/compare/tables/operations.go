@@ -31,7 +31,7 @@ func (b *bench) operations(ctx context.Context) error {
 	var rows []report.Row
 	costs := map[string]int{}
 	var largest string
-	var most, gitHub int
+	var maximum, gitHub int
 	for _, s := range []surfaceCost{
 		{"flat", setup{"surface": "flat", "functions": othersAlone}, flatTask},
 		{"autodispatch", setup{"surface": "dispatch", "autodispatch": true, "functions": othersAlone}, dispatcherTask("repo", "github_user")},
@@ -45,7 +45,7 @@ func (b *bench) operations(ctx context.Context) error {
 		}
 		tools := gjson.Get(list, "tools.#").Int()
 		if s.name == "flat" {
-			largest, most, gitHub = b.bySource(list, apis.drawn)
+			largest, maximum, gitHub = b.bySource(list, apis.drawn)
 		}
 		rows = append(rows, row("`"+s.name+"`", number(int(tools)), tokensOf(spent.list), number(spent.calls), tokensOf(spent.written),
 			tokensOf(spent.read), tokensOf(spent.all())))
@@ -59,8 +59,8 @@ func (b *bench) operations(ctx context.Context) error {
 	b.note("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
 		"are %s. Without that document the task by `chain` costs %.4f of flat; "+
 		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), ofEach, largest,
-		figure.Text(float64(most)),
-		float64(costs["chain"])/float64(costs["flat"]-most), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
+		figure.Text(float64(maximum)),
+		float64(costs["chain"])/float64(costs["flat"]-maximum), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
 	b.note("(a) In round trips flat tools come first, with the three calls and nothing else: " +
 		"the others ask for signatures first, `chain` by three searches.")
 	for _, s := range []string{"flat", "autodispatch", "13 groups", "chain"} {
@@ -72,7 +72,7 @@ func (b *bench) operations(ctx context.Context) error {
 }
 
 // bySource is what a flat list spends on the document with the largest part of it, and on GitHub's.
-func (b *bench) bySource(list string, drawn []document) (largest string, most, gitHub int) {
+func (b *bench) bySource(list string, drawn []document) (largest string, maximum, gitHub int) {
 	per := map[string]int{}
 	gjson.Get(list, "tools").ForEach(func(_, tool gjson.Result) bool {
 		source, _, _ := strings.Cut(tool.Get("name").Str, "_")
@@ -85,11 +85,11 @@ func (b *bench) bySource(list string, drawn []document) (largest string, most, g
 		return true
 	})
 	for _, d := range drawn {
-		if per[d.name] > most {
-			largest, most = d.name, per[d.name]
+		if per[d.name] > maximum {
+			largest, maximum = d.name, per[d.name]
 		}
 	}
-	return largest, most, per["github"]
+	return largest, maximum, per["github"]
 }
 
 // costOf has a model do the task on a surface.
@@ -108,12 +108,12 @@ func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list 
 	if _, err := d.see(ctx, b.count); err != nil {
 		return tokens{}, "", err
 	}
-	found, err := s.task(ctx, b, d)
+	report, err := s.task(ctx, b, d)
 	if err != nil {
 		return tokens{}, "", err
 	}
-	if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; found != want {
-		return tokens{}, "", fmt.Errorf("%s, want %s", found, want)
+	if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; report != want {
+		return tokens{}, "", fmt.Errorf("%s, want %s", report, want)
 	}
 	return d.spent, list, nil
 }
@@ -171,12 +171,12 @@ func chainTask(ctx context.Context, b *bench, d *dialog) (string, error) {
 		{"list repository issues", "github.repo.issue.list("}, {"list issue comments", "github.repo.issue.comment.list_by_issue_number("},
 		{"get a user by username", "github.user.get_by_username("},
 	} {
-		found, err := d.call(ctx, b.count, "search", fmt.Sprintf(`{"query":%q}`, search.query))
+		report, err := d.call(ctx, b.count, "search", fmt.Sprintf(`{"query":%q}`, search.query))
 		if err != nil {
 			return "", err
 		}
-		if !strings.Contains(found, search.finds) {
-			return "", fmt.Errorf("%s: no %s: %s", search.query, search.finds, found)
+		if !strings.Contains(report, search.finds) {
+			return "", fmt.Errorf("%s: no %s: %s", search.query, search.finds, report)
 		}
 	}
 	return d.call(ctx, b.count, "chain", `{"steps":[`+

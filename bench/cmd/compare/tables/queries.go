@@ -52,8 +52,8 @@ var queries = []query{
 			s.chain(`{"steps":[{"fn":"read_file","args":{"path":"PROJECT/dist/version.js"}}],"lite":true}`),
 		}
 	}},
-	{name: "files by name", searches: true, bare: foundBare("schemas"), chains: one(found("schemas"))},
-	{name: "more files by name", searches: true, bare: foundBare("capture"), chains: one(found("capture"))},
+	{name: "files by name", searches: true, bare: matchedBare("schemas"), chains: one(edits("schemas"))},
+	{name: "more files by name", searches: true, bare: matchedBare("capture"), chains: one(edits("capture"))},
 }
 
 // one is a task that one chain does.
@@ -126,8 +126,8 @@ func definitionsBare(names ...string) func(*shell) any {
 			hits := s.hits(map[string]any{"path": "dist", "pattern": "function " + name + "(", "searchType": "content",
 				"filePattern": "*.js", "contextLines": 0, "literalSearch": true})
 			_, after, _ := strings.Cut(hits, "📄 ")
-			place, _, _ := strings.Cut(after, " - ")
-			path, line, _ := strings.Cut(strings.TrimPrefix(place, s.project), ":")
+			pointer, _, _ := strings.Cut(after, " - ")
+			path, line, _ := strings.Cut(strings.TrimPrefix(pointer, s.project), ":")
 			n, _ := strconv.Atoi(line)
 			all = append(all, s.ask("read_file", map[string]any{"path": path, "offset": n - 1, "length": 30}))
 		}
@@ -148,13 +148,13 @@ func definitions(names ...string) string {
 {"fn":"read_file","args":{"path":"$1[0]","offset":"$2","length":30}}]}}],"lite":true}`
 }
 
-// foundBare finds files by a part of their names.
-func foundBare(name string) func(*shell) any {
+// matchedBare finds files by a part of their names.
+func matchedBare(name string) func(*shell) any {
 	return func(s *shell) any {
 		hits := s.hits(map[string]any{"path": ".", "pattern": name, "searchType": "files"})
 		var all []string
-		for _, part := range strings.Split(hits, "📁 ")[1:] {
-			path, _, _ := strings.Cut(part, "\n")
+		for _, piece := range strings.Split(hits, "📁 ")[1:] {
+			path, _, _ := strings.Cut(piece, "\n")
 			all = append(all, path)
 		}
 		slices.Sort(all)
@@ -163,7 +163,7 @@ func foundBare(name string) func(*shell) any {
 }
 
 // found is the chain that finds files by a part of their names.
-func found(name string) string {
+func edits(name string) string {
 	return `{"steps":[{"fn":"start_search","args":{"path":"PROJECT","pattern":"` + name + `","searchType":"files"},
 "select":"split(split($result, 'session: ')[1], '\\n')[0]"},
 {"fn":"get_more_search_results","args":{"sessionId":"$0"},"repeat":{"until":"$result contains 'COMPLETED'","max":200,"delayMs":20}},

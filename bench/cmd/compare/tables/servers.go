@@ -111,7 +111,7 @@ func (b *bench) servers(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	own, err := d.see(ctx, b.count)
+	limit, err := d.see(ctx, b.count)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (b *bench) servers(ctx context.Context) error {
 	}
 	chain := d.spent.list
 	rows = append(rows, row(fmt.Sprintf("%d servers, bare", len(listed)), number(tools), tokensOf(sum)),
-		row("onecall in front of them, surface `chain`", number(own), tokensOf(chain)))
+		row("onecall in front of them, surface `chain`", number(limit), tokensOf(chain)))
 	b.table("(b) Tool lists of MCP servers from npm and the Go proxy", []string{"server", "tools", "list"}, rows...)
 	b.corpus("(b): the MCP servers of the table, from npm and the Go module proxy; they list their tools without network and account")
 	if !b.Short {

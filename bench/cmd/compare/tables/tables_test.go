@@ -154,7 +154,7 @@ func TestChainsAreJSON(t *testing.T) {
 	if len(steps) != 100 {
 		t.Errorf("%d steps", len(steps))
 	}
-	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), found("a")}
+	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), edits("a")}
 	for _, text := range all {
 		if !gjson.Valid(text) {
 			t.Error(text)

@@ -70,10 +70,10 @@ func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 100
-	for i := 0; i < len(functions); i += most {
-		part := functions[i:min(i+most, len(functions))]
-		if err := catalog.Add(fmt.Sprint("source", i/most), source(part)); err != nil {
+	const maximum = 100
+	for i := 0; i < len(functions); i += maximum {
+		part := functions[i:min(i+maximum, len(functions))]
+		if err := catalog.Add(fmt.Sprint("source", i/maximum), source(part)); err != nil {
 			return nil, err
 		}
 	}

@@ -141,8 +141,8 @@ func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds 
 	}
 	search := func() error {
 		result, err := clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`)
-		found := gjson.GetBytes(result, "content.0.text").Str
-		if err == nil && !strings.Contains(found, "account_alert.create") && len(all) > 10 {
+		report := gjson.GetBytes(result, "content.0.text").Str
+		if err == nil && !strings.Contains(report, "account_alert.create") && len(all) > 10 {
 			return fmt.Errorf("found %.300s", result)
 		}
 		return err

@@ -63,22 +63,22 @@ var measurements = map[string]func(ctx context.Context, size, rounds int, s Samp
 
 func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
 
-// timed adds how long f takes, in milliseconds. If it is over soon it is done again until leastTime has passed, and the mean is added.
+// timed adds how long f takes, in milliseconds. If it is over soon it is done again until minTime has passed, and the mean is added.
 func (s Samples) timed(name string, f func() error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
 		if err := f(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if took := time.Since(began); took >= leastTime {
+		if took := time.Since(began); took >= minTime {
 			s.add(name, took.Seconds()*1000/float64(n))
 			return nil
 		}
 	}
 }
 
-// leastTime is long against a clock's steps and short against a round.
-const leastTime = 5 * time.Millisecond
+// minTime is long against a clock's steps and short against a round.
+const minTime = 5 * time.Millisecond
 
 // once adds how long f takes, once.
 func (s Samples) once(name string, f func() error) error {

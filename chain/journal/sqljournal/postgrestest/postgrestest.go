@@ -57,18 +57,18 @@ func Usable(tb testing.TB, s *Server, err error) *Server {
 
 // New makes a server and starts it; os.ErrNotExist: it is not installed.
 func New() (*Server, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	programs, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if path, err := exec.LookPath("postgres"); err == nil {
-		found = append(found, path)
+		programs = append(programs, path)
 	}
-	if len(found) == 0 {
+	if len(programs) == 0 {
 		return nil, fmt.Errorf("the PostgreSQL server is not installed (apt-get install postgresql): %w", os.ErrNotExist)
 	}
 	folder, err := os.MkdirTemp("", "pg")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: filepath.Dir(found[len(found)-1]), folder: folder, as: &syscall.SysProcAttr{}}
+	s := &Server{bin: filepath.Dir(programs[len(programs)-1]), folder: folder, as: &syscall.SysProcAttr{}}
 	if os.Geteuid() == 0 {
 		account, err := user.Lookup("postgres")
 		if err != nil {

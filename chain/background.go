@@ -31,34 +31,25 @@ type BackgroundRun struct {
 	Began time.Time
 }
 
-// answersEarly reports whether a request may be answered before its chain has ended, and how long it waits for the chain.
-func (s *requestState) answersEarly(r *request) (after time.Duration, early bool) {
+// answersEarly reports whether a request may be answered before its chain has ended, how long it waits for the chain, and the field that
+// says so.
+func (s *requestState) answersEarly(r *request) (after time.Duration, early bool, field string) {
+	if r.AsyncAfterMs != nil && !r.Async {
+		after = time.Duration(*r.AsyncAfterMs) * time.Millisecond
+	}
 	switch {
 	case s.background == nil:
-		return 0, false
+		return 0, false, ""
 	case r.Async:
-		return 0, true
+		return 0, true, "async"
 	case r.AsyncAfterMs != nil:
-		return time.Duration(*r.AsyncAfterMs) * time.Millisecond, true
+		return after, true, "asyncAfterMs"
 	}
-	return 0, false
-}
-
-// checkDurable refuses a chain for workers that reached a server instead, which would run it itself.
-func (s *requestState) checkDurable(r *request) *fault.Error {
-	if !r.Durable || s.background == nil {
-		return nil
-	}
-	return fault.New(fault.NotSupported, "a durable chain is begun at the command line, by onecall run: leave this out. "+
-		"With async the run goes on as long as this server does, and with a key it can be resumed").Under("/durable")
+	return 0, r.Durable != nil && *r.Durable, "durable"
 }
 
 // checkBackground refuses a run in the background that nobody could follow.
-func (s *requestState) checkBackground(r *request) *fault.Error {
-	at := "/async"
-	if !r.Async {
-		at = "/asyncAfterMs"
-	}
+func (s *requestState) checkBackground(at string) *fault.Error {
 	const remedy = "leave it out, and the answer comes with the request"
 	switch {
 	case s.o.Journal == nil:
@@ -78,11 +69,9 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
 	}
 	id := s.record.ID()
-	b, f := s.background(ctx, BackgroundRun{ID: id, Steps: len(p.steps), Began: s.record.Began()})
+	b, f := s.background(ctx, s.backgroundRun(p))
 	if f != nil {
-		answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
-		answer.reconcileRun(journal.Failed)
-		return answer.answer(ctx)
+		return s.notBegunAnswer(ctx, f)
 	}
 	s.detached = true
 	if front := s.progress; front == nil {
@@ -135,6 +124,18 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 	return startedAnswer(id)
 }
 
+// backgroundRun describes the request's run.
+func (s *requestState) backgroundRun(p *plan) BackgroundRun {
+	return BackgroundRun{ID: s.record.ID(), Steps: len(p.steps), Began: s.record.Began()}
+}
+
+// notBegunAnswer answers for a run that is in the journal and cannot begin.
+func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
+	answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
+	answer.reconcileRun(journal.Failed)
+	return answer.answer(ctx)
+}
+
 // complete executes a plan to its answer, and ends the request.
 func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
 	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
@@ -159,6 +160,15 @@ func startedAnswer(run string) *Answer {
 	w.text("status", string(journal.Running))
 	w.text("note", `info {"run":"`+run+`"} tells how far it is, and once it has ended, how to get its answer`)
 	return &Answer{OK: true, JSON: append(w.b, '}'), Run: run}
+}
+
+// KeepAnswer stores the answer of a run for its caller (nil: the zero Caller).
+func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAnswer {
+	s := e.newRequestState(c)
+	if s.results == nil {
+		return StoredAnswer{}
+	}
+	return s.keepAnswer(ctx, a)
 }
 
 // StoredResult returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used

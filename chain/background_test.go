@@ -124,22 +124,6 @@ func TestAnsweredAtItsEnd(t *testing.T) {
 	})
 }
 
-// TestDurable: a chain for workers is refused where it would run in the server that it was sent to, before anything is run.
-func TestDurable(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, c, _, _ := backgroundEngine(t)
-		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"lite":true}`)
-		if a := e.Run(t.Context(), request, c); a.Error == nil || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" || a.Run != "" {
-			t.Errorf("%s", a.JSON)
-		}
-		c.Background = nil
-		if a := e.Run(t.Context(), request, c); string(a.JSON) != `"done"` {
-			t.Errorf("by a worker: %s", a.JSON)
-		}
-	})
-}
-
 // TestRefusedBackground: a run that may not go on has done nothing, and can be resumed.
 func TestRefusedBackground(t *testing.T) {
 	t.Parallel()

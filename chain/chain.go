@@ -86,19 +86,29 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}
-	if f := s.checkDurable(r); f != nil {
-		return s.failureAnswer(ctx, f)
-	}
-	after, early := s.answersEarly(r)
+	return s.carryOut(ctx, p, r)
+}
+
+// carryOut runs a plan, in this process or at workers, and answers when it has ended, or before if the request says so.
+func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
+	after, early, field := s.answersEarly(r)
+	durable := early && s.forWorkers(r)
+	var f *fault.Error
 	if early {
-		if f := s.checkBackground(r); f != nil {
-			return s.failureAnswer(ctx, f)
-		}
+		f = s.checkBackground("/" + field)
 	}
-	if f := s.beginRecord(p, r); f != nil {
+	if f == nil && durable {
+		f = s.prepareDurable(r)
+	}
+	if f == nil {
+		f = s.beginRecord(p, r)
+	}
+	switch {
+	case f != nil:
 		return s.failureAnswer(ctx, f)
-	}
-	if early {
+	case durable:
+		return s.runDurably(ctx, p, r, after)
+	case early:
 		return s.runInBackground(ctx, p, after)
 	}
 	return s.report(ctx, s.execute(ctx, p))

@@ -35,7 +35,7 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: cmp.Or(r.Name, s.chainName, p.savedName()),
+	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Lookup: p.undoes(), KeepResults: asks, Canonical: canonical}
 	if s.leasedRun == nil {
@@ -48,6 +48,11 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	}
 	s.record, s.leasedRun = record, nil
 	return nil
+}
+
+// runName returns the name of the run's chain, or "".
+func (s *requestState) runName(p *plan, r *request) string {
+	return cmp.Or(r.Name, s.chainName, p.savedName())
 }
 
 // claimKey makes the run's key refer to this run.

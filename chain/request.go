@@ -60,8 +60,9 @@ type request struct {
 	Async bool `json:"async"`
 	// As async, if the chain has not ended after this time.
 	AsyncAfterMs *int `json:"asyncAfterMs" validate:"omitnil,min=0,max=86400000"`
-	// True, of a chain's file: onecall run FILE has workers run it, as with --durable. Ignored in a batch, where the flag says it.
-	Durable bool `json:"durable" manual:"-"`
+	// True: workers carry out the run, and finish it whatever becomes of this process. A server then answers as with async, or with
+	// asyncAfterMs; onecall run waits. In a server that has workers, async and asyncAfterMs mean the same, unless this is false.
+	Durable *bool `json:"durable" manual:"-"`
 	// The caller's own name for this run. Sent again with it, the chain does not start again: it is resumed, or its answer is given again.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 

@@ -62,6 +62,7 @@ type requestState struct {
 	resumption      resumption
 	detached        bool // the run ends the request: it may go on after the answer
 	background      func(context.Context, BackgroundRun) (*Background, *fault.Error)
+	durable         *Durable           // nil: there are no workers
 	waiting         *approvalCollector // of a rehearsal: collects the calls that need approval
 	askApproval     func(context.Context, []ApprovalCall) (bool, error)
 
@@ -76,8 +77,8 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
-		background: c.Background,
-		started:    time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
+		background: c.Background, durable: c.Durable,
+		started: time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)
 	}

@@ -30,6 +30,10 @@ type backgroundRun struct {
 	updated   time.Time
 	cancelled bool // by its caller
 
+	key  string       // in the journal, of a run that workers have; "": this process carries it out
+	idle bool         // no worker asks for work
+	row  *journal.Row // of a copy: what the journal has of a run that workers have; nil: it was not read
+
 	ended  time.Time // zero: it goes on
 	status journal.Status
 	code   fault.Code    // "": ok
@@ -73,6 +77,13 @@ func (b *backgroundRuns) stop(id, caller string) bool {
 	r.cancelled = r.cancelled || r.ended.IsZero()
 	r.cancel(fault.New(fault.Cancelled, "the task was cancelled"))
 	return true
+}
+
+// setIdle records that no worker asks for work.
+func (b *backgroundRuns) setIdle(r *backgroundRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.idle = true
 }
 
 // inBackground prepares a run of the call's chain that may go on after the call. It is chain.Caller.Background.
@@ -139,17 +150,16 @@ type runProgress struct {
 
 // oneRun tells a caller how far one of its runs is.
 func (c *call) oneRun(id string) *sdk.CallToolResult {
-	r, here := c.toolset.server.runs.of(id, c.caller.ID)
-	if here && !r.ended.IsZero() {
-		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-		here = err != nil || !past.Row.Last.After(r.ended) // else it was resumed since, and not in the background
-	}
+	r, here := c.toolset.server.find(c.ctx, c.now, c.transportRequest, c.caller, id)
 	if !here {
 		return c.journaledRun(id)
 	}
 	shown := &runProgress{Run: id, Status: journal.Running, Steps: r.Steps, Done: &r.done, Began: stamp(r.Began),
 		Millis: int(time.Since(r.Began).Milliseconds())}
-	if !r.ended.IsZero() {
+	switch {
+	case r.ended.IsZero() && r.key != "":
+		shown.ofWorkers(&r)
+	case !r.ended.IsZero():
 		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())
 		if _, life, err := c.now.Engine.StoredResult(c.ctx, r.token, c.caller); err == nil {
 			shown.Fetch = marshal(map[string]any{"continuation_token": r.token, "mode": "full", "lite": true})
@@ -160,6 +170,22 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	return result
+}
+
+// ofWorkers says how far a run is that workers have.
+func (p *runProgress) ofWorkers(r *backgroundRun) {
+	p.Done = nil // the journal has its calls
+	if r.row != nil {
+		p.Calls = r.row.Calls
+	}
+	switch {
+	case r.row != nil && r.row.Status == journal.Waiting:
+		p.Status, p.Note = journal.Waiting, noteOf(journal.Waiting, r.ID)
+	case r.idle:
+		p.Note = "no worker asks for work: it begins once one does"
+	default:
+		p.Note = "a worker carries it out"
+	}
 }
 
 // journaledRun tells of a run that this process has not in the background: it was answered, or was another process's.

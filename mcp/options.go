@@ -34,6 +34,9 @@ type Options struct {
 	// Passthrough provides what flat surfaces pass through; nil: nothing. A reload does not change nil.
 	Passthrough Passthrough
 
+	// Durable hands chains that are answered before their end to workers; nil: they go on in this process.
+	Durable Durable
+
 	// Context returns the context for a request to the engine (a chain, a fetch, or the arguments of one call); nil: the
 	// request's own.
 	Context func(ctx context.Context, request []byte) context.Context

@@ -107,6 +107,10 @@ func taskOf(r *backgroundRun) *task {
 	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.updated),
 		Interval: taskPollInterval.Milliseconds(), Message: fmt.Sprintf("%d of %d steps have ended", r.done, r.Steps)}
 	switch {
+	case r.ended.IsZero() && r.key != "":
+		shown := &runProgress{}
+		shown.ofWorkers(r)
+		t.Message = shown.Note
 	case r.ended.IsZero():
 	case r.cancelled && r.code == fault.Cancelled:
 		t.Status = taskCancelled
@@ -136,7 +140,7 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 					Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
 			}
 			from := transport.RequestIn(ctx)
-			caller := &taskCaller{now: ctx.Value(generationKey{}).(*generation), Caller: chain.Caller{ID: from.Caller.ID}}
+			caller := &taskCaller{now: ctx.Value(generationKey{}).(*generation), from: from, Caller: chain.Caller{ID: from.Caller.ID}}
 			if from.Token {
 				caller.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
 			}
@@ -159,14 +163,15 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 // taskCaller asks for a task.
 type taskCaller struct {
 	chain.Caller
-	now *generation
+	now  *generation
+	from *transport.Request
 }
 
 var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such task of yours, or it is not kept any more"}
 
 // getTask answers tasks/get.
 func (f *toolset) getTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	r, here := f.server.runs.of(id, c.ID)
+	r, here := f.server.find(ctx, c.now, c.from, &c.Caller, id)
 	if !here {
 		return c.journaledTask(ctx, id)
 	}
@@ -213,8 +218,9 @@ func (f *toolset) updateTask(ctx context.Context, c *taskCaller, id string) (*ta
 
 // cancelTask answers tasks/cancel.
 func (f *toolset) cancelTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
+	_, err := f.getTask(ctx, c, id) // a run of workers is followed from then on
 	if f.server.runs.stop(id, c.ID) {
 		return nil, nil
 	}
-	return f.updateTask(ctx, c, id)
+	return nil, err
 }

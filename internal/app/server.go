@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -34,6 +35,11 @@ type ServeOptions struct {
 	JSON    bool       // the log is for programs: notes about reloads are not shown
 	Dropped func() int // returns how many log lines were dropped
 
+	// Engine opens the engine of durable runs for a configuration; nil: there is none. EngineNamed: a flag names it, so that the
+	// configuration need not.
+	Engine      func(context.Context, *App) (durable.Engine, error)
+	EngineNamed bool
+
 	Reload   <-chan os.Signal // each signal reloads the configuration
 	Orphaned func() bool      // reports whether the signal means that the terminal is gone; the server then ends
 }
@@ -50,12 +56,14 @@ type server struct {
 	current   atomic.Pointer[App] // the app that is served
 	server    atomic.Pointer[mcp.Server]
 	readiness readiness
+	engines   engines
 }
 
 // Serve serves the configuration until the client disconnects or ctx ends. It reloads the configuration when it changes. It returns a
 // *config.Error if the configuration is invalid.
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
-	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier()}
+	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
+		engines: engines{open: so.Engine}}
 	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log})
 	in, err := s.listen(ctx)
 	if err != nil {
@@ -68,6 +76,7 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	}
 	defer stop()
 	defer func() { err = errors.Join(err, s.process.close()) }()
+	defer s.engines.close()
 	a, err := s.process.open(nil)
 	if err != nil {
 		return err
@@ -119,6 +128,7 @@ func (s *server) options(a *App) *mcp.Options {
 		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
 		Processed:      boundsFlatTools(&c.Config),
 		Passthrough:    a.passthrough(),
+		Durable:        s.durable(a),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
 		Context:        a.requestContext(),

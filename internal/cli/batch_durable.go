@@ -37,7 +37,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		return err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: newBatchID()}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
 	d.record.Name, d.record.Scope, d.record.Total = files[0].Name, a.Scope(), len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
@@ -220,7 +220,7 @@ func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *du
 
 // findRun fails with journal.ErrNotFound if the journal has no run of a chain.
 func (d *durableRun) findRun(ctx context.Context, one *durable.Chain) error {
-	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
+	_, err := d.app.FindRun(ctx, "", keyOf(one.Request, d.batch(0).RunKey(one.Position)))
 	return err
 }
 

@@ -3,12 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,22 +62,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	if err := a.CheckShared(); err != nil {
 		return nil, err
 	}
-	return c.engines(ctx, url, &durable.Options{Queue: queueOf(a.Scope()), Metrics: a.Metrics()})
-}
-
-// queueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the
-// runs of each configuration apart, and so must their workers: one that does not find a run would begin it again.
-func queueOf(scope string) string {
-	if scope == "" {
-		return "onecall"
-	}
-	return "onecall-" + hashed(scope)
-}
-
-// hashed returns what a text is called where it must be short, or must not be shown.
-func hashed(text string) string {
-	hash := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(hash[:16])
+	return c.engines(ctx, url, &durable.Options{Queue: durable.QueueOf(a.Scope()), Metrics: a.Metrics()})
 }
 
 // batchRecord is what is stored of a batch under its id.
@@ -112,11 +92,6 @@ func (r *batchRound) position(n int) int {
 
 func recordKey(id string) string { return "batch/" + id }
 
-// isBatchID reports whether an id is that of a batch, and not of a run.
-func isBatchID(id string) bool {
-	return strings.HasPrefix(id, "batch-") || strings.HasPrefix(id, "key-")
-}
-
 // durableRun is a batch on an engine.
 type durableRun struct {
 	*cli
@@ -129,14 +104,6 @@ type durableRun struct {
 	chunk  int             // that was read last
 	chains []durable.Chain // of it; nil: none was
 }
-
-// newBatchID returns the id of a batch.
-func newBatchID() string {
-	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
-}
-
-// keyedID returns the id of a single chain with a key of its own.
-func keyedID(scope, key string) string { return "key-" + hashed(scope+"\x00"+key) }
 
 // start stores chains as a round of the batch, and has the engine run them.
 func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
@@ -231,7 +198,7 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 		turns[next.Chunk] = append(turns[next.Chunk], next)
 	}
 	for _, p := range about.Progress.Parked {
-		parked[p.Place] = d.parkedFault(p.Refused)
+		parked[p.Place] = durable.ParkedFault(d.id, p.Refused)
 	}
 	n := 0
 	for chunk, size := range b.Chunks {
@@ -252,16 +219,6 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 		}
 	}
 	return nil
-}
-
-// parkedFault is the fault of a chain that is not tried again.
-func (d *durableRun) parkedFault(refused bool) *fault.Error {
-	if refused {
-		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is not this command's: all who take part need the same "+
-			"one. onecall-temporal resume %s tries it again", d.id)
-	}
-	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
-		"onecall-temporal resume %s", d.id)
 }
 
 // read puts the results of a turn into list. A turn that was cut off has none.
@@ -305,9 +262,9 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		return nil, err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: newBatchID()}
+	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
 	if key := keyOf(e.Request, ""); key != "" {
-		d.id = keyedID(a.Scope(), key)
+		d.id = durable.IDOf(a.Scope(), "", key)
 	}
 	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
 	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
@@ -360,16 +317,6 @@ func keyOf(request []byte, otherwise string) string {
 	return cmp.Or(gjson.GetBytes(request, "key").Str, otherwise)
 }
 
-// batchOf returns the batch, and the position in it, whose chain has a key in the journal.
-func batchOf(scope, key string) (id string, position int) {
-	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
-		if n, err := strconv.Atoi(number); err == nil {
-			return id, n
-		}
-	}
-	return keyedID(scope, key), 0
-}
-
 // decided tells the engine, if one is configured, that somebody has decided about a run. It reports whether the run goes on there.
 func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) {
 	if c.engines == nil || c.engineURL == "" && a.EngineURL() == "" {
@@ -384,6 +331,6 @@ func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) 
 		return false, err
 	}
 	defer engine.Close()
-	batch, position := batchOf(a.Scope(), past.Row.CallersKey())
+	batch, position := durable.BatchOf(a.Scope(), past.Row.Caller, past.Row.CallersKey())
 	return engine.Decided(ctx, batch, position)
 }

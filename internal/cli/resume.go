@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
@@ -42,7 +43,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
-		if isBatchID(args[0]) {
+		if durable.IsID(args[0]) {
 			if err := onlyBatch(cmd, args); err != nil {
 				return err
 			}
@@ -116,7 +117,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	if err != nil {
 		return err
 	}
-	if past, err := a.Journal.Read(ctx, id, nil); err == nil && past.Row.Batch && isBatchID(past.Row.CallersKey()) {
+	if past, err := a.Journal.Read(ctx, id, nil); err == nil && past.Row.Batch && durable.IsID(past.Row.CallersKey()) {
 		return opErrorf("this run is a batch: onecall-temporal resume %s", past.Row.CallersKey())
 	}
 	request := []jsonMember{{"resume", jsonText(id)}}

@@ -50,10 +50,10 @@ func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) erro
 
 // findRun returns the id of the run that begins with a prefix.
 func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
-	if !isBatchID(begins) {
+	if !durable.IsID(begins) {
 		id, err = history.Find(ctx, a.Journal, begins)
-	} else if id, err = a.FindRun(ctx, begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
-		id, err = a.FindRun(ctx, (&durable.Batch{ID: begins}).RunKey(0))
+	} else if id, err = a.FindRun(ctx, "", begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
+		id, err = a.FindRun(ctx, "", (&durable.Batch{ID: begins}).RunKey(0))
 	}
 	if errors.Is(err, journal.ErrNotFound) {
 		return "", noRunError(begins)
@@ -160,7 +160,7 @@ func runRow(r *history.Run) string {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
 	total := r.Parts.Total()
-	if isBatchID(r.Key) && r.Parent == "" {
+	if durable.IsID(r.Key) && r.Parent == "" {
 		total = r.Steps // those that have not begun, or are not chains, have no run
 	}
 	switch countsText := childCounts(r.Parts, total); {

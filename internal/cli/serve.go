@@ -61,6 +61,7 @@ func newServeCommand(c *cli) *cobra.Command {
 		"over stdio: the time between pings; after three without an answer the client is gone (default: no pings)")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
+	c.engineFlag(cmd)
 	return cmd
 }
 
@@ -132,6 +133,9 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	log.SetDefault()
 	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
 		Log: log.Handler, JSON: f.jsonLog(), Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned}
+	if c.engines != nil {
+		o.Engine, o.EngineNamed = c.openEngine, c.engineURL != ""
+	}
 	if f.http == "" {
 		c.useStdio(o)
 	}

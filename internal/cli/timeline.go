@@ -10,6 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
@@ -53,7 +54,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int,
 		}
 	}
 	if t.Parts != nil && len(t.List) == 0 {
-		if isBatchID(t.Key) {
+		if durable.IsID(t.Key) {
 			c.noticef("onecall-temporal resume %s: its answers, and another try for what failed", t.Key)
 		}
 		return nil

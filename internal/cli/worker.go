@@ -120,11 +120,19 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		if ch.Request != nil {
 			request = withKey(ch.Request, key)
 		}
+		key = gjson.GetBytes(request, "key").Str
 		if first.IsZero() {
 			first = ch.Begun
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		ctx, end := a.ActFor(ctx, caller, ch.Caller)
+		defer end()
+		f := checkStillStored(ctx, a, caller.ID, key, first)
+		if ch.Run != "" {
+			if _, err := a.Journal.Read(ctx, ch.Run, &caller.ID); errors.Is(err, journal.ErrNotFound) {
+				return nil, fault.New(fault.BadRequest, "this worker's journal has no run %s: all who take part need the same one", ch.Run)
+			}
+		}
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
 			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
 		}
@@ -142,7 +150,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			}
 		}
 		r := durable.ResultOf(ch.Position, answer)
-		if derived, _ := batchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
+		if derived, _ := durable.BatchOf(a.Scope(), caller.ID, key); derived != b.ID {
 			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
 		}
 		return r, nil
@@ -177,11 +185,11 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 }
 
 // checkStillStored refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
-func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+func checkStillStored(ctx context.Context, a *app.App, caller, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil
 	}
-	if _, err := a.FindRun(ctx, key); err == nil {
+	if _, err := a.FindRun(ctx, caller, key); err == nil {
 		return nil
 	}
 	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not "+

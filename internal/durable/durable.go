@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Engine runs batches of chains on workers. A single chain is a batch of one. It is safe for concurrent use.
@@ -65,9 +67,6 @@ func (b *Batch) ResultKey(t Turn) string {
 	return fmt.Sprintf("%s/%d/%d.%d", b.InputKey(t.Chunk), t.Item, t.Number, t.Try)
 }
 
-// RunKey is the key in the journal of the run of the chain with this position.
-func (b *Batch) RunKey(position int) string { return fmt.Sprintf("%s/%d", b.ID, position) }
-
 // Progress is how far a batch is.
 type Progress struct {
 	Total  int // chains
@@ -115,6 +114,15 @@ type Chain struct {
 	Name     string          `json:"name,omitempty"` // of the saved chain
 	Begun    time.Time       `json:"begun,omitzero"` // in an earlier round, or later; zero: it never was
 	Override chain.Override  `json:"override"`
+	Caller   *Caller         `json:"caller,omitempty"` // nil: the operator, with all rights that a worker's configuration gives
+	Run      string          `json:"run,omitempty"`    // that is in the journal already; "": there may be none
+}
+
+// Caller is who a server runs a chain for.
+type Caller struct {
+	steps.Caller
+	Results        budget.Rights // to results, see chain.Caller.Rights
+	MaxTotalTokens int           // of the answer; 0: unlimited
 }
 
 // Result is how a chain ended, or what it waits for.

@@ -14,7 +14,7 @@ import (
 type tracker struct {
 	ctx    context.Context // of all calls; canceled when the grace period is over
 	cancel context.CancelCauseFunc
-	// nothing new begins
+
 	mu         sync.Mutex
 	closing    bool // nothing begins any more
 	calls      int

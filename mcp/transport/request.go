@@ -138,23 +138,33 @@ func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) 
 // it may.
 func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
+	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
+	if !ok {
+		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
+	}
+	ctx, leave, refused := r.Follow(ctx)
+	if refused != nil {
+		ended()
+		return nil, nil, refused
+	}
+	return ctx, func() { leave(); ended() }, nil
+}
+
+// Follow is Detach for work that other processes do: a shutdown does not wait for it.
+func (r *Request) Follow(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	s := r.server
 	maximum := s.opts().Limits(r.Token).Detached
 	allowed, ok := s.detached.acquire(r.Caller.ID, maximum)
 	if !ok {
 		return nil, nil, fault.New(fault.Busy, "%d of your runs go on in the background, which is as many as may: wait until one has "+
 			"ended, and send this one again", maximum)
 	}
-	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
-	if !ok {
-		allowed()
-		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
-	}
 	ctx, stop := endWith(context.WithoutCancel(ctx), s.calls.ctx)
 	if r.from == nil {
-		return ctx, func() { stop(); ended(); allowed() }, nil
+		return ctx, func() { stop(); allowed() }, nil
 	}
 	ctx, release, lost := s.endWithRights(ctx, r.from)
-	end = func() { release(); stop(); ended(); allowed() }
+	end = func() { release(); stop(); allowed() }
 	if lost != nil {
 		end()
 		return nil, nil, fault.New(fault.Denied, "%s", errRightsChanged.Message)

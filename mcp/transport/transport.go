@@ -108,9 +108,9 @@ func (s *Server) Close() {
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Stats are a server's current numbers.
-type Stats struct { // open client sessions
-	Sessions int  // running tool calls
-	Calls    int  // the server is shutting down, and begins no more calls
+type Stats struct {
+	Sessions int  // open client sessions
+	Calls    int  // running tool calls
 	Closing  bool // the server is shutting down: no call begins any more
 }
 

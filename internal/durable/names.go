@@ -1,0 +1,54 @@
+package durable
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// NewID returns an id for a batch.
+func NewID() string {
+	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
+}
+
+// IDOf returns the id of the batch of one whose chain has a key of its caller's in a scope of the journal.
+func IDOf(scope, caller, key string) string {
+	if caller != "" {
+		scope += "\x00" + caller
+	}
+	return "key-" + hashed(scope+"\x00"+key)
+}
+
+// IsID reports whether an id is that of a batch, and not of a run.
+func IsID(id string) bool { return strings.HasPrefix(id, "batch-") || strings.HasPrefix(id, "key-") }
+
+// RunKey is the key in the journal of the run of the chain with this position, unless the chain has one.
+func (b *Batch) RunKey(position int) string { return b.ID + "/" + strconv.Itoa(position) }
+
+// BatchOf returns the batch, and the position in it, whose chain has a key in the journal.
+func BatchOf(scope, caller, key string) (id string, position int) {
+	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
+		if n, err := strconv.Atoi(number); err == nil {
+			return id, n
+		}
+	}
+	return IDOf(scope, caller, key), 0
+}
+
+// QueueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the
+// runs of each configuration apart, and so must their workers: one that does not find a run would begin it again.
+func QueueOf(scope string) string {
+	if scope == "" {
+		return "onecall"
+	}
+	return "onecall-" + hashed(scope)
+}
+
+// hashed returns what a text is called where it must be short, or must not be shown.
+func hashed(text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(hash[:16])
+}

@@ -1,0 +1,188 @@
+//go:build unix
+
+package temporal_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// callers are the tokens of a server's callers, each named as it is: ann may write what she likes, bob only reads.
+const callers = `access:
+  tokens:
+    - {name: ann, sha256: %q, tier: read_write, functions: [http.*]}
+    - {name: bob, sha256: %q, tier: read}
+`
+
+func digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// httpServer is a server of MCP clients, as a process.
+type httpServer struct {
+	*client
+	url string
+}
+
+var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
+
+// serve starts a server and waits until clients can connect.
+func (s *stack) serve(t testing.TB) *httpServer {
+	t.Helper()
+	c := &client{cmd: s.command(t, "serve", "--http", "127.0.0.1:0"), ended: make(chan struct{})}
+	errs, err := c.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.kill)
+	url := make(chan string, 1)
+	go func() {
+		defer close(c.ended)
+		lines := bufio.NewScanner(io.TeeReader(errs, &c.stderr))
+		for lines.Scan() {
+			if found := listening.FindString(lines.Text()); found != "" {
+				url <- found
+			}
+		}
+		_ = c.cmd.Wait()
+	}()
+	select {
+	case at := <-url:
+		return &httpServer{c, at}
+	case <-c.ended:
+	case <-time.After(clitest.TooLong):
+	}
+	t.Fatalf("the server does not listen: %s", &c.stderr)
+	return nil
+}
+
+// ask calls a tool as the caller with a token, and returns its text.
+func (s *httpServer) ask(t testing.TB, token, tool, args string) gjson.Result {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":`+
+		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`+
+		`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}}}`, tool, args)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Authorization": "Bearer " + token, "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool} {
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := bytes.Index(text, []byte("data: ")); at >= 0 {
+		text = text[at+len("data: "):]
+	}
+	answer := gjson.GetBytes(text, "result.content.0.text").Str
+	if !json.Valid([]byte(answer)) {
+		t.Fatalf("%d: %s", response.StatusCode, text)
+	}
+	return gjson.Parse(answer)
+}
+
+// awaitEnd asks a server for a run until it has ended, and returns the run's answer.
+func (s *httpServer) awaitEnd(t testing.TB, token, run string) (report, answer gjson.Result) {
+	t.Helper()
+	for end := time.Now().Add(clitest.TooLong); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if report = s.ask(t, token, "info", `{"run":"`+run+`"}`); report.Get("fetch").Exists() {
+			return report, s.ask(t, token, "chain", report.Get("fetch").Raw)
+		}
+	}
+	t.Fatalf("the run does not end: %s", report)
+	return report, answer
+}
+
+// TestServedRuns: a chain that a client of a server sends goes on at workers while the server and a worker are killed. Another server has
+// its answer for the caller, and for no other one.
+func TestServedRuns(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, fmt.Sprintf(callers, digest("ann"), digest("bob")))
+	reached, release := s.hold()
+	first, worker := s.serve(t), s.startWorker(t)
+	const chain = `{"steps":[{"fn":"http.write","args":{"id":"before"}},{"fn":"http.read","args":{"id":"poison"}},` +
+		`{"fn":"http.write","args":{"id":"after"}}],"async":true,"return":"$2.id"}`
+	begun := first.ask(t, "ann", "chain", chain)
+	run := begun.Get("run").Str
+	if begun.Get("status").Str != "running" || run == "" {
+		t.Fatal(begun)
+	}
+	<-reached
+	first.kill()
+	worker.kill()
+	second := s.serve(t)
+	if report := second.ask(t, "ann", "info", `{"run":"`+run+`"}`); report.Get("status").Str != "running" {
+		t.Errorf("while no worker has it: %s", report)
+	}
+	close(release)
+	s.startWorker(t)
+	report, answer := second.awaitEnd(t, "ann", run)
+	if report.Get("status").Str != "ok" || answer.Get("result").Str != "after" || answer.Get("steps.0.status").Str != "reused" {
+		t.Errorf("%s: %s", report, answer)
+	}
+	if s.writes("before") != 1 || s.writes("after") != 1 {
+		t.Errorf("written: %d and %d times", s.writes("before"), s.writes("after"))
+	}
+	for tool, args := range map[string]string{"info": `{"run":"` + run + `"}`, "chain": `{"resume":"` + run + `"}`} {
+		if other := second.ask(t, "bob", tool, args); other.Get("error.code").Str != "token_expired" {
+			t.Errorf("another caller, %s: %s", tool, other)
+		}
+	}
+}
+
+// TestServedRights: a worker acts for a server's caller with no more than the caller's rights.
+func TestServedRights(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, fmt.Sprintf(callers, digest("ann"), digest("bob")))
+	server := s.serve(t)
+	write := `{"steps":[{"fn":"http.write","args":{"id":"bob"}}],"async":true}`
+	if answer := server.ask(t, "bob", "chain", write); answer.Get("error.faults.0.code").Str != "unknown_function" {
+		t.Errorf("at the server: %s", answer)
+	}
+	// What bob began waits for a worker, whose configuration lets him read less than the server's.
+	begun := server.ask(t, "bob", "chain", `{"steps":[{"fn":"http.read","args":{"id":"a"}}],"async":true}`)
+	clitest.Write(t, s.home, "onecall.yaml", strings.Replace(readFile(t, s.home, "onecall.yaml"), "\naccess:",
+		"\nfunctions: {http.read: {tier: admin}}\naccess:", 1))
+	s.startWorker(t)
+	report, answer := server.awaitEnd(t, "bob", begun.Get("run").Str)
+	if report.Get("status").Str != "failed" || answer.Get("error.faults.0.code").Str != "unknown_function" {
+		t.Errorf("at the worker: %s: %s", report, answer)
+	}
+}
+
+func readFile(t testing.TB, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

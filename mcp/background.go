@@ -178,13 +178,8 @@ func (p *runProgress) ofWorkers(r *backgroundRun) {
 	if r.row != nil {
 		p.Calls = r.row.Calls
 	}
-	switch {
-	case r.row != nil && r.row.Status == journal.Waiting:
-		p.Status, p.Note = journal.Waiting, noteOf(journal.Waiting, r.ID)
-	case r.idle:
+	if p.Note = "a worker carries it out"; r.idle {
 		p.Note = "no worker asks for work: it begins once one does"
-	default:
-		p.Note = "a worker carries it out"
 	}
 }
 

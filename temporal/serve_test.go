@@ -178,6 +178,29 @@ func TestServedRights(t *testing.T) {
 	}
 }
 
+// TestServedApproval: a run that waits for approval is answered so, and goes on at workers once its caller approves.
+func TestServedApproval(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "approve: write\n"+fmt.Sprintf(callers, digest("ann"), digest("bob")))
+	server := s.serve(t)
+	s.startWorker(t)
+	begun := server.ask(t, "ann", "chain", `{"steps":[{"fn":"http.write","args":{"id":"a"}}],"async":true,"key":"monday"}`)
+	report, answer := server.awaitEnd(t, "ann", begun.Get("run").Str)
+	if report.Get("status").Str != "waiting" || answer.Get("error.code").Str != "approval_required" || s.writes("a") != 0 {
+		t.Fatalf("%s: %s", report, answer)
+	}
+	again := server.ask(t, "ann", "chain", `{"resume":"`+answer.Get("resume").Str+`","approve":"`+answer.Get("approve").Str+`"}`)
+	if again.Get("run").Str != begun.Get("run").Str {
+		t.Errorf("%s after %s", again, begun)
+	}
+	if report, answer = server.awaitEnd(t, "ann", again.Get("run").Str); report.Get("status").Str != "ok" || s.writes("a") != 1 {
+		t.Errorf("%s: %s", report, answer)
+	}
+	if other := server.ask(t, "bob", "chain", `{"steps":[{"expr":"1"}],"async":true,"key":"monday"}`); other.Get("run").Str == again.Get("run").Str {
+		t.Errorf("another caller with the same key: %s", other)
+	}
+}
+
 func readFile(t testing.TB, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))

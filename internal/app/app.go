@@ -212,11 +212,14 @@ func (a *App) openRecordings() (err error) {
 const defaultServedTokens = 10_000
 
 // startEngine creates the engine. By default a server has a token budget and keeps results in memory, and a command has no budget and keeps
-// results on disk.
+// results on disk, where workers of this machine find them.
 func (a *App) startEngine(c *config.File, serve bool) error {
 	tokens, store, hint := 0, "disk", "onecall tools lists the functions"
 	if serve {
-		tokens, store, hint = defaultServedTokens, "memory", "the tool search finds functions"
+		tokens, hint = defaultServedTokens, "the tool search finds functions"
+		if !a.hasWorkers() {
+			store = "memory"
+		}
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	if err := a.openResults(&c.Results, store); err != nil {

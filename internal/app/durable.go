@@ -66,9 +66,15 @@ type durableRuns struct {
 
 var _ mcp.Durable = (*durableRuns)(nil)
 
-// durable returns what hands runs of callers to workers; nil: no engine is configured.
+// hasWorkers reports whether runs of callers are handed to workers.
+func (a *App) hasWorkers() bool {
+	p := a.process
+	return p.serve && p.workers && (p.engineFlag || a.EngineURL() != "")
+}
+
+// durable returns what hands runs of callers to workers; nil: nothing does.
 func (s *server) durable(a *App) mcp.Durable {
-	if s.engines.open == nil || !s.o.EngineNamed && a.EngineURL() == "" {
+	if !a.hasWorkers() {
 		return nil
 	}
 	return &durableRuns{&s.engines, a}

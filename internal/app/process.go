@@ -49,6 +49,8 @@ type serving struct {
 	serve      bool // functions are served to clients
 	anySurface bool // over HTTP: each client may choose its surface
 	remote     bool // other machines reach the server
+	workers    bool // an engine can be opened, which hands runs to workers
+	engineFlag bool // a flag names it, so that the configuration need not
 	log        *slog.Logger
 	telemetry  *telemetry.Telemetry
 }

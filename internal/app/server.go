@@ -35,10 +35,10 @@ type ServeOptions struct {
 	JSON    bool       // the log is for programs: notes about reloads are not shown
 	Dropped func() int // returns how many log lines were dropped
 
-	// Engine opens the engine of durable runs for a configuration; nil: there is none. EngineNamed: a flag names it, so that the
-	// configuration need not.
-	Engine      func(context.Context, *App) (durable.Engine, error)
-	EngineNamed bool
+	// Engine opens the engine that hands runs to workers; nil: there is none. EngineFlag: a flag names it, so that the configuration
+	// need not.
+	Engine     func(context.Context, *App) (durable.Engine, error)
+	EngineFlag bool
 
 	Reload   <-chan os.Signal // each signal reloads the configuration
 	Orphaned func() bool      // reports whether the signal means that the terminal is gone; the server then ends
@@ -64,7 +64,7 @@ type server struct {
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
 		engines: engines{open: so.Engine}}
-	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log})
+	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log, workers: so.Engine != nil, engineFlag: so.EngineFlag})
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 		turns[next.Chunk] = append(turns[next.Chunk], next)
 	}
 	for _, p := range about.Progress.Parked {
-		parked[p.Place] = durable.ParkedFault(d.id, p.Refused)
+		parked[p.Place] = durable.ParkedFault(p.Refused, "onecall-temporal resume "+d.id+" tries it again")
 	}
 	n := 0
 	for chunk, size := range b.Chunks {

@@ -134,7 +134,7 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
 		Log: log.Handler, JSON: f.jsonLog(), Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned}
 	if c.engines != nil {
-		o.Engine, o.EngineNamed = c.openEngine, c.engineURL != ""
+		o.Engine, o.EngineFlag = c.openEngine, c.engineURL != ""
 	}
 	if f.http == "" {
 		c.useStdio(o)

@@ -150,8 +150,8 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			}
 		}
 		r := durable.ResultOf(ch.Position, answer)
-		if derived, _ := durable.BatchOf(a.Scope(), caller.ID, key); derived != b.ID {
-			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
+		if derived, _ := durable.BatchOf(a.Scope(), caller.ID, key); ch.Run != "" || derived != b.ID {
+			r.Approval = false // its answer goes to a server's caller, or nobody could say whose decision it is: it tells how to resume it
 		}
 		return r, nil
 	}

@@ -136,7 +136,7 @@ type Limits struct {
 // Results configures where results are stored, for how long, and when they are shortened.
 type Results struct {
 	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
-	// shared by all who use it. Without it: memory with onecall serve, disk for other commands.
+	// shared by all who use it. Without it: memory with onecall serve (disk if it has workers), disk for other commands.
 	Store *string `yaml:"store" expand:"text"`
 	// How long a result is kept after its last use; at least 1s.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`

@@ -63,7 +63,7 @@ func (s *Single) Wait(ctx context.Context, id string, idle func()) (*Result, err
 		return nil, err
 	}
 	for _, parked := range p.Parked {
-		return &Result{Error: ParkedFault(id, parked.Refused)}, nil
+		return &Result{Error: ParkedFault(parked.Refused, "resume tries it again")}, nil
 	}
 	last := FirstTurn(0)
 	for _, turn := range p.Turns {
@@ -80,12 +80,11 @@ func (s *Single) Wait(ctx context.Context, id string, idle func()) (*Result, err
 	return results[0], nil
 }
 
-// ParkedFault is the fault of a chain that is not tried again.
-func ParkedFault(id string, refused bool) *fault.Error {
+// ParkedFault is the fault of a chain that is not tried again. remedy is a sentence.
+func ParkedFault(refused bool, remedy string) *fault.Error {
 	if refused {
-		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is another one: all who take part need the same one. "+
-			"onecall-temporal resume %s tries it again", id)
+		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is another one: all who take part need the same one. %s",
+			remedy)
 	}
-	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
-		"onecall-temporal resume %s", id)
+	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs. %s", remedy)
 }

@@ -76,12 +76,15 @@ func (s *stack) serve(t testing.TB) *httpServer {
 	return nil
 }
 
+// traceID is the trace of the clients.
+const traceID = "0af7651916cd43dd8448eb211c80319c"
+
 // ask calls a tool as the caller with a token, and returns its text.
 func (s *httpServer) ask(t testing.TB, token, tool, args string) gjson.Result {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":`+
 		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`+
-		`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}}}`, tool, args)
+		`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"traceparent":"00-%s-b7ad6b7169203331-01"}}}`, tool, args, traceID)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +129,7 @@ func (s *httpServer) awaitEnd(t testing.TB, token, run string) (report, answer g
 func TestServedRuns(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, fmt.Sprintf(callers, digest("ann"), digest("bob")))
+	s.variables = append(s.variables, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL+"/spans") // tracing is on; the spans are lost
 	reached, release := s.hold()
 	first, worker := s.serve(t), s.startWorker(t)
 	const chain = `{"steps":[{"fn":"http.write","args":{"id":"before"}},{"fn":"http.read","args":{"id":"poison"}},` +
@@ -150,6 +154,9 @@ func TestServedRuns(t *testing.T) {
 	}
 	if s.writes("before") != 1 || s.writes("after") != 1 {
 		t.Errorf("written: %d and %d times", s.writes("before"), s.writes("after"))
+	}
+	if trace := s.traceOf("poison"); !strings.Contains(trace, traceID) {
+		t.Errorf("the worker's calls are in the trace %q", trace)
 	}
 	for tool, args := range map[string]string{"info": `{"run":"` + run + `"}`, "chain": `{"resume":"` + run + `"}`} {
 		if other := second.ask(t, "bob", tool, args); other.Get("error.code").Str != "token_expired" {

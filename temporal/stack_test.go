@@ -98,12 +98,13 @@ type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	written map[string]int
+	traces  map[string]string // of reads, by id: the last traceparent
 
 	poisoned func() // nil: nothing is
 }
 
 func newUpstream(t testing.TB) *upstream {
-	u := &upstream{written: map[string]int{}}
+	u := &upstream{written: map[string]int{}, traces: map[string]string{}}
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, text string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -120,6 +121,7 @@ func newUpstream(t testing.TB) *upstream {
 		time.Sleep(50 * time.Millisecond)
 		u.mu.Lock()
 		poisoned := u.poisoned
+		u.traces[r.PathValue("id")] = r.Header.Get("Traceparent")
 		u.mu.Unlock()
 		if r.PathValue("id") == "poison" && poisoned != nil {
 			poisoned()
@@ -136,6 +138,13 @@ func (u *upstream) poison(do func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.poisoned = do
+}
+
+// traceOf returns the traceparent that the last read of an id came with.
+func (u *upstream) traceOf(id string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.traces[id]
 }
 
 // writes returns how often something was written.

@@ -7,18 +7,20 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/durable"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ActFor has a worker act for a caller of a server (nil: the operator): with that caller's view of this app's functions, until its token
-// expires.
+// ActFor has a worker act for a caller of a server (nil: the operator): with that caller's view of this app's functions, as part of its
+// trace, until its token expires.
 func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
 	if c == nil {
 		return ctx, func() {}
 	}
 	as.ID, as.Rights, as.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
 	as.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
+	ctx = telemetry.WithCall(ctx, "", c.TraceParent, c.TraceState)
 	if c.Expires.IsZero() {
 		return ctx, func() {}
 	}
@@ -101,8 +103,10 @@ func (d *durableRuns) NewKey() string { return (&durable.Batch{ID: durable.NewID
 func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
 	single, err := d.single(ctx)
 	if err == nil {
-		err = single.Start(ctx, d.idOf(c.ID, run.Key), run.Name, &durable.Chain{Request: run.Chain, Name: run.Name, Run: run.ID,
-			Caller: &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}})
+		as := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
+		as.TraceParent, as.TraceState = steps.Trace(ctx)
+		one := &durable.Chain{Request: run.Chain, Name: run.Name, Run: run.ID, Caller: as}
+		err = single.Start(ctx, d.idOf(c.ID, run.Key), run.Name, one)
 	}
 	if err == nil {
 		return nil

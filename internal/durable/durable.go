@@ -123,6 +123,8 @@ type Caller struct {
 	steps.Caller
 	Results        budget.Rights // to results, see chain.Caller.Rights
 	MaxTotalTokens int           // of the answer; 0: unlimited
+
+	TraceParent, TraceState string // of the request, see steps.Trace
 }
 
 // Result is how a chain ended, or what it waits for.

@@ -30,9 +30,11 @@ type backgroundRun struct {
 	updated   time.Time
 	cancelled bool // by its caller
 
-	key  string       // in the journal, of a run that workers have; "": this process carries it out
-	idle bool         // no worker asks for work
-	row  *journal.Row // of a copy: what the journal has of a run that workers have; nil: it was not read
+	// Of a run that workers have:
+	workers Durable      // nil: this process carries it out
+	key     string       // in the journal
+	idle    bool         // no worker asks for work
+	row     *journal.Row // of a copy: what the journal has of it; nil: it was not read
 
 	ended  time.Time // zero: it goes on
 	status journal.Status
@@ -69,14 +71,16 @@ func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
 // stop cancels a caller's run, and reports whether this process has it. A run that has ended stays as it is.
 func (b *backgroundRuns) stop(id, caller string) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	r := b.byID[id]
-	if r == nil || r.caller != caller {
-		return false
+	here := r != nil && r.caller == caller
+	if here {
+		r.cancelled = r.cancelled || r.ended.IsZero()
 	}
-	r.cancelled = r.cancelled || r.ended.IsZero()
-	r.cancel(fault.New(fault.Cancelled, "the task was cancelled"))
-	return true
+	b.mu.Unlock()
+	if here {
+		r.cancel(fault.New(fault.Cancelled, "the task was cancelled")) // workers may take a while to learn of it
+	}
+	return here
 }
 
 // setIdle records that no worker asks for work.
@@ -157,7 +161,7 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 	shown := &runProgress{Run: id, Status: journal.Running, Steps: r.Steps, Done: &r.done, Began: stamp(r.Began),
 		Millis: int(time.Since(r.Began).Milliseconds())}
 	switch {
-	case r.ended.IsZero() && r.key != "":
+	case r.ended.IsZero() && r.workers != nil:
 		shown.ofWorkers(&r)
 	case !r.ended.IsZero():
 		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())

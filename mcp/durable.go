@@ -58,7 +58,7 @@ func (c *call) durable() *chain.Durable {
 				end()
 				return nil, f
 			}
-			return s.follow(following, end, &backgroundRun{BackgroundRun: run.BackgroundRun, key: run.Key}, c.caller), nil
+			return s.follow(following, end, &backgroundRun{BackgroundRun: run.BackgroundRun, key: run.Key, workers: d}, c.caller), nil
 		},
 	}
 }
@@ -85,18 +85,18 @@ func (s *Server) following(ctx context.Context, from *transport.Request) (_ cont
 func (s *Server) follow(ctx context.Context, end func(), r *backgroundRun, c *chain.Caller) <-chan *chain.Answer {
 	caller := &chain.Caller{ID: c.ID, Rights: c.Rights, MaxTotalTokens: c.MaxTotalTokens}
 	r.caller, r.updated = caller.ID, r.Began
-	r.cancel = func(error) { s.cancelDurable(r) }
+	r.cancel = func(error) { s.cancelAtWorkers(r) }
 	s.runs.add(r)
 	answered := make(chan *chain.Answer, 1)
 	s.background.Go(func() {
 		defer end()
 		defer close(answered)
-		answer, err := s.opts().Durable.Wait(ctx, caller.ID, r.key, func() { s.runs.setIdle(r) })
+		answer, err := r.workers.Wait(ctx, caller.ID, r.key, func() { s.runs.setIdle(r) })
 		now := s.now.Load()
 		switch f, coded := fault.As(err); {
 		case err == nil:
 		case transport.Revoked(ctx) != nil:
-			s.cancelDurable(r)
+			s.cancelAtWorkers(r)
 			s.runs.end(r, nil, chain.StoredAnswer{})
 			return
 		case !coded || f.Code == fault.TokenExpired || ctx.Err() != nil: // it goes on, or another server may know of it
@@ -111,16 +111,12 @@ func (s *Server) follow(ctx context.Context, end func(), r *backgroundRun, c *ch
 	return answered
 }
 
-// cancelDurable asks for a run to end. A failure is logged: the run then goes on.
-func (s *Server) cancelDurable(r *backgroundRun) {
+// cancelAtWorkers asks for a run to end. A failure is logged: the run then goes on.
+func (s *Server) cancelAtWorkers(r *backgroundRun) {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
 	defer cancel()
-	now := s.now.Load()
-	if now.Durable == nil {
-		return
-	}
-	if err := now.Durable.Cancel(ctx, r.caller, r.key); err != nil {
-		now.Log.WarnContext(ctx, "a durable run could not be cancelled", "run", r.ID, "error", fault.Message(err))
+	if err := r.workers.Cancel(ctx, r.caller, r.key); err != nil {
+		s.opts().Log.WarnContext(ctx, "a durable run could not be cancelled", "run", r.ID, "error", fault.Message(err))
 	}
 }
 
@@ -128,7 +124,7 @@ func (s *Server) cancelDurable(r *backgroundRun) {
 // gave it to them. false: it is not in the background, or not known.
 func (s *Server) find(ctx context.Context, now *generation, from *transport.Request, c *chain.Caller, id string) (backgroundRun, bool) {
 	r, here := s.runs.of(id, c.ID)
-	if here && r.ended.IsZero() && r.key == "" {
+	if here && r.ended.IsZero() && r.workers == nil {
 		return r, true
 	}
 	past, err := now.Engine.PastRun(ctx, id, c)
@@ -159,7 +155,7 @@ func (s *Server) adopt(ctx context.Context, now *generation, from *transport.Req
 		return backgroundRun{}, false
 	}
 	began := chain.BackgroundRun{ID: row.ID, Steps: row.Steps, Began: row.Began}
-	answered := s.follow(following, end, &backgroundRun{BackgroundRun: began, key: row.CallersKey()}, c)
+	answered := s.follow(following, end, &backgroundRun{BackgroundRun: began, key: row.CallersKey(), workers: now.Durable}, c)
 	if !running {
 		select {
 		case <-answered:

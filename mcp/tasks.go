@@ -107,7 +107,7 @@ func taskOf(r *backgroundRun) *task {
 	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.updated),
 		Interval: taskPollInterval.Milliseconds(), Message: fmt.Sprintf("%d of %d steps have ended", r.done, r.Steps)}
 	switch {
-	case r.ended.IsZero() && r.key != "":
+	case r.ended.IsZero() && r.workers != nil:
 		shown := &runProgress{}
 		shown.ofWorkers(r)
 		t.Message = shown.Note

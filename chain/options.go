@@ -82,8 +82,8 @@ type Options struct {
 	// its own.
 	Admission Admission
 
-	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its lean form: what
-	// was done, and a token for the rest. 0: 100; -1: never. Lean forms need Results.
+	// LeanAbove is the number of tokens above which the result of a declared write is answered in its lean form: a summary of the write,
+	// and a token for the rest. 0: 100; -1: never. Lean forms need Results.
 	LeanAbove int
 
 	// Rung returns a function's place on a ladder from cheap, 0, to costly; negative: none. Steps of different rungs run in the order
@@ -211,7 +211,7 @@ func (o *Options) setDefaults() error {
 		o.Counter = counter
 	}
 	if minTokens := budget.MinTokensFor(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < minTokens {
-		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, minTokens)
+		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the minimum is %d; 0 means no budget", o.MaxTotalTokens, minTokens)
 	}
 	if f := hoistFault(o.Hoist); f != nil {
 		return f

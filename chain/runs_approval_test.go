@@ -140,7 +140,7 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 }
 
 // waits is a run that waits for approval of its second call.
-func waits(s *scripted) (run string) {
+func waits(s *scriptedEngine) (run string) {
 	return s.run(fault.ApprovalRequired, `{"steps":[
 		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str
@@ -229,7 +229,7 @@ func TestApprovalForUndo(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, failing("fail", refuses))
 	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"store.put","undo":{"fn":"guarded.put"}}]}`)
-	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs it for the sake of its undo by guarded.put") {
+	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs approval because its undo, guarded.put, does") {
 		t.Error(message)
 	}
 	s.called()

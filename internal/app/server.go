@@ -56,7 +56,7 @@ type server struct {
 // *config.Error if the configuration is invalid.
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier()}
-	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log})
+	s.process = newProcess(o, serverTraits{serve: true, anySurface: so.HTTP != "", log: s.log})
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err

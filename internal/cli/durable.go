@@ -79,13 +79,13 @@ func queueOf(scope string) string {
 	return "onecall-" + hashed(scope)
 }
 
-// hashed returns what a text is called where it must be short, or must not be shown.
+// hashed returns a short name for a text that is long or secret.
 func hashed(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:16])
 }
 
-// batchRecord is what is stored of a batch under its id.
+// batchRecord is the stored state of a batch.
 type batchRecord struct {
 	Name   string       `json:"name"`            // of the file or saved chain
 	Scope  string       `json:"scope,omitempty"` // of its runs in the journal

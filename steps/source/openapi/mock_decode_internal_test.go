@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// decoding is the state of reading one request.
-type decoding struct {
+// requestDecoder decodes one request.
+type requestDecoder struct {
 	request        *http.Request
 	segment        string
 	query, cookies []rawPair
 }
 
-func (d *decoding) parameter(p *parameter, schema view) (value any, given bool, err error) {
+func (d *requestDecoder) parameter(p *parameter, schema view) (value any, given bool, err error) {
 	switch p.in {
 	case "path":
 		return decodeSegment(p, schema, d.segment)

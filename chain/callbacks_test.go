@@ -167,7 +167,7 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 	var reports []string
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
 		Progress: func(p chain.Progress) {
-			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.Part, p.Whole, p.Message))
+			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.FunctionDone, p.FunctionTotal, p.Message))
 		},
 		Log: func(m chain.LogMessage) {
 			reports = append(reports, fmt.Sprintf("%d %q %s %s %s", m.Step, m.Function, m.Level, m.Logger, m.Data))

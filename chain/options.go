@@ -176,9 +176,9 @@ type Progress struct {
 	Elements int    // of its forEach; -1: none
 	Result   []byte // JSON, after select; nil: none. It must not be changed
 
-	// As reported by the function while it runs; zero at a step's start and end.
-	Part, Whole float64 // progress of total (0: unknown), in units of the function
-	Message     string
+	// As reported by the function while it runs, in its own units; zero at a step's start and end. FunctionTotal 0: unknown.
+	FunctionDone, FunctionTotal float64
+	Message                     string
 }
 
 // LogMessage is what a function logs while it runs.

@@ -37,7 +37,7 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 	} else if err != nil {
 		return nil, err
 	}
-	if busy, err := db.isHeld(ctx, tx, before); err != nil {
+	if busy, err := db.isLive(ctx, tx, before); err != nil {
 		return nil, err
 	} else if busy {
 		return nil, journal.ErrBusy
@@ -52,8 +52,8 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 	return rec, tx.Commit()
 }
 
-// isHeld reports whether a live holder has a lease.
-func (db *database) isHeld(ctx context.Context, from queries, holder string) (bool, error) {
+// isLive reports whether a holder of a lease is alive; "": there is none.
+func (db *database) isLive(ctx context.Context, from queries, holder string) (bool, error) {
 	if holder == "" {
 		return false, nil
 	}

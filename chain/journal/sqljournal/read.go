@@ -48,7 +48,7 @@ func (db *database) markInterrupted(ctx context.Context, rows []journal.Row, hol
 		alive, asked := known[holders[i]]
 		if !asked {
 			var err error
-			if alive, err = db.isHeld(ctx, db.read, holders[i]); err != nil {
+			if alive, err = db.isLive(ctx, db.read, holders[i]); err != nil {
 				return err
 			}
 			known[holders[i]] = alive

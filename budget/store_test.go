@@ -156,27 +156,27 @@ func TestResultsOptions(t *testing.T) {
 	}
 }
 
-// failingDriver fails in the operations that have an error here.
-type failingDriver struct {
+// failing is a driver of which every operation fails, or those that err names.
+type failing struct {
 	budget.Driver
 	put, get, touch error
 }
 
-func (f failingDriver) Put(ctx context.Context, key string, e budget.Entry) error {
+func (f failing) Put(ctx context.Context, key string, e budget.Entry) error {
 	if f.put != nil {
 		return f.put
 	}
 	return f.Driver.Put(ctx, key, e)
 }
 
-func (f failingDriver) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
+func (f failing) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	if f.get != nil {
 		return budget.Entry{}, f.get
 	}
 	return f.Driver.Get(ctx, key, admit)
 }
 
-func (f failingDriver) Touch(ctx context.Context, key string, expires time.Time) error {
+func (f failing) Touch(ctx context.Context, key string, expires time.Time) error {
 	if f.touch != nil {
 		return f.touch
 	}
@@ -200,7 +200,7 @@ func TestDriverErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := budget.NewResults(failingDriver{memory, test.err, test.err, nil}, nil)
+		r, err := budget.NewResults(failing{memory, test.err, test.err, nil}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestTouchFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := budget.NewResults(failingDriver{Driver: memory, touch: errors.New("read-only")}, nil)
+		r, err := budget.NewResults(failing{Driver: memory, touch: errors.New("read-only")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,14 +241,14 @@ func TestTouchFails(t *testing.T) {
 	})
 }
 
-// recordingDriver records the arguments of Put.
-type recordingDriver struct {
+// recording notes what a driver is told.
+type recording struct {
 	budget.Driver
 	key   string
 	entry budget.Entry
 }
 
-func (r *recordingDriver) Put(ctx context.Context, key string, e budget.Entry) error {
+func (r *recording) Put(ctx context.Context, key string, e budget.Entry) error {
 	r.key, r.entry = key, e
 	return r.Driver.Put(ctx, key, e)
 }
@@ -260,7 +260,7 @@ func TestStoreHoldsNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &recordingDriver{Driver: memory}
+	d := &recording{Driver: memory}
 	r, err := budget.NewResults(d, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -215,20 +215,20 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 	})
 }
 
-// countingStore counts the calls of a store that fails.
-type countingStore struct {
+// counted counts how often it is asked.
+type counted struct {
 	failingStore
 	asked *int
 }
 
-func (c countingStore) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
+func (c counted) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
 
 // TestUnkeptIsTriedOnce: a store that is away, which may take its time to say so, is asked once for one answer.
 func TestUnkeptIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	for _, lite := range []bool{true, false} {
 		asked := 0
-		results, err := budget.NewResults(countingStore{failingStore{errAway}, &asked}, nil)
+		results, err := budget.NewResults(counted{failingStore{errAway}, &asked}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

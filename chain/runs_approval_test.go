@@ -140,7 +140,7 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 }
 
 // waits is a run that waits for approval of its second call.
-func waits(s *scriptedEngine) (run string) {
+func waits(s *scripted) (run string) {
 	return s.run(fault.ApprovalRequired, `{"steps":[
 		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str

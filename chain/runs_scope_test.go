@@ -12,13 +12,13 @@ import (
 )
 
 // inScope is an engine of another scope over the same functions and the same journal.
-func (s *scriptedEngine) inScope(scope string) *scriptedEngine {
+func (s *scripted) inScope(scope string) *scripted {
 	s.t.Helper()
 	engine, err := chain.New(&chain.Options{Functions: s.all, Journal: s.journal, Scope: scope})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &scriptedEngine{t: s.t, engine: engine, all: s.all, journal: s.journal}
+	return &scripted{t: s.t, engine: engine, all: s.all, journal: s.journal}
 }
 
 // TestScopes: of a run of another scope nothing is resumed, undone, looked at or decided. Its caller is told that there is none, and an
@@ -84,13 +84,13 @@ func TestKeysOfScopes(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, nil)
 	staging, prod, none := s.inScope("/staging"), s.inScope("/prod"), s.inScope("")
-	put := func(in *scriptedEngine, key, status string) {
+	put := func(in *scripted, key, status string) {
 		t.Helper()
 		if a := in.run("", `{"key":%s,"steps":[{"fn":"store.put"}]}`, quoted(key)); a.Get("steps.0.status").Str != status {
 			t.Errorf("%q: %s", key, a.Raw)
 		}
 	}
-	all := []*scriptedEngine{staging, prod, none}
+	all := []*scripted{staging, prod, none}
 	for _, in := range all {
 		put(in, "seed", "ok")
 	}

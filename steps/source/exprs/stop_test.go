@@ -13,13 +13,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// endingContext ends at the third call of Err.
-type endingContext struct {
+// ending is a context that ends at the third look at it.
+type ending struct {
 	context.Context
 	looks *int
 }
 
-func (e endingContext) Err() error {
+func (e ending) Err() error {
 	if *e.looks++; *e.looks > 2 {
 		return context.Canceled
 	}
@@ -32,7 +32,7 @@ func TestSearchIsStopped(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1<<18)
 	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
-		_, err := invoke(endingContext{t.Context(), new(int)}, exprs.New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
+		_, err := invoke(ending{t.Context(), new(int)}, exprs.New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", fn, err)
 		}
@@ -96,7 +96,7 @@ func TestLeavesASlot(t *testing.T) {
 	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
 	goesOn := make(chan struct{}) // receives while a search looks at its context
-	ctx = probedContext{ctx, goesOn}
+	ctx = looking{ctx, goesOn}
 	var searching sync.WaitGroup
 	for range 3 {
 		searching.Go(func() {
@@ -121,13 +121,13 @@ func TestLeavesASlot(t *testing.T) {
 	searching.Wait()
 }
 
-// probedContext reports each call of Err to a goroutine that waits for one.
-type probedContext struct {
+// looking is a context that tells of each look at it, if anybody waits for one.
+type looking struct {
 	context.Context
 	at <-chan struct{}
 }
 
-func (l probedContext) Err() error {
+func (l looking) Err() error {
 	select {
 	case <-l.at:
 	default:
@@ -150,19 +150,19 @@ func TestMatchIsStopped(t *testing.T) {
 			fn = "text.replace"
 		}
 		looks := 0
-		if _, err := invoke(endingContext{t.Context(), &looks}, exprs.New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
+		if _, err := invoke(ending{t.Context(), &looks}, exprs.New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
 			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
 		}
 	}
 }
 
-// countingContext counts the calls of Err.
-type countingContext struct {
+// asked counts how often a context is looked at.
+type asked struct {
 	context.Context //nolint:containedctx // it is one
 	times           int
 }
 
-func (a *countingContext) Err() error {
+func (a *asked) Err() error {
 	a.times++
 	return a.Context.Err()
 }
@@ -170,7 +170,7 @@ func (a *countingContext) Err() error {
 // TestContextIsLookedAtNowAndThen: not for each part of each match.
 func TestContextIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
-	ctx := &countingContext{Context: t.Context()}
+	ctx := &asked{Context: t.Context()}
 	got, err := invoke(ctx, exprs.New(), "text.replace",
 		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {

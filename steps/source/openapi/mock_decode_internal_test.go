@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// requestDecoder decodes one request.
-type requestDecoder struct {
+// decoding is the state of reading one request.
+type decoding struct {
 	request        *http.Request
 	segment        string
 	query, cookies []rawPair
 }
 
-func (d *requestDecoder) parameter(p *parameter, schema view) (value any, given bool, err error) {
+func (d *decoding) parameter(p *parameter, schema view) (value any, given bool, err error) {
 	switch p.in {
 	case "path":
 		return decodeSegment(p, schema, d.segment)

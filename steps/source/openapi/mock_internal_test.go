@@ -102,7 +102,7 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 func (r *endpoint) understand(request *http.Request, segments []string) ([]byte, error) {
 	args := map[string]any{}
-	d := &requestDecoder{request: request, query: rawPairs(request.URL.RawQuery, "&")}
+	d := &decoding{request: request, query: rawPairs(request.URL.RawQuery, "&")}
 	for _, line := range request.Header["Cookie"] {
 		d.cookies = append(d.cookies, rawPairs(line, "; ")...)
 	}

@@ -41,8 +41,8 @@ func TestUndoOfElementsAtOnce(t *testing.T) {
 	}
 }
 
-// TestSavedUndoesItsCalls: a saved chain that fails takes back its own calls, wherever an earlier part of the run had them.
-func TestSavedUndoesItsCalls(t *testing.T) {
+// TestUndoOfOwnCalls: a saved chain that fails takes back its own calls, wherever an earlier part of the run had them.
+func TestUndoOfOwnCalls(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		mended string

@@ -54,7 +54,7 @@ var errUndecided = errors.New("nobody has decided")
 func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.Error) {
 	d := s.decision
 	if s.o.Journal == nil {
-		return nil, notResumableFault("nothing is remembered here: send the request again without its state")
+		return nil, notResumableFault("runs are not recorded here: send the request again without its state")
 	}
 	past, f := s.takeRun(ctx, d.Run, false)
 	if f != nil {

@@ -163,8 +163,8 @@ func isStopping(ctx context.Context) bool {
 }
 
 // withHeartbeat returns the context of chains, and reports to the server that the worker is alive until end is called. The chains end if
-// the batch was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context for less:
-// if the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
+// the batch was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context
+// for less: if the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
 func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})

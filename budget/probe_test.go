@@ -164,7 +164,7 @@ func TestPreviewOfBrokenUTF8(t *testing.T) {
 
 func TestProbeWithin(t *testing.T) {
 	t.Parallel()
-	memory := &recordingDriver{}
+	memory := &recording{}
 	r := results(t, nil)
 	value := numbered(500)
 	whole, err := r.ProbeWithin(t.Context(), "me", value, nil)

@@ -23,25 +23,25 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// loaded are clients of a server under load.
-type loaded struct{ *load.Clients }
+// loadedServer has the clients of a server under load.
+type loadedServer struct{ *load.Clients }
 
 // noHurry is longer than a busy machine takes for anything here.
 const noHurry = 10 * time.Minute
 
 // newLoaded opens what clients need.
-func newLoaded(tb testing.TB, target load.Target, clients int) loaded {
+func newLoaded(tb testing.TB, target load.Target, clients int) loadedServer {
 	tb.Helper()
 	all, err := load.Open(context.Background(), target, clients)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(all.Close)
-	return loaded{all}
+	return loadedServer{all}
 }
 
 // run has clients make calls, n in all. It gives how long each took.
-func (l loaded) run(tb testing.TB, clients, n int) []time.Duration {
+func (l loadedServer) run(tb testing.TB, clients, n int) []time.Duration {
 	tb.Helper()
 	took, failed, err := l.Run(context.Background(), clients, n)
 	if err != nil {
@@ -51,7 +51,7 @@ func (l loaded) run(tb testing.TB, clients, n int) []time.Duration {
 }
 
 // arm makes an arm of it for compare.
-func (l loaded) arm(clients int) arm {
+func (l loadedServer) arm(clients int) arm {
 	return func(b *testing.B, n int) { l.run(b, clients, n) }
 }
 
@@ -77,7 +77,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := catalog.Add("bench", fixed(s.functions)); err != nil {
+	if err := catalog.Add("bench", fixedSource(s.functions)); err != nil {
 		tb.Fatal(err)
 	}
 	counter, err := budget.NewCounter("", 0)

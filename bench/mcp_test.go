@@ -58,7 +58,7 @@ type transportCase struct {
 	options   mcpsource.Options
 }
 
-func doors(b *testing.B) []transportCase {
+func transports(b *testing.B) []transportCase {
 	one := newServer() // for all sessions
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return one }, nil)
 	server := httptest.NewServer(handler)
@@ -140,7 +140,7 @@ func BenchmarkDependentCalls(b *testing.B) {
 		request = fmt.Appendf(request, `,{"fn":"bench.next","args":{"n":"$%d.n"}}`, i)
 	}
 	request = append(request, "]}"...)
-	for _, d := range doors(b) {
+	for _, d := range transports(b) {
 		b.Run(d.name, func(b *testing.B) {
 			session, engine := d.bare(b), d.engine(b)
 			bare := func(b *testing.B, times int) {
@@ -174,7 +174,7 @@ func BenchmarkIndependentReads(b *testing.B) {
 		request = append(request, `,{"fn":"bench.slow","args":{"n":0}}`...)
 	}
 	request = append(request, "]}"...)
-	for _, d := range doors(b) {
+	for _, d := range transports(b) {
 		b.Run(d.name, func(b *testing.B) {
 			session, engine := d.bare(b), d.engine(b)
 			one := func(b *testing.B, times int) {

@@ -21,7 +21,7 @@ func compare(b *testing.B, rounds, n int, baseline, measured arm) (ratio float64
 	baseline(b, n/10+1) // warm up
 	measured(b, n/10+1)
 	var ratios []float64
-	var base, own []time.Duration
+	var base, candidate []time.Duration
 	for round := range rounds {
 		var first, second time.Duration
 		if round%2 == 0 {
@@ -29,14 +29,14 @@ func compare(b *testing.B, rounds, n int, baseline, measured arm) (ratio float64
 		} else {
 			second, first = timed(measured), timed(baseline)
 		}
-		base, own = append(base, first/time.Duration(n)), append(own, second/time.Duration(n))
+		base, candidate = append(base, first/time.Duration(n)), append(candidate, second/time.Duration(n))
 		ratios = append(ratios, float64(second)/float64(first))
 	}
 	slices.Sort(ratios)
 	slices.Sort(base)
-	slices.Sort(own)
+	slices.Sort(candidate)
 	b.ReportMetric(ratios[rounds/2], "ratio")
 	b.ReportMetric(float64(base[rounds/2].Microseconds()), "baseline-µs/op")
-	b.ReportMetric(float64(own[rounds/2].Microseconds()), "measured-µs/op")
+	b.ReportMetric(float64(candidate[rounds/2].Microseconds()), "measured-µs/op")
 	return ratios[rounds/2]
 }

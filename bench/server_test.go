@@ -23,10 +23,10 @@ func nothing() steps.Function {
 	}
 }
 
-type fixed []steps.Function
+type fixedSource []steps.Function
 
-func (f fixed) Functions() []steps.Function { return f }
-func (f fixed) Close() error                { return nil }
+func (f fixedSource) Functions() []steps.Function { return f }
+func (f fixedSource) Close() error                { return nil }
 
 // onecallServer serves functions as onecall does, over HTTP; it gives the URL.
 func onecallServer(tb testing.TB, functions ...steps.Function) string {

@@ -17,7 +17,7 @@ const mega = 1_000_000
 // arrayOf returns an array of objects of about that many bytes.
 func arrayOf(bytes int) []byte { return numbered(bytes / 46) }
 
-func BenchmarkFits(b *testing.B) {
+func BenchmarkMeterAllows(b *testing.B) {
 	text := arrayOf(4 * mega)
 	c := counter(b, 0)
 	tokens := c.Count(text, -1)
@@ -30,8 +30,8 @@ func BenchmarkFits(b *testing.B) {
 			}
 		})
 	}
-	metered := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(piece) }
-	joined := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(piece[:100], piece[100:]) }
+	metered := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Allows(piece) }
+	joined := func(piece []byte, limit int) bool { return budget.NewMeter(c, limit).Allows(piece[:100], piece[100:]) }
 	counted := func(piece []byte, limit int) bool { return c.Count(piece, -1) <= limit } // the baseline: count all
 	run("far below/meter", len(text), 2*len(text), true, metered)
 	run("far below/baseline", len(text), 2*len(text), true, counted)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Envelope is the budget of an answer and the text around its result. A nil Envelope fits every result.
+// Envelope is the budget of an answer and the text around its result. A nil Envelope allows every result.
 type Envelope struct {
 	Meter         *Meter
 	Before, After []byte
@@ -13,8 +13,8 @@ type Envelope struct {
 	MaxRunes      int // maximum characters of the answer without that number; 0: unlimited
 }
 
-// Fits reports whether an answer with this result is within the budget.
-func (e *Envelope) Fits(result []byte) bool {
+// Allows reports whether an answer with this result is within the budget.
+func (e *Envelope) Allows(result []byte) bool {
 	if e == nil {
 		return true
 	}
@@ -22,9 +22,9 @@ func (e *Envelope) Fits(result []byte) bool {
 		return false
 	}
 	if e.Meter.limit == 0 || e.Number == 0 {
-		return e.Meter.Fits(e.Before, result, e.After)
+		return e.Meter.Allows(e.Before, result, e.After)
 	}
-	if !e.Meter.Fits(e.Before, result, e.After) {
+	if !e.Meter.Allows(e.Before, result, e.After) {
 		return false
 	}
 	return e.Meter.SelfCount(slices.Concat(e.Before, result, e.After[:e.Number]), e.After[e.Number:]) <= e.Meter.limit

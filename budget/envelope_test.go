@@ -29,8 +29,8 @@ func TestEnvelopeLimits(t *testing.T) {
 			n := envelope.Meter.SelfCount([]byte(before+result+after[:number]), []byte(after[number:]))
 			whole = before + result + after[:number] + strconv.Itoa(n) + after[number:]
 		}
-		if cost := c.Count([]byte(whole), -1); envelope.Fits([]byte(result)) != (limit == 0 || cost <= limit) {
-			t.Fatalf("%d tokens of %d: fits is %v: %s", cost, limit, envelope.Fits([]byte(result)), whole)
+		if cost := c.Count([]byte(whole), -1); envelope.Allows([]byte(result)) != (limit == 0 || cost <= limit) {
+			t.Fatalf("%d tokens of %d: fits is %v: %s", cost, limit, envelope.Allows([]byte(result)), whole)
 		}
 	})
 }
@@ -38,11 +38,11 @@ func TestEnvelopeLimits(t *testing.T) {
 func TestEnvelopeInCharacters(t *testing.T) {
 	t.Parallel()
 	envelope := &budget.Envelope{Meter: budget.NewMeter(counter(t, 0), 0), Before: []byte("é"), After: []byte("é"), MaxRunes: 10}
-	if !envelope.Fits(bytes.Repeat([]byte("é"), 8)) || envelope.Fits(bytes.Repeat([]byte("é"), 9)) {
+	if !envelope.Allows(bytes.Repeat([]byte("é"), 8)) || envelope.Allows(bytes.Repeat([]byte("é"), 9)) {
 		t.Error("10 characters with 2 around the result are not 8")
 	}
 	var none *budget.Envelope
-	if !none.Fits(numbered(10_000)) {
+	if !none.Allows(numbered(10_000)) {
 		t.Error("there is no room where nothing bounds it")
 	}
 }

@@ -165,7 +165,7 @@ func (f *filterWriter) markBelow(member []byte, below []pendingPath, depth int) 
 // keyNotFound returns an error with the available keys: those of the object, and of the first object in the array.
 func keyNotFound(o outline, i int, path string) error {
 	shown, _ := cutText([]byte(path), summaryCut)
-	e := fault.New(fault.BadRequest, "The key %q is nowhere in the result. Name keys that are there, or use the mode query.", shown)
+	e := fault.New(fault.BadRequest, "The key %q is not in the result. Name keys that are in it, or use the mode query.", shown)
 	e.At = fault.Index("/filter_keys", i)
 	collect := func(v []byte) {
 		for key := range rawjson.Members(v) {

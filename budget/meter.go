@@ -34,9 +34,9 @@ func (m *Meter) Count(text []byte) int { return m.counter.Count(text, -1) }
 // Estimate returns a cheap estimate of the tokens of text, for numbers that are not charged.
 func (m *Meter) Estimate(text []byte) int { return m.counter.Estimate(text) }
 
-// Fits reports whether the concatenation of the parts is within the limit. A text whose length alone decides is not tokenized, and others
-// only up to the limit.
-func (m *Meter) Fits(pieces ...[]byte) bool {
+// Allows reports whether the concatenation of the pieces is within the limit. If its length alone decides, it is
+// not tokenized, otherwise only up to the limit.
+func (m *Meter) Allows(pieces ...[]byte) bool {
 	if m.limit == 0 {
 		return true
 	}

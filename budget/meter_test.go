@@ -114,12 +114,12 @@ func TestLongestToken(t *testing.T) {
 	if len(longest) != budget.LongestToken {
 		t.Errorf("the longest token has %d bytes, not %d", len(longest), budget.LongestToken)
 	}
-	if !budget.NewMeter(counter(t, 0), 1).Fits([]byte(longest)) {
+	if !budget.NewMeter(counter(t, 0), 1).Allows([]byte(longest)) {
 		t.Errorf("the longest token %q does not fit a budget of one", longest)
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestMeterAllows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := budget.NewCounter("", rapid.SampledFrom([]float64{0, 0.5, 1, 1.3, 4}).Draw(t, "factor"))
@@ -136,7 +136,7 @@ func TestFits(t *testing.T) {
 		}
 		cost := c.Count(bytes.Join(pieces, nil), -1)
 		limit := max(0, rapid.OneOf(rapid.IntRange(cost-2, cost+2), rapid.IntRange(0, 4*cost+10)).Draw(t, "limit"))
-		if within, want := budget.NewMeter(c, limit).Fits(pieces...), limit == 0 || cost <= limit; within != want {
+		if within, want := budget.NewMeter(c, limit).Allows(pieces...), limit == 0 || cost <= limit; within != want {
 			t.Fatalf("%d tokens, limit %d: Fits = %v", cost, limit, within)
 		}
 	})
@@ -145,17 +145,17 @@ func TestFits(t *testing.T) {
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)
-	if m := budget.NewMeter(c, 0); m.Limit() != 0 || !m.Fits(numbered(10_000)) {
+	if m := budget.NewMeter(c, 0); m.Limit() != 0 || !m.Allows(numbered(10_000)) {
 		t.Error("a meter without a limit refuses something")
 	}
-	if m := budget.NewMeter(c, -5); m.Limit() != 0 || !m.Fits([]byte("a")) {
+	if m := budget.NewMeter(c, -5); m.Limit() != 0 || !m.Allows([]byte("a")) {
 		t.Error("a negative limit is not none")
 	}
-	if m := budget.NewMeter(c, 7); m.Limit() != 7 || m.Count([]byte(" a a a")) != 3 || !m.Fits() {
+	if m := budget.NewMeter(c, 7); m.Limit() != 7 || m.Count([]byte(" a a a")) != 3 || !m.Allows() {
 		t.Error("limit, count or the empty text is wrong")
 	}
 	// "in" and "put" are one token together: the parts count as what they make.
-	if m := budget.NewMeter(c, 1); !m.Fits([]byte("in"), []byte("put")) {
+	if m := budget.NewMeter(c, 1); !m.Allows([]byte("in"), []byte("put")) {
 		t.Error("two halves of a token do not fit a budget of one")
 	}
 }
@@ -168,7 +168,7 @@ func (byteCounter) Count(text []byte, _ int) int { return len(text) }
 func TestForeignCounter(t *testing.T) {
 	t.Parallel()
 	m := budget.NewMeter(byteCounter{}, 5)
-	if !m.Fits([]byte("abc"), []byte("de")) || m.Fits([]byte("abc"), []byte("def")) {
+	if !m.Allows([]byte("abc"), []byte("de")) || m.Allows([]byte("abc"), []byte("def")) {
 		t.Error("Fits does not ask the counter")
 	}
 	for others, want := range map[int]int{0: 1, 8: 9, 9: 11, 97: 99, 98: 101, 997: 1001} {
@@ -178,7 +178,7 @@ func TestForeignCounter(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestSelfCountIsExact(t *testing.T) {
 	t.Parallel()
 	check := func(t rapid.TB, c budget.Counter, before, after string) {
 		n := budget.NewMeter(c, 0).SelfCount([]byte(before), []byte(after))

@@ -26,7 +26,7 @@ func Modes() []string {
 // modes returns the modes that suit the value and can return something of it.
 func (o outline) modes() []string {
 	return slices.DeleteFunc(Modes(), func(mode string) bool {
-		return !o.suits(mode) || mode == modeFull && o.neverFits != nil && o.neverFits()
+		return !o.suits(mode) || mode == modeFull && o.exceedsLimit != nil && o.exceedsLimit()
 	})
 }
 
@@ -46,7 +46,7 @@ func (o outline) suits(mode string) bool {
 func (r *Results) outline(w *work, value []byte) outline {
 	o := outlineOf(w, value)
 	if r.maxAnswerTokens > 0 {
-		o.neverFits = func() bool {
+		o.exceedsLimit = func() bool {
 			if len(value) > exactBytes {
 				return r.o.Counter.Estimate(value) > r.maxAnswerTokens
 			}
@@ -152,7 +152,7 @@ func (r *Results) answer(w *work, f Fetch, value []byte, envelope *Envelope, que
 		}
 		return answer{isQuery: true}, nil
 	}
-	if !envelope.Fits(value) {
+	if !envelope.Allows(value) {
 		return answer{}, r.fullTooLarge(o, envelope)
 	}
 	return answer{result: value}, nil
@@ -163,7 +163,7 @@ func (r *Results) resultOrProbe(w *work, result []byte, envelope *Envelope, clon
 	if err := w.interrupted(); err != nil { // the result may be incomplete
 		return answer{}, err
 	}
-	if envelope.Fits(result) {
+	if envelope.Allows(result) {
 		return answer{result: result}, nil
 	}
 	if err := r.reserveBytes(len(result)); err != nil {
@@ -192,7 +192,7 @@ func (f Fetch) impliedMode(o outline, envelope *Envelope) string {
 		return modeFiltered
 	case f.Query != "":
 		return modeQuery
-	case !envelope.Fits(o.value) && o.suits(modeSummary):
+	case !envelope.Allows(o.value) && o.suits(modeSummary):
 		return modeSummary
 	}
 	return modeFull

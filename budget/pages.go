@@ -35,7 +35,7 @@ func (r *Results) paginate(f Fetch, o outline, envelope *Envelope) (answer, erro
 	if err := o.work.interrupted(); err != nil {
 		return answer{}, err
 	}
-	if envelope.Fits(whole) {
+	if envelope.Allows(whole) {
 		return answer{result: whole}, nil
 	}
 	shown, probes, err := r.fittingItems(p, envelope)
@@ -70,15 +70,15 @@ func (r *Results) paginate(f Fetch, o outline, envelope *Envelope) (answer, erro
 func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, probes []*probe, err error) {
 	shown = slices.Collect(p.items(p.first(), min(p.count(), maxMeasured)))
 	for done := 0; p.work.alive(); {
-		done += sort.Search(len(shown)-done, func(i int) bool { return !envelope.Fits(p.json(shown[:done+i+1])) })
-		if done == len(shown) || envelope.Fits(p.json(shown[done:done+1])) {
+		done += sort.Search(len(shown)-done, func(i int) bool { return !envelope.Allows(p.json(shown[:done+i+1])) })
+		if done == len(shown) || envelope.Allows(p.json(shown[done:done+1])) {
 			return shown[:done], probes, nil
 		}
 		item, err := r.describe(p.work, shown[done])
 		if err != nil {
 			return nil, nil, err
 		}
-		alone := item.longest(func(probe []byte) bool { return envelope.Fits(p.json([][]byte{probe})) })
+		alone := item.longest(func(probe []byte) bool { return envelope.Allows(p.json([][]byte{probe})) })
 		if alone == nil {
 			return shown[:done], probes, nil
 		}
@@ -212,16 +212,16 @@ func (s sequence) span(first, n int) []byte {
 	if n <= 0 {
 		return nil
 	}
-	i, begin := s.skipped, 0
+	i, from := s.skipped, 0
 	for start, end := range s.bounds(s.source) {
 		if !s.work.step() {
 			break
 		}
 		if i == first {
-			begin = start
+			from = start
 		}
 		if i++; i == first+n {
-			return s.source[begin:end]
+			return s.source[from:end]
 		}
 	}
 	return nil

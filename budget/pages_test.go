@@ -207,7 +207,7 @@ func FuzzPages(f *testing.F) {
 				if _, ok := fault.As(err); !ok {
 					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
 				}
-			} else if !envelope.Fits(answer) {
+			} else if !envelope.Allows(answer) {
 				t.Errorf("%s: the answer does not fit: %s", fetch.Mode, answer)
 			}
 		}
@@ -245,7 +245,7 @@ func TestEveryItemIsReached(t *testing.T) {
 					t.Fatalf("the page that was advised: %v", err)
 				}
 			}
-			if !envelope.Fits(answer) {
+			if !envelope.Allows(answer) {
 				t.Fatalf("%d tokens of %d", c.Count(answer, -1), limit)
 			}
 			for i, item := range got.Items {

@@ -73,7 +73,7 @@ func (r *Results) describeWithin(w *work, value []byte, envelope *Envelope) (*pr
 	if err != nil {
 		return nil, nil, err
 	}
-	result := p.longest(envelope.Fits)
+	result := p.longest(envelope.Allows)
 	if result == nil {
 		return nil, nil, budgetTooSmall()
 	}

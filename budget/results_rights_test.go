@@ -42,22 +42,25 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// marking is a driver of one entry, which a test may change.
-type marking struct {
+// markedDriver has one entry, which a test may change.
+type markedDriver struct {
 	budget.Driver
 	entry budget.Entry
 }
 
-func (m *marking) Put(_ context.Context, _ string, e budget.Entry) error { m.entry = e; return nil }
-func (m *marking) Touch(context.Context, string, time.Time) error        { return nil }
-func (m *marking) Get(_ context.Context, _ string, admit budget.Admit) (budget.Entry, error) {
+func (m *markedDriver) Put(_ context.Context, _ string, e budget.Entry) error {
+	m.entry = e
+	return nil
+}
+func (m *markedDriver) Touch(context.Context, string, time.Time) error { return nil }
+func (m *markedDriver) Get(_ context.Context, _ string, admit budget.Admit) (budget.Entry, error) {
 	return m.entry, admit.Check(m.entry, int64(len(m.entry.Value)))
 }
 
 // TestRightsOfOldMarks: what was kept by a version that bound results to owners alone is its owner's, and what is malformed nobody's.
 func TestRightsOfOldMarks(t *testing.T) {
 	t.Parallel()
-	store := &marking{}
+	store := &markedDriver{}
 	results, err := budget.NewResults(store, nil)
 	if err != nil {
 		t.Fatal(err)

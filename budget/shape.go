@@ -28,7 +28,7 @@ type outline struct {
 	arrays []string // the keys of an object's arrays, at most maxArrays
 	paged  []byte   // what paginated mode pages: the array, an object's only array, or the text; nil: nothing
 
-	neverFits func() bool // reports whether the value fits no answer; nil: it may fit
+	exceedsLimit func() bool // reports whether the value exceeds the limit of any answer; nil: it may not
 }
 
 // maxArrays is how many keys of arrays an outline has.

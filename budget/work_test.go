@@ -84,13 +84,13 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 	}
 }
 
-// looked is a context that counts how often it is asked whether it has ended, which it has after so many times.
-type looked struct {
+// countingContext counts the calls of Err. It ends after maximum of them.
+type countingContext struct {
 	context.Context
 	n, maximum int
 }
 
-func (l *looked) Err() error {
+func (l *countingContext) Err() error {
 	if l.n++; l.n > l.maximum {
 		return context.Canceled
 	}
@@ -146,7 +146,7 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			r := results(t, nil)
 			token := keep(t, r, test.value)
 			looks := func(maximum int) (int, fault.Code) {
-				ctx := &looked{Context: t.Context(), maximum: maximum}
+				ctx := &countingContext{Context: t.Context(), maximum: maximum}
 				f := test.fetch
 				f.Token = token
 				var err error

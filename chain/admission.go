@@ -97,8 +97,8 @@ func (h *heldBytes) hold(n int) *fault.Error {
 	}
 	h.used.Add(int64(-n))
 	return fault.New(fault.Busy,
-		"%d more bytes are too many beside what your chains and those of others hold while they run (limits.maxRunningBytes): send it "+
-			"again when others have ended, or select less", n)
+		"%d more bytes exceed the memory of all running chains (limits.maxRunningBytes): send it "+
+			"again when other chains have ended, or select less", n)
 }
 
 // holdFetched is hold for values that are fetched.
@@ -109,7 +109,7 @@ func (h *heldBytes) holdFetched(n int) error {
 	return nil
 }
 
-// maxWorkBytes is what evaluations may hold besides MaxChainBytes of results.
+// maxWorkBytes bounds the memory of evaluations, besides MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
 
 // HoldWork counts the values of running evaluations (admit.Request).

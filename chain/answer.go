@@ -49,7 +49,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	b.findCause()
 	for i := range r.steps {
 		if r.steps[i].truncated {
-			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next",
+			s.warn(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
 				describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
@@ -90,7 +90,7 @@ const minReturnTime = 10 * time.Second
 // journalDownFault is the fault for steps that did not start because the journal could not record the end of a write.
 func journalDownFault(at string) *fault.Error {
 	return fault.New(fault.Unavailable,
-		"the journal cannot be written: no further step was started; writes has what the earlier steps have done").Under(at)
+		"the journal cannot be written: no further step was started; writes lists what the earlier steps did").Under(at)
 }
 
 // findCause sets the answer's error: that of the first failed step, or the reason why steps were skipped without a failure.

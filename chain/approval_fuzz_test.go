@@ -17,16 +17,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// guarded is an engine whose calls need approval, and what reached its store.
-type guarded struct {
+// approvalEngine is an engine whose calls need approval. log has the calls that reached its store.
+type approvalEngine struct {
 	engine   *chain.Engine
 	journal  *journal.Journal
 	registry *steps.Registry
 	log      []string
 }
 
-func newGuarded(t interface{ Fatal(...any) }) *guarded {
-	g := &guarded{}
+func newGuarded(t interface{ Fatal(...any) }) *approvalEngine {
+	g := &approvalEngine{}
 	var functions []steps.Function
 	for _, name := range []string{"guarded.put", "guarded.set"} {
 		functions = append(functions, steps.Function{Spec: steps.Spec{Name: name, EffectDeclared: true, Approve: steps.ApproveWrite},

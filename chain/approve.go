@@ -219,7 +219,7 @@ func (r *run) approvalRequired(p *plannedStep) *fault.Error {
 		f.Message = r.awaitingApproval[0].Function + " waits for approval; nothing of it was sent: " + who
 	}
 	if !r.o.mustApprove(p.fn.Spec()) {
-		f.Message += fmt.Sprintf(". %s needs it for the sake of its undo by %s", p.name(), p.undo.fn.Spec().Name)
+		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.name(), p.undo.fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent
 	return f
@@ -262,10 +262,10 @@ func (s *requestState) applyApproval(record *journal.Run) *fault.Error {
 	past := record.Past()
 	switch {
 	case s.o.ApproveByPerson:
-		return fault.New(fault.Denied, "a person approves this run with onecall approve, and no approve that is sent").Under("/approve")
+		return fault.New(fault.Denied, "only a person can approve this run, with onecall approve; approve in a request cannot").Under("/approve")
 	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(s.o.Journal, past)), []byte(s.resumption.approve)):
 		return fault.New(fault.Denied,
-			"this approve is for other calls than those that wait now: resume the run without approve to see them").Under("/approve")
+			"the waiting calls have changed since this approve was given: resume the run without approve to see them").Under("/approve")
 	}
 	record.Append(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
 	return nil
@@ -315,7 +315,7 @@ func decide(ctx context.Context, j *journal.Journal, run, digest string, kind jo
 	}
 	calls, err := storedCalls(past)
 	if err == nil && digest != "" && digest != DigestOf(calls) {
-		err = fault.New(fault.ResumeConflict, "the run waits with other calls than those: look at them again")
+		err = fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
 	}
 	if err != nil {
 		j.Release(past)

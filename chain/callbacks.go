@@ -31,7 +31,7 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	}
 	if l.reports {
 		callbacks.Progress = func(_ context.Context, done, total float64, message string) {
-			l.reportProgress(Progress{Step: number, Part: done, Whole: total, Message: message})
+			l.reportProgress(Progress{Step: number, FunctionDone: done, FunctionTotal: total, Message: message})
 		}
 		callbacks.Log = func(_ context.Context, level, logger string, data []byte) {
 			r.notify(func() {

@@ -157,17 +157,17 @@ func TestSourcesThatComeBack(t *testing.T) {
 
 func TestCallbacksOfRunningFunctions(t *testing.T) {
 	t.Parallel()
-	tells := func(ctx context.Context, _ []byte) ([]byte, error) {
+	reporting := func(ctx context.Context, _ []byte) ([]byte, error) {
 		a := steps.CallbacksOf(ctx)
 		a.Progress(ctx, 1, 4, "a quarter")
 		a.Log(ctx, "warning", "disk", []byte(`{"free":7}`))
 		return []byte(`1`), nil
 	}
-	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: tells}}, chain.Options{}, false)
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: reporting}}, chain.Options{}, false)
 	var reports []string
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
 		Progress: func(p chain.Progress) {
-			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.Part, p.Whole, p.Message))
+			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.FunctionDone, p.FunctionTotal, p.Message))
 		},
 		Log: func(m chain.LogMessage) {
 			reports = append(reports, fmt.Sprintf("%d %q %s %s %s", m.Step, m.Function, m.Level, m.Logger, m.Data))

@@ -69,7 +69,7 @@ func (s *requestState) compile(ctx context.Context, r *request, faults *faultLis
 		at := r.commonAt(m.name)
 		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.env(at, len(r.Steps)))
 		if !c.usedCommon[m.name] && !c.lacksFunction {
-			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
+			s.warn(fault.New(fault.UnknownField, "no step's function declares %q, so none receives it", m.name).Under(at))
 		}
 	}
 	for _, key := range c.unreadSettings {

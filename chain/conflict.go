@@ -77,13 +77,12 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 		calls = append(calls, fmt.Sprintf("%d more", more))
 	}
 	f := fault.New(fault.ResumeConflict,
-		"this run has made calls that the chain as it is now does not make: %s. Say of each what holds, as in assume: {%q: \"applied\"} "+
-			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or have the chain make it as it was",
+		"this run made calls that the chain no longer makes: %s. Give the outcome of each in assume: {%q: \"applied\"} "+
+			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or change the chain to make it as before",
 		strings.Join(calls, ", "), paths[0])
 	for function, assumed := range guessed {
 		if assumed {
-			f.Message += fmt.Sprintf(". That %s writes is only assumed: functions: {%q: {effect: read}} in the configuration declares it",
-				function, function)
+			f.Message += undeclaredEffect(function)
 			break
 		}
 	}
@@ -92,6 +91,12 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 		f.Outcome = fault.NotSent // of the call at this pointer
 	}
 	return f.Under(at)
+}
+
+// undeclaredEffect continues a message about a function that is assumed to write.
+func undeclaredEffect(function string) string {
+	return fmt.Sprintf(". %s has no declared effect: if it only reads, say so in the configuration, as in functions: {%q: {effect: read}}",
+		function, function)
 }
 
 // unknownCall ends a call whose outcome is not known. A rehearsal only notes it and goes on, since the call is in the chain.
@@ -114,18 +119,17 @@ func (r *run) unknownCallFault(p *plannedStep, stepPath string, previous *journa
 		r.writes.markReported(previous)
 	}
 	f := fault.New(fault.ResumeConflict,
-		"whether %s was done at %s is not known, and it is not safe to repeat. Find out, and say it as in assume: {%q: \"applied\"}, "+
+		"it is not known whether %s was done at %s, and it is not safe to repeat. Find out, and resume with assume: {%q: \"applied\"}, "+
 			"\"not_sent\" (it is made again) or {\"result\": …}",
 		p.name(), previous.StepPath, previous.StepPath)
 	if previous.UndoUnknown {
 		undo := gjson.GetBytes(previous.Undo, "fn").Str
-		f.Message = fmt.Sprintf("whether %s took %s back at %s is not known. Find out, and say of %s, as in assume: {%q: \"applied\"} "+
-			"or \"not_sent\"", undo, p.name(), previous.StepPath, undo, previous.StepPath)
+		f.Message = fmt.Sprintf("it is not known whether %s undid %s at %s. Find out, and resume with the outcome of %s in assume: "+
+			"{%q: \"applied\"} or \"not_sent\"", undo, p.name(), previous.StepPath, undo, previous.StepPath)
 	}
 	f.Available, f.Outcome = []string{previous.StepPath}, fault.SentUnknown
 	if previous.EffectAssumed {
-		f.Message += fmt.Sprintf(". That %s writes is only assumed: functions: {%q: {effect: read}} in the configuration declares it",
-			p.name(), p.name())
+		f.Message += undeclaredEffect(p.name())
 	}
 	return f.Under(p.at)
 }
@@ -186,7 +190,7 @@ func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *faul
 		return f
 	case len(calls) > 1 && (e.Outcome != fault.Applied || e.Result != nil):
 		return fault.New(fault.BadRequest,
-			"%d calls were made at %s, and this cannot hold of all: only \"applied\" (leave them) can be said of them together",
+			"%d calls were made at %s, and one outcome must hold for all: only \"applied\" (leave them) can describe them all",
 			len(calls), stepPath).Under(at)
 	}
 	for _, c := range calls {

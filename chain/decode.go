@@ -96,10 +96,10 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 		f.At = string(syntax.JSONPointer)
 		f.Message = lineAndColumn(f) + syntax.Err.Error()
 		if len(bytes.TrimSpace(text)) == 0 {
-			f.Message = "there is nothing: a chain is a JSON object with steps"
+			f.Message = "the request is empty: a chain is a JSON object with steps"
 		}
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may stand once in an object"
+			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may occur only once in an object"
 		}
 	}
 	f.Err = err

@@ -54,7 +54,7 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &jsonWriter{}
 		w.plan(dry, detail)
-		if b.result = w.b; envelope.Fits(b.result) {
+		if b.result = w.b; envelope.Allows(b.result) {
 			break
 		}
 	}

@@ -194,27 +194,27 @@ func ExampleAdmission() {
 	// 12.50
 }
 
-// numbering observes nothing, and gives requests ids.
-type numbering struct{ last atomic.Int64 }
+// requestNumbers numbers the requests and observes nothing else.
+type requestNumbers struct{ last atomic.Int64 }
 
-func (n *numbering) Identify(ctx context.Context, given string) (context.Context, string) {
+func (n *requestNumbers) Identify(ctx context.Context, given string) (context.Context, string) {
 	if given == "" {
 		given = fmt.Sprintf("run-%d", n.last.Add(1))
 	}
 	return ctx, given
 }
 
-func (*numbering) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
+func (*requestNumbers) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	return ctx, nil
 }
 
-func (*numbering) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
+func (*requestNumbers) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	return ctx, nil
 }
 
 // An Observer that is an Identifier gives requests ids: a failure names its own, by which the operator finds it in the logs.
 func ExampleIdentifier() {
-	var observer chain.Identifier = &numbering{}
+	var observer chain.Identifier = &requestNumbers{}
 	engine := newEngine(chain.Options{Observer: observer})
 	ctx, id := engine.Identify(context.Background(), "")
 	answer := engine.Run(ctx, []byte(`{"steps":[]}`), &chain.Caller{ID: "ada", Run: id})

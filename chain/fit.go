@@ -114,7 +114,7 @@ func (b *answerBuilder) answer(ctx context.Context) *Answer {
 // fit writes the answer, leaving out what does not fit in addition to omit.
 func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 	b.ms = time.Since(b.started).Milliseconds()
-	b.exceedsAlone = b.result != nil && !b.meter.Fits(b.result)
+	b.exceedsAlone = b.result != nil && !b.meter.Allows(b.result)
 	json, within := b.render(omit)
 	for i := 0; i < len(reductions) && !within; i++ {
 		lost := omit.resultLost
@@ -164,7 +164,7 @@ func (b *answerBuilder) shorterMessage(omit *omissions) {
 // reports what has run.
 func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
 	whole := b.liteForm(b.result)
-	heavy, within := b.wantsProbe(), b.meter.Fits(whole)
+	heavy, within := b.wantsProbe(), b.meter.Allows(whole)
 	if within && !heavy {
 		return b.liteSuccess(whole, false)
 	}
@@ -286,7 +286,7 @@ func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 	trial.trace, trial.noWarnings = traceNone, true
 	envelope := b.resultEnvelope(&trial)
 	omit.probe, omit.resultLost = nil, true
-	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !envelope.Fits(b.preview(n)) })
+	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !envelope.Allows(b.preview(n)) })
 	if tooLong > minPreview {
 		omit.probe = b.preview(tooLong - 1)
 		return

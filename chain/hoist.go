@@ -42,7 +42,7 @@ func (d *decoder) takeHoisted(r *request, name string, v gjson.Result) bool {
 func (d *decoder) mergeHoisted(r *request) {
 	for _, m := range r.hoisted {
 		if hasKey(r.Common, m.name) {
-			d.fault(fault.BadRequest, fault.Key("", m.name), "%s stands here and in common: give it once", m.name)
+			d.fault(fault.BadRequest, fault.Key("", m.name), "%s is given here and in common: give it once", m.name)
 		}
 	}
 	r.Common = appendObject(nil, append(members(r.Common), r.hoisted...))

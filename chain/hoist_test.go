@@ -66,7 +66,7 @@ func TestHoist(t *testing.T) {
 		`{"repoId":"$0","common":{"value":2},"steps":[{"fn":"test.write"}]}`:                           `{"written":{"value":2,"repoId":"$0"}}`,
 		`{"repoId":null,"common":{"repoId":"c"},"steps":[{"fn":"test.write"}]}`:                        `{"written":{"repoId":"c"}}`,
 		`{"repoId":"r","steps":[{"chain":{"steps":[{"fn":"test.write","args":{"value":1}}]}}]}`:        `{"written":{"value":1,"repoId":"r"}}`,
-		`{"repoId":"r","common":{"repoId":"c"},"steps":[{"fn":"test.write"}]}`:                         `"code":"bad_request","at":"/repoId","message":"repoId stands here and in common: give it once"`,
+		`{"repoId":"r","common":{"repoId":"c"},"steps":[{"fn":"test.write"}]}`:                         `"code":"bad_request","at":"/repoId","message":"repoId is given here and in common: give it once"`,
 		`{"repoID":"r","steps":[{"fn":"test.write"}]}`:                                                 `"code":"unknown_field","at":"/repoID","message":"unknown field \"repoID\": did you mean repoId?"`,
 		`{"steps":[{"fn":"test.write","repoId":"r"}]}`:                                                 `"code":"unknown_field"`,
 		`{"steps":[{"chain":{"repoId":"r","steps":[{"fn":"test.write"}]}}]}`:                           `"code":"unknown_field"`,

@@ -14,7 +14,7 @@ type Mention struct {
 	At       string // JSON Pointer of the name
 }
 
-// Mentions is what a request says without its functions being known.
+// Mentions has the functions that a request names, whether or not they exist.
 type Mentions struct {
 	Functions []Mention
 	// Resumes reports that the request continues an earlier run, which calls functions that the request need not name.

@@ -72,7 +72,7 @@ type RequestEnd struct {
 
 	Bytes  int  // of the answer
 	Tokens int  // of the answer; estimated if it is lite
-	Kept   int  // estimated tokens of results that are not in the answer: intermediate ones, and what a probe or a lean form replaces
+	Stored int  // estimated tokens of results that are not in the answer: intermediate ones, and what a probe or a lean form replaces
 	Probe  bool // the answer has a probe of the result
 	Lean   bool // the answer has the lean form of a write
 
@@ -197,7 +197,7 @@ func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 	}
 }
 
-// conclude is finish with what was recovered from a panic; nil: there was none.
+// conclude calls finish after a panic was recovered. panicked is its value; nil: there was none.
 func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
 	if panicked != nil {
 		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))
@@ -260,15 +260,15 @@ func (b *answerBuilder) observeStored(probe bool) {
 	e.Probe, e.Lean = probe, b.isLean && !probe
 	switch {
 	case b.stepTokens != nil:
-		e.Kept = b.storedTokens
+		e.Stored = b.storedTokens
 	case o.run != nil:
-		e.Kept = o.run.intermediateTokens()
+		e.Stored = o.run.intermediateTokens()
 	}
 	switch {
 	case e.Lean:
-		e.Kept += b.estimateText(o.run.steps[len(o.run.steps)-1].raw)
+		e.Stored += b.estimateText(o.run.steps[len(o.run.steps)-1].raw)
 	case probe:
-		e.Kept += b.estimateText(b.result)
+		e.Stored += b.estimateText(b.result)
 	}
 }
 

@@ -21,11 +21,11 @@ import (
 // watcher is an observer that remembers what it is told, and finds fault with the order of it.
 type watcher struct {
 	mu       sync.Mutex
-	requests []*watched
+	requests []*observedRequest
 	wrong    []string
 }
 
-type watched struct {
+type observedRequest struct {
 	chain.RequestInfo
 	end   *chain.RequestEnd
 	steps []*watchedStep
@@ -41,7 +41,7 @@ type watchedKey struct{}
 
 // watchedPosition is what the contexts of a watcher carry.
 type watchedPosition struct {
-	request *watched
+	request *observedRequest
 	step    *watchedStep
 }
 
@@ -52,7 +52,7 @@ func (w *watcher) mind(format string, args ...any) {
 func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	copied := &watched{RequestInfo: *r}
+	copied := &observedRequest{RequestInfo: *r}
 	w.requests = append(w.requests, copied)
 	return context.WithValue(ctx, watchedKey{}, watchedPosition{request: copied}), func(e *chain.RequestEnd) {
 		w.mu.Lock()
@@ -97,7 +97,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 }
 
 // only is the one request that there was.
-func (w *watcher) only(t testing.TB) *watched {
+func (w *watcher) only(t testing.TB) *observedRequest {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,8 +156,8 @@ func TestObservedTree(t *testing.T) {
 		t.Errorf("%+v", end)
 	}
 	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) ||
-		end.Kept != int(usage.Get("kept").Int()) {
-		t.Errorf("%d tokens, %d kept, and the answer says %s", end.Tokens, end.Kept, usage.Raw)
+		end.Stored != int(usage.Get("kept").Int()) {
+		t.Errorf("%d tokens, %d kept, and the answer says %s", end.Tokens, end.Stored, usage.Raw)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestObservedTokens(t *testing.T) {
 			o := &watcher{}
 			answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(test.request), nil)
 			end := o.only(t).end
-			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Kept-test.stored)) > .2*float64(test.stored) {
+			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Stored-test.stored)) > .2*float64(test.stored) {
 				t.Errorf("%+v, want %d kept", end, test.stored)
 			}
 			if exact := counter.Count(answer.JSON, -1); end.Tokens != exact {
@@ -302,7 +302,7 @@ func TestObservedTokens(t *testing.T) {
 	engineOf(t, writingFunctions(), chain.Options{Observer: o}, true).Run(context.Background(),
 		[]byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
 	cost := counter.Count([]byte(wide(`"id":7`)), -1)
-	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Kept-cost)) > .3*float64(cost) {
+	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Stored-cost)) > .3*float64(cost) {
 		t.Errorf("%+v, want about %d kept", end, cost)
 	}
 }

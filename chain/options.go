@@ -82,8 +82,8 @@ type Options struct {
 	// its own.
 	Admission Admission
 
-	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its lean form: what
-	// was done, and a token for the rest. 0: 100; -1: never. Lean forms need Results.
+	// LeanAbove is the number of tokens above which the result of a declared write is answered in its lean form: a summary of the write,
+	// and a token for the rest. 0: 100; -1: never. Lean forms need Results.
 	LeanAbove int
 
 	// Rung returns a function's place on a ladder from cheap, 0, to costly; negative: none. Steps of different rungs run in the order
@@ -179,9 +179,9 @@ type Progress struct {
 	Elements int    // of its forEach; -1: none
 	Result   []byte // JSON, after select; nil: none. It must not be changed
 
-	// As reported by the function while it runs; zero at a step's start and end.
-	Part, Whole float64 // progress of total (0: unknown), in units of the function
-	Message     string
+	// As reported by the function while it runs, in its own units; zero at a step's start and end. FunctionTotal 0: unknown.
+	FunctionDone, FunctionTotal float64
+	Message                     string
 }
 
 // LogMessage is what a function logs while it runs.
@@ -214,7 +214,7 @@ func (o *Options) setDefaults() error {
 		o.Counter = counter
 	}
 	if minTokens := budget.MinTokensFor(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < minTokens {
-		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, minTokens)
+		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the minimum is %d; 0 means no budget", o.MaxTotalTokens, minTokens)
 	}
 	if f := hoistFault(o.Hoist); f != nil {
 		return f

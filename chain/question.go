@@ -20,12 +20,12 @@ type Question struct {
 	Calls []ApprovalCall
 }
 
-// Decision is the answer to a Question. It comes with the request that was answered with the question; the run continues with what was
-// sent then.
+// Decision is the answer to a Question. The client sends it with the request that the question answered; the run continues with the
+// earlier arguments.
 type Decision struct {
 	Run, Proof string // of the question
 	Yes        bool   // the calls may be made, each once; else they are denied
-	Undecided  bool   // nobody has decided: the run goes on waiting, whatever Yes says
+	Undecided  bool   // nobody has decided: the run keeps waiting; Yes is ignored
 }
 
 // questionOf returns the question about the calls that a run waits for.
@@ -54,7 +54,7 @@ var errUndecided = errors.New("nobody has decided")
 func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.Error) {
 	d := s.decision
 	if s.o.Journal == nil {
-		return nil, notResumableFault("nothing is remembered here: send the request again without its state")
+		return nil, notResumableFault("runs are not recorded here: send the request again without its state")
 	}
 	past, f := s.takeRun(ctx, d.Run, false)
 	if f != nil {
@@ -64,7 +64,7 @@ func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.
 	if waits == nil || !hmac.Equal([]byte(proofOf(s.o.Journal, past)), []byte(d.Proof)) {
 		s.releaseRun()
 		return nil, fault.New(fault.Denied,
-			"this decision is about other calls than those that wait now: send the request again without its state")
+			"the waiting calls have changed since this decision: send the request again without its state")
 	}
 	if s.single != nil && s.singleText() != string(past.Chain) {
 		s.releaseRun()

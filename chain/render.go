@@ -19,7 +19,7 @@ func (b *answerBuilder) render(omit *omissions) (json []byte, within bool) {
 	text, _, number := b.write(omit)
 	limit := b.meter.Limit()
 	tooLong := b.isBounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
-	if !b.force && (tooLong || limit > 0 && !b.meter.Fits(text)) {
+	if !b.force && (tooLong || limit > 0 && !b.meter.Allows(text)) {
 		return nil, false
 	}
 	n := b.meter.SelfCount(text[:number], text[number:])
@@ -290,7 +290,7 @@ func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
 	}
 }
 
-// renderSchema writes what the failing function takes, if that helps.
+// renderSchema writes the schema or signature of the function that failed, if that helps.
 func (b *answerBuilder) renderSchema(w *jsonWriter, omit *omissions) {
 	if b.failed == nil || max(b.schemaHelp, omit.schema) == schemaNone {
 		return

@@ -22,14 +22,14 @@ type request struct {
 	Verify bool `json:"verify"`
 	// Limits of this chain, which can only lower the server's.
 	Budget *budgetRequest `json:"budget" tool:""`
-	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run, with undo what was
-	// written is taken back.
+	// After a failure: stop (default) starts no further step, continue runs the steps that do not depend on it, undo undoes what was
+	// written.
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
-	// True: a success is answered by its result alone.
+	// True: the answer to a success is only its result.
 	Lite *bool `json:"lite" tool:"result only"`
-	// True: nothing runs, and the answer is the plan.
+	// True: nothing runs; the answer is the plan.
 	DryRun bool `json:"dryRun"`
-	// What the answer tells of each step: none, summary or full.
+	// What the answer says about each step: none, summary or full.
 	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
 
 	// A name for people and tools.
@@ -45,18 +45,18 @@ type request struct {
 	// The address of this schema, for editors; ignored.
 	Schema string `json:"$schema" manual:"-"`
 
-	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field
-	// sent takes the place of the run's.
+	// Continues an earlier run: the resume of its failed answer. Calls that the run made are not made again; each field sent replaces
+	// the run's.
 	Resume string `json:"resume" validate:"-" tool:"" manual:"the resume of a failed answer: goes on with that run, taking calls that it made from its journal; each field sent takes the place of the run's"`
-	// With resume: whole steps that take the place of the run's, by their number or id.
+	// With resume: whole steps that replace the run's, by their number or id.
 	Replace []byte `json:"replace" kind:"object" validate:"-"`
-	// With resume: what holds of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
+	// With resume: the outcomes of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
 	Assume []byte `json:"assume" kind:"object" validate:"-"`
-	// With resume: the approve of an answer that had calls wait for approval; they may be made then.
+	// With resume: the approve of an answer whose calls wait for approval. It approves them.
 	Approve string `json:"approve" validate:"-"`
-	// With resume: what the run has done is taken back.
+	// With resume: undoes what the run has written.
 	Undo bool `json:"undo" validate:"-"`
-	// True: the answer is the id of the run, at once, and the run goes on. info tells how far it is.
+	// True: the answer is the id of the run, at once; the run continues. info reports its progress.
 	Async bool `json:"async"`
 	// As async, if the chain has not ended after this time.
 	AsyncAfterMs *int `json:"asyncAfterMs" validate:"omitnil,min=0,max=86400000"`
@@ -105,15 +105,15 @@ type step struct {
 	Concurrency *int `json:"concurrency" validate:"omitnil,min=1"`
 	// Call again until the expression over $result is true. In args, $result is that of the round before, null in the first.
 	Repeat *repeatRequest `json:"repeat"`
-	// A reference or expression over $result: what the step keeps.
+	// A reference or expression over $result: the value that the step keeps.
 	Select *string `json:"select" validate:"omitnil,min=1" tool:"e.g. $result.items"`
-	// The result where the step fails, which then counts as ok and is marked defaulted.
+	// The result if the step fails; the step then counts as ok and is marked defaulted.
 	OrElse []byte `json:"orElse" kind:"any" validate:"-"` // null is an explicit null
-	// For one call; 30000 where it is not given.
+	// For one call; 30000 by default.
 	TimeoutMs *int `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
 	// Call again after a failure that may pass: reads and idempotent functions only. Each pause is twice the last.
 	Retry *retryRequest `json:"retry"`
-	// How a call of this step is taken back: a call whose args may refer to what args may, and to $result (before select).
+	// The call that undoes a call of this step. Its args may hold the references that args may, and $result (before select).
 	Undo *undoRequest `json:"undo"`
 
 	literal    bool // Args hold no references: a single call's

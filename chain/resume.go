@@ -15,7 +15,7 @@ import (
 // resumeFields say how an earlier run continues. They are not part of its chain.
 var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
 
-// resumption is what a request says of an earlier run, besides its chain.
+// resumption has the fields of a request that concern an earlier run.
 type resumption struct {
 	assume  []byte
 	approve string
@@ -101,11 +101,11 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 	if s.override.Operator {
 		caller = nil
 	}
-	take := s.o.Journal.Acquire
+	acquire := s.o.Journal.Acquire
 	if dry {
-		take = s.o.Journal.Read
+		acquire = s.o.Journal.Read
 	}
-	past, err := take(ctx, id, caller)
+	past, err := acquire(ctx, id, caller)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, noSuchRunFault()

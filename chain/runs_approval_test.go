@@ -229,7 +229,7 @@ func TestApprovalForUndo(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, failing("fail", refuses))
 	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"store.put","undo":{"fn":"guarded.put"}}]}`)
-	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs it for the sake of its undo by guarded.put") {
+	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs approval because its undo, guarded.put, does") {
 		t.Error(message)
 	}
 	s.called()

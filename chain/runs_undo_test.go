@@ -134,7 +134,7 @@ func TestUndoThatCannotBeMade(t *testing.T) {
 		{"fn":"store.put","args":{"k":"fail"}}]}`)
 	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`)
 	message := a.Get("error.message").Str
-	if !strings.Contains(message, "0 taken back, 1 not, the first as store.put at 0 has an undo that cannot be made: ") ||
+	if !strings.Contains(message, "0 undone, 1 not: store.put at 0 has an undo that cannot be made: ") ||
 		!strings.Contains(message, "nowhere") {
 		t.Error(message)
 	}

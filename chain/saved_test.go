@@ -173,16 +173,16 @@ func TestSavedFaults(t *testing.T) {
 	}
 }
 
-// changing gives one registry after the other.
-type changing struct{ atomic.Pointer[steps.Registry] }
+// registryHolder holds the current registry, which a test replaces.
+type registryHolder struct{ atomic.Pointer[steps.Registry] }
 
-func (c *changing) Registry() *steps.Registry { return c.Load() }
-func (c *changing) Starting() <-chan struct{} { return nil }
+func (c *registryHolder) Registry() *steps.Registry { return c.Load() }
+func (c *registryHolder) Starting() <-chan struct{} { return nil }
 
 // TestSavedChangesWhileItRuns: a run goes on with the saved chain that it was compiled from; the next one has the new one.
 func TestSavedChangesWhileItRuns(t *testing.T) {
 	t.Parallel()
-	b, functions := &bin{items: map[string]string{}}, &changing{}
+	b, functions := &bin{items: map[string]string{}}, &registryHolder{}
 	registry := func(key string) *steps.Registry {
 		list := append(b.functions(), steps.Function{Spec: steps.Spec{Name: "swap.now", Effect: steps.Read}})
 		fn, faults := chain.Saved("two", fmt.Appendf(nil, `{"steps":[{"fn":"swap.now"},{"fn":"bin.put","args":{"key":%q,"note":"$0"}}],"return":"$1.id"}`, key), &chain.Options{})

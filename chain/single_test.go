@@ -56,7 +56,7 @@ func TestCall(t *testing.T) {
 		"a failure teaches":  {chain.Call{Function: "test.fail", Args: []byte(`{"message":"no"}`), Lite: &yes}, `…{"ok":false,"error":{"code":"function_failed","fn":"test.fail","message":"it failed: no","retryable":false,"signature":"test.fail(message?: string)"}`, 1},
 		"a panic":            {chain.Call{Function: "test.panic"}, `…"code":"internal"`, 1},
 		"no JSON comes back": {chain.Call{Function: "test.text"}, `…"code":"internal"`, 1},
-		"a part only":        {chain.Call{Function: "test.page"}, `…"warnings":[{"code":"limit_exceeded","message":"test.page gave a part`, 1},
+		"a part only":        {chain.Call{Function: "test.page"}, `…"warnings":[{"code":"limit_exceeded","message":"test.page returned only part`, 1},
 		"a retry may help":   {chain.Call{Function: "test.flaky", Args: []byte(`{"failures":1}`)}, `…"code":"unavailable","fn":"test.flaky","message":"not yet","retryable":true`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func sourcesDownFault(list []*fault.Error) *fault.Error {
 
 // notFoundFault is the fault for a name that is not found, perhaps because its source is unavailable.
 func (s *requestState) notFoundFault(name string, err error) *fault.Error {
-	if missing := new(steps.Missing); errors.As(err, &missing) {
+	if missing := new(steps.MissingFunctionError); errors.As(err, &missing) {
 		name = missing.Name
 	}
 	if down := steps.Unavailable(s.provider, name); down != nil {

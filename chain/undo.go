@@ -152,7 +152,7 @@ func endEvent(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
 // undoCall undoes one call.
 func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault.Error {
 	if c.Outcome == fault.SentUnknown {
-		return fault.New(fault.ResumeConflict, "whether %s was done at %s is not known", c.Function, c.StepPath)
+		return fault.New(fault.ResumeConflict, "it is not known whether %s was done at %s", c.Function, c.StepPath)
 	}
 	if c.Undo == nil {
 		return fault.New(fault.NotSupported,
@@ -163,7 +163,7 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.StepPath, why.Str)
 	}
 	if c.UndoUnknown {
-		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", text.Get("fn").Str, c.Function, c.StepPath)
+		return fault.New(fault.ResumeConflict, "it is not known whether %s undid %s at %s", text.Get("fn").Str, c.Function, c.StepPath)
 	}
 	entry, err := s.view.Resolve(text.Get("fn").Str)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	w.close('}')
 	b.result = w.b
 	if len(t.left) > 0 {
-		b.err = fault.New(t.firstFault.Code, "%d of %d calls could not be taken back: %s", len(t.left), len(t.left)+t.undone,
+		b.err = fault.New(t.firstFault.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone,
 			t.firstFault.Message)
 	}
 	code := fault.Code("")
@@ -247,9 +247,9 @@ func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 	extended := f.Under("")
 	switch n := len(t.left); {
 	case n > 0:
-		extended.Message += fmt.Sprintf(". Undo: %d taken back, %d not, the first as %s", t.undone, n, t.firstFault.Message)
+		extended.Message += fmt.Sprintf(". Undo: %d undone, %d not: %s", t.undone, n, t.firstFault.Message)
 	case t.undone > 0:
-		extended.Message += fmt.Sprintf(". Undo: all of %d taken back", t.undone)
+		extended.Message += fmt.Sprintf(". Undo: %d undone", t.undone)
 	}
 	return extended
 }

@@ -348,7 +348,7 @@ func (b *baseline) check(t *testing.T) {
 		for suite, entries := range one.Of {
 			for _, entry := range entries {
 				if times[suite+" "+entry]++; times[suite+" "+entry] > 1 {
-					t.Errorf("%s: %s stands twice in the baseline", suite, entry)
+					t.Errorf("%s: %s occurs twice in the baseline", suite, entry)
 				}
 				b.checkEntry(t, suite, entry)
 			}

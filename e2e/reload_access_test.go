@@ -111,7 +111,7 @@ func TestReloadKeepsTheListener(t *testing.T) {
 	for n, c := range []struct{ text, says string }{
 		{"lite: true\n", "clients have needed tokens so far"},
 		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: clients have needed tokens so far"},
-		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave tokens out where no client has one"},
+		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave out tokens if no client has one"},
 		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "clients of other machines find the server there"},
 		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: clients of other machines"},
 	} {

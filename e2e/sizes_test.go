@@ -258,9 +258,9 @@ func TestFleetSize(t *testing.T) {
 	w := stateless(t, served.url)
 	w.ready(t, 30)
 	chain := s.checkSize(600, w.listed(t), "tools/list, surface chain, four npm servers")
-	flatWire := *w
-	flatWire.url += "?surface=flat"
-	flat := s.count(flatWire.listed(t))
+	flatMessage := *w
+	flatMessage.url += "?surface=flat"
+	flat := s.count(flatMessage.listed(t))
 	t.Logf("%5d tokens: tools/list, surface flat, four npm servers: %.1f times chain", flat, float64(flat)/float64(chain))
 	bare, tools := 0, 0
 	for name, one := range fleet {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Outcome is what is known of the effect of a call.
+// Outcome is the known effect of a call.
 type Outcome string
 
 // The outcomes of a call.

@@ -1,6 +1,6 @@
 package fault
 
-// advice is what to know and to do about a code.
+// advice explains a code and its remedy.
 type advice struct {
 	causes []string // how it usually comes about, the most frequent first
 	remedy string
@@ -15,7 +15,7 @@ func (c Code) Remedy() string { return advices[c].remedy }
 
 var advices = map[Code]advice{
 	BadJSON: {
-		[]string{"A quotation mark, comma or bracket is missing, or one is too many.", "One key stands twice in an object.",
+		[]string{"A quotation mark, comma or bracket is missing, or one is too many.", "One key occurs twice in an object.",
 			"The shell took the quotation marks away, as in `--input {a: 1}`."},
 		"Correct the text at the line and column that the message names. In a shell, put JSON in single quotes: `--input '{\"a\": 1}'`.",
 	},
@@ -74,7 +74,7 @@ var advices = map[Code]advice{
 		"Raise the budget to what the message asks for.",
 	},
 	NotSupported: {
-		[]string{"The chain uses a part of the language that this version does not carry out, such as `$state`.",
+		[]string{"The chain uses a part of the language that this version does not implement, such as `$state`.",
 			"A document has a version of OpenAPI that is not read.", "The call has no undo."},
 		"Leave it out, or do it in the way that the message names.",
 	},

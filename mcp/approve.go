@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// maxQuestion bounds the question that a person is shown, in bytes. Longer ones go back to the caller: whoever approves must have
-// seen everything.
+// maxQuestion bounds the question that a person is shown, in bytes. A longer one goes back to the caller, because a person must see all
+// of what is approved.
 const maxQuestion = 8 << 10
 
 // maxWait bounds how long a call waits for the user; after that the caller gets the question, and the run waits.

@@ -73,11 +73,11 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
-		running, leave, refused := from.Start(ctx)
+		running, done, refused := from.Start(ctx)
 		if refused != nil {
 			return c.refuse(refused), nil
 		}
-		defer leave()
+		defer done()
 		c.ctx = c.traced(running)
 		if refused := c.mayAsk(); refused != nil {
 			return c.refuse(refused), nil

@@ -21,7 +21,7 @@ func (t *Tools) Same(as *Tools) bool {
 	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
 }
 
-// clientView is what one client, or all without sessions, sees if servers list different tools in its own sessions.
+// clientView is the view of one client, or of all clients without sessions, if servers list other tools in its sessions.
 type clientView struct {
 	toolset     *toolset
 	upstreams   UpstreamSessions
@@ -51,7 +51,7 @@ func (v *clientView) viewIn(ctx context.Context, n *viewSnapshot) *steps.View {
 	return v.view
 }
 
-// offerOf is what a client sees now; v nil: one that sees what all do.
+// offerOf returns what a client sees now. A nil v sees what all clients see.
 func (f *toolset) offerOf(v *clientView) *Tools {
 	f.mu.Lock()
 	shared := f.offered

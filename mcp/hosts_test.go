@@ -32,8 +32,8 @@ func aFunction(spec steps.Spec) steps.Function {
 	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }}
 }
 
-// TestOwnToolsOfView: what onecall's own tools say of themselves is made of what their caller may use.
-func TestOwnToolsOfView(t *testing.T) {
+// TestBuiltinToolsOfView: what onecall's own tools say of themselves is made of what their caller may use.
+func TestBuiltinToolsOfView(t *testing.T) {
 	t.Parallel()
 	local := steps.Spec{Name: "a.get", Effect: steps.Read, Local: true}
 	for _, one := range []struct {

@@ -67,7 +67,7 @@ func TestPassAsks(t *testing.T) {
 	}
 }
 
-func TestPassTells(t *testing.T) {
+func TestPassReports(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
 	s := inFront(t, a, b)

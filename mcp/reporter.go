@@ -146,9 +146,9 @@ func (t *reporter) add(n notification) {
 func (t *reporter) progress(p chain.Progress) {
 	value, message := float64(p.Done), stepText(p)
 	switch {
-	case p.Whole > 0:
-		value += min(max(p.Part/p.Whole, 0), 1) * 0.99
-	case !p.Ended && p.Message == "" && p.Part == 0: // a step has begun: no progress yet
+	case p.FunctionTotal > 0:
+		value += min(max(p.FunctionDone/p.FunctionTotal, 0), 1) * 0.99
+	case !p.Ended && p.Message == "" && p.FunctionDone == 0: // a step has begun: no progress yet
 		return // a step has begun: nothing has been done yet
 	}
 	if p.Message != "" {

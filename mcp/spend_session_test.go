@@ -147,7 +147,7 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 		}
 	}
 	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text,
-		"session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
+		"session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session, so its use is not summed"}` {
 		t.Errorf("a client without a session: %s", text)
 	}
 }

@@ -217,7 +217,7 @@ func (c *call) sessionUsage() *sessionUsage {
 		return nil
 	}
 	if c.spending == nil {
-		return &sessionUsage{MaxTokens: limit, Note: "this client has no session: nothing is added up"}
+		return &sessionUsage{MaxTokens: limit, Note: "this client has no session, so its use is not summed"}
 	}
 	return &sessionUsage{Tokens: c.spending.tokens, MaxTokens: limit}
 }

@@ -95,7 +95,7 @@ func (c *call) offerTask(id string) {
 	}
 	if r, ok := c.toolset.server.runs.of(id, c.caller.ID); ok {
 		begun := r
-		begun.done, begun.updated, begun.ended = 0, r.Began, time.Time{} // tasks/get tells what has become of it
+		begun.done, begun.updated, begun.ended = 0, r.Began, time.Time{} // tasks/get reports its end
 		shown := taskOf(&begun)
 		shown.ResultType = "task"
 		offer.body = marshal(shown)

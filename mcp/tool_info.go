@@ -102,7 +102,7 @@ func (c *call) info() *sdk.CallToolResult {
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	if result.IsError && len(shown.Sources) > 0 { // too long, and it cannot be stored
-		shown.Sources, shown.Note = nil, "the store of large results cannot be used now: the sources are left out, search names them"
+		shown.Sources, shown.Note = nil, "the store of large results is unavailable: sources are left out; search lists them"
 		result, _ = c.deliver(marshal(shown), 0)
 	}
 	return result

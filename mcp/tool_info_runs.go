@@ -45,13 +45,13 @@ func (c *call) runs() *sdk.CallToolResult {
 	j := c.now.Engine.Journal()
 	if j == nil {
 		return c.refuse(fault.New(fault.NotSupported,
-			"nothing is remembered of runs here: the configuration says journal: {store: off}").Under("/runs"))
+			"runs are not recorded here: the configuration says journal: {store: off}").Under("/runs"))
 	}
 	shown := &runsAnswer{Runs: []runSummary{}}
 	var err, failed error
 	if c.transportRequest.Shared() {
-		shown.Note = "callers without tokens share one identity, and nobody is told of others' runs: " +
-			"a failed answer's resume names yours, or give each caller a token (access.tokens)"
+		shown.Note = "callers without tokens share one identity, so runs are not listed: " +
+			"the resume of a failed answer names yours, or give each caller a token (access.tokens)"
 	} else {
 		shown.Runs, err = c.runsOfCaller(j)
 	}
@@ -60,7 +60,7 @@ func (c *call) runs() *sdk.CallToolResult {
 	}
 	if err = errors.Join(err, failed); err != nil {
 		c.now.Log.WarnContext(c.ctx, "the journal cannot be read", "error", err)
-		return c.refuse(fault.New(fault.Unavailable, "runs cannot be told now, as the journal cannot be read"))
+		return c.refuse(fault.New(fault.Unavailable, "runs are unavailable: the journal cannot be read"))
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	return result

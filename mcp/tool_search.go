@@ -71,10 +71,10 @@ func (c *call) search() *sdk.CallToolResult {
 	a := readArguments(c.args, &f)
 	f.Query = strings.TrimSpace(f.Query)
 	if f.Names != nil && (f.Query != "" || f.Page > 1) {
-		a.fault(fault.BadRequest, "/names", "names go with neither query nor page: all that are named are described")
+		a.fault(fault.BadRequest, "/names", "names cannot be combined with query or page: all named functions are described")
 	}
 	if len(f.Query) > maxQuery {
-		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are looked for: a few words find more", len(f.Query), maxQuery)
+		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are allowed: a few words find more", len(f.Query), maxQuery)
 	}
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
@@ -89,7 +89,7 @@ func (c *call) search() *sdk.CallToolResult {
 		c.rank(matches, &f)
 	}
 	if matches.isEmpty() {
-		matches.Note = "nothing fits: use other words, or none for a list of the sources"
+		matches.Note = "no match: try other words, or none to list the sources"
 	}
 	tokens := searchTokens
 	if f.Schema {
@@ -240,7 +240,7 @@ func (c *call) show(result *findings, entries []*steps.Entry, f *searchArguments
 		cost := count.Count(shown, left)
 		if cost > left {
 			result.Functions = append(result.Functions, marshal(entry.Spec().Name))
-			result.Note = "not all fits: names alone can be asked for by names"
+			result.Note = "the answer is full: ask for these functions by names"
 			continue
 		}
 		left -= cost

@@ -157,8 +157,8 @@ func (f *toolset) offer(view *steps.View) *Tools {
 	for _, entry := range rest {
 		legacy := ""
 		if f.surface == SurfaceHybrid {
-			if owner := arranged.Owner(entry.Spec().Name); owner != nil {
-				legacy = "[Legacy: prefer " + owner.Name + "] "
+			if dispatcher := arranged.DispatcherOf(entry.Spec().Name); dispatcher != nil {
+				legacy = "[Legacy: prefer " + dispatcher.Name + "] "
 			}
 		}
 		o.tools = append(o.tools, f.flat(flat[entry.Spec().Name], entry, legacy))

@@ -122,7 +122,7 @@ func compileInside(source string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// patternCost is what a pattern would cost to compile and to search with.
+// patternCost is the cost of compiling a pattern and of searching with it.
 type patternCost struct {
 	classes, folded      int // before it is parsed
 	instructions, groups int

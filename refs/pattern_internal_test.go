@@ -174,7 +174,7 @@ func TestBytesOfPatterns(t *testing.T) {
 		}
 		const n = 10
 		var all [n]*regexp.Regexp
-		retained := held(func() {
+		retained := retainedBytes(func() {
 			for i := range all {
 				if all[i], err = regexp.Compile(emptyGroup + source); err != nil {
 					t.Fatal(err)

@@ -58,8 +58,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// held is how many bytes f leaves behind. Nothing else may run beside it.
-func held(f func()) int {
+// retainedBytes returns the number of bytes that f leaves allocated. Nothing else may run meanwhile.
+func retainedBytes(f func()) int {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -43,7 +43,7 @@ func (r Rights) Allows(spec *Spec) bool {
 	}
 	prefix, sample := strings.CutSuffix(spec.Name, "\x00")
 	for rule := range strings.FieldsSeq(r.Functions) {
-		if sample && pattern.CouldFit(rule, prefix) || !sample && spec.matches(rule) {
+		if sample && pattern.CouldMatch(rule, prefix) || !sample && spec.matches(rule) {
 			return true
 		}
 	}
@@ -76,8 +76,8 @@ func Patterns(list []string) (functions string, faults []*fault.Error) {
 func (r Rights) Unused(names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, rule := range strings.Fields(r.Functions) {
-		if slices.ContainsFunc(names, func(name string) bool { return pattern.Fits(rule, name) }) ||
-			slices.ContainsFunc(absent, func(source string) bool { return pattern.CouldFit(rule, source+".") }) {
+		if slices.ContainsFunc(names, func(name string) bool { return pattern.Matches(rule, name) }) ||
+			slices.ContainsFunc(absent, func(source string) bool { return pattern.CouldMatch(rule, source+".") }) {
 			continue
 		}
 		f := fault.New(fault.UnknownFunction, "%q fits no function", rule).Under(fault.Index("", i))

@@ -32,13 +32,13 @@ type CatalogOptions struct {
 type Catalog struct {
 	options CatalogOptions
 
-	mu      sync.Mutex // functions that a source calls never acquire it
-	members []*member  // if several offer a name, the first in this order has it
-	owners  map[string]*member
-	warned  map[string]bool // warnings that were already given
-	base    *Registry       // before Wrap
-	current *Registry
-	closed  bool
+	mu        sync.Mutex // functions that a source calls never acquire it
+	members   []*member  // if several offer a name, the first in this order has it
+	offeredBy map[string]*member
+	warned    map[string]bool // warnings that were already given
+	base      *Registry       // before Wrap
+	current   *Registry
+	closed    bool
 
 	signal  sync.Mutex    // held briefly
 	changed chan struct{} // closed and replaced at each change
@@ -182,7 +182,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
 	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
-		delete(c.owners[name].names, name) // nothing has read the map yet
+		delete(c.offeredBy[name].names, name) // nothing has read the map yet
 	})
 	if c.options.BrokenChains != nil {
 		c.options.BrokenChains(broken)
@@ -226,29 +226,29 @@ func (c *Catalog) applySettings(m *member, functions []Function) []Function {
 // rebuild makes a new registry. It compiles only the functions of changed sources and those whose name moved to another
 // source.
 func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
-	owners := map[string]*member{}
+	offeredBy := map[string]*member{}
 	var added []Function
 	for _, m := range c.members {
 		names := map[string]bool{}
 		for _, fn := range m.offers {
-			if holder, taken := owners[fn.Name]; taken {
+			if holder, taken := offeredBy[fn.Name]; taken {
 				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one",
 					fn.Name, m.name, holder.name))
 				continue
 			}
-			owners[fn.Name], names[fn.Name] = m, true
-			if dirty[m] || c.owners[fn.Name] != m {
+			offeredBy[fn.Name], names[fn.Name] = m, true
+			if dirty[m] || c.offeredBy[fn.Name] != m {
 				added = append(added, fn)
 			}
 		}
 		m.names = names
 	}
 	unchanged := c.base.View(func(s *Spec) bool {
-		return owners[s.Name] != nil && owners[s.Name] == c.owners[s.Name] && !dirty[owners[s.Name]]
+		return offeredBy[s.Name] != nil && offeredBy[s.Name] == c.offeredBy[s.Name] && !dirty[offeredBy[s.Name]]
 	})
 	registry, err := unchanged.With(added...)
 	if err == nil {
-		c.owners = owners
+		c.offeredBy = offeredBy
 	}
 	return registry, err
 }

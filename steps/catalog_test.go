@@ -123,21 +123,21 @@ func TestCatalogSettles(t *testing.T) {
 			sources = append(sources, &fake{name: fmt.Sprint("s", i), status: Status{State: StateStarting}})
 		}
 		c, _ := newCatalog(t, nil, sources...)
-		settled := make(chan struct{})
+		returned := make(chan struct{})
 		go func() {
 			Await(t.Context(), c, nil)
-			close(settled)
+			close(returned)
 		}()
 		for i, s := range sources {
 			synctest.Wait()
 			select {
-			case <-settled:
+			case <-returned:
 				t.Fatalf("settled while %d sources are starting", len(sources)-i)
 			default:
 			}
 			s.become([]State{StateReady, StateFailed, StateIdle}[i], nil)
 		}
-		<-settled
+		<-returned
 		sources[0].become(StateStarting, nil)
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -190,12 +190,12 @@ func (s *Spec) Source() string {
 
 // matches reports whether a pattern (package pattern) matches the name or the path. Rules that grant use it.
 func (s *Spec) matches(rule string) bool {
-	return pattern.Fits(rule, s.Name) || s.Path != "" && pattern.Fits(rule, s.Path)
+	return pattern.Matches(rule, s.Name) || s.Path != "" && pattern.Matches(rule, s.Path)
 }
 
 // matchesPossiblePath reports whether a pattern matches a possible path. Rules that restrict use it in addition to matches.
 func (s *Spec) matchesPossiblePath(rule string) bool {
-	return slices.ContainsFunc(s.PossiblePaths, func(path string) bool { return pattern.Fits(rule, path) })
+	return slices.ContainsFunc(s.PossiblePaths, func(path string) bool { return pattern.Matches(rule, path) })
 }
 
 // MinimumTier returns the tier that a caller needs: Tier, or the tier of the effect if Tier is TierDefault.

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestFunctionsOwnCheck: it is asked for arguments that fit the schema, told what is known, and not trusted.
-func TestFunctionsOwnCheck(t *testing.T) {
+// TestFunctionCheck: it is asked for arguments that fit the schema, told what is known, and not trusted.
+func TestFunctionCheck(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	r, err := steps.NewRegistry([]steps.Function{{

@@ -175,18 +175,19 @@ func ambiguous(name string, matches []*Entry) *fault.Error {
 	return f
 }
 
-// Missing is the error in a fault unknown_function. If a saved chain cannot be used, it names the function that the chain lacks.
-type Missing struct{ Name string }
+// MissingFunctionError is the cause of a fault unknown_function. If a saved chain cannot be used, it names the function that the chain
+// lacks.
+type MissingFunctionError struct{ Name string }
 
 // Error implements error.
-func (m *Missing) Error() string { return "there is no function " + m.Name }
+func (m *MissingFunctionError) Error() string { return "there is no function " + m.Name }
 
 func (r *Registry) unknown(name string) *fault.Error {
 	if f := r.brokenChain(name); f != nil {
 		return f
 	}
 	f := fault.New(fault.UnknownFunction, "there is no function %s", fault.Quote(name))
-	f.Err = &Missing{Name: name}
+	f.Err = &MissingFunctionError{Name: name}
 	if f.Nearest = r.nearest(name); f.Nearest != nil {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}

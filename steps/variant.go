@@ -50,7 +50,7 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 		}
 		names[m.name] = map[string]bool{}
 		for _, fn := range offers {
-			if holder := c.owners[fn.Name]; (holder == nil || holder == m) && !taken[fn.Name] {
+			if holder := c.offeredBy[fn.Name]; (holder == nil || holder == m) && !taken[fn.Name] {
 				added, taken[fn.Name], names[m.name][fn.Name] = append(added, fn), true, true
 			}
 		}
@@ -58,7 +58,7 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 	if len(names) == 0 {
 		return nil, nil
 	}
-	registry, err := c.base.View(func(s *Spec) bool { return names[c.owners[s.Name].name] == nil }).With(added...)
+	registry, err := c.base.View(func(s *Spec) bool { return names[c.offeredBy[s.Name].name] == nil }).With(added...)
 	if err == nil {
 		registry, err = c.options.Wrap(registry)
 	}

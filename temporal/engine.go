@@ -49,14 +49,14 @@ var _ durable.Engine = (*Engine)(nil)
 // the namespace does not exist, with denied if the server refuses the credentials, and with unavailable if no server answers within
 // ten seconds.
 func Open(ctx context.Context, address string, o *durable.Options) (durable.Engine, error) {
-	options, named, err := optionsOf(address)
+	options, queue, err := optionsOf(address)
 	if err != nil {
 		return nil, err
 	}
 	if options.MetricsHandler, err = metricsHandler(o.Metrics); err != nil {
 		return nil, err
 	}
-	return dial(ctx, options, cmp.Or(named, o.Queue))
+	return dial(ctx, options, cmp.Or(queue, o.Queue))
 }
 
 func dial(ctx context.Context, options client.Options, queue string) (*Engine, error) {

@@ -120,7 +120,7 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	if first.IsZero() && info.Attempt > 1 {
 		first = info.ScheduledTime
 	}
-	ctx, end := lasting(ctx)
+	ctx, end := withHeartbeat(ctx)
 	defer end()
 	if err := c.check(ctx, in); err != nil {
 		return nil, err
@@ -162,10 +162,10 @@ func isStopping(ctx context.Context) bool {
 	}
 }
 
-// lasting returns the context of chains, and shows the server that this worker is alive until end is called. The chains end if the batch
-// was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context for less: if
-// the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
-func lasting(ctx context.Context) (work context.Context, end func()) {
+// withHeartbeat returns the context of chains, and reports to the server that the worker is alive until end is called. The chains end if
+// the batch was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context
+// for less: if the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
+func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
 	go func() {

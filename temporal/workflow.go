@@ -105,7 +105,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 	}
 	switch {
 	case ctx.Err() != nil:
-		s.settle(outside, fault.Cancelled)
+		s.recordEnd(outside, fault.Cancelled)
 		return s.Progress, temporal.NewCanceledError(s.Progress)
 	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
 		for position := 0; decisions.ReceiveAsync(&position); { // or it would be lost with this history
@@ -116,12 +116,12 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		}
 		return s.Progress, workflow.NewContinueAsNewError(ctx, batchWorkflow, &s.input)
 	}
-	s.settle(outside, "")
+	s.recordEnd(outside, "")
 	return s.Progress, nil
 }
 
-// settle has the journal record that the batch has ended, for a client that is not there any more. One that is records it again.
-func (s *state) settle(ctx workflow.Context, code fault.Code) {
+// recordEnd records in the journal that the batch has ended, in case its client has left. A client that has not left records it again.
+func (s *state) recordEnd(ctx workflow.Context, code fault.Code) {
 	if s.Parent == "" {
 		return
 	}

@@ -190,7 +190,7 @@ func carried(object types.Object) iter.Seq[*types.Var] {
 	}
 }
 
-// namedIn are the types with a name in a type, which may be a pointer, a slice, or a generic type made of others.
+// namedIn yields the named types in a type: behind pointers and slices, and among type arguments.
 func namedIn(t types.Type) iter.Seq[*types.Named] {
 	return func(yield func(*types.Named) bool) {
 		switch t := t.(type) {
@@ -213,7 +213,7 @@ func namedIn(t types.Type) iter.Seq[*types.Named] {
 	}
 }
 
-// interfaceMethods are patterns of the names of methods of all interfaces of the module.
+// interfaceMethods returns patterns for the names of the methods of all interfaces in the module.
 func interfaceMethods(loaded []*packages.Package) map[string]bool {
 	names := map[string]bool{}
 	for _, p := range loaded {
@@ -285,20 +285,20 @@ func whiteBox(loaded []*packages.Package) {
 	fmt.Printf("  %7d in all\n", total)
 }
 
-func usesInside(p *packages.Package, file *ast.File) (found bool) {
+func usesInside(p *packages.Package, file *ast.File) (uses bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		id, ok := node.(*ast.Ident)
-		if !ok || found {
-			return !found
+		if !ok || uses {
+			return !uses
 		}
 		object := p.TypesInfo.Uses[id]
 		if object == nil || object.Exported() || object.Pkg() != p.Types {
 			return true
 		}
 		if v, ok := object.(*types.Var); object.Parent() == p.Types.Scope() || ok && v.IsField() {
-			found = !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go")
+			uses = !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go")
 		}
-		return !found
+		return !uses
 	})
-	return found
+	return uses
 }

@@ -1,5 +1,5 @@
-// Package datasets reads chains that nobody here wrote, with what each of their calls must be given and what it answered. The data
-// sets are not part of the repository.
+// Package datasets reads chains from public data sets, with the arguments and the result of each call. The data sets are not part of the
+// repository.
 package datasets
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// Names are the files of the data sets, without .jsonl.
+// Names returns the names of the data sets' files, without .jsonl.
 func Names() []string { return []string{"nestful_math", "taubench", "bfcl_base", "bfcl_long_context"} }
 
-// Files are the files of the data sets.
+// Files returns the names of the data sets' files.
 func Files() (files []string) {
 	for _, name := range Names() {
 		files = append(files, name+".jsonl")
@@ -35,17 +35,17 @@ type Chain struct {
 	LiteralArgs  []json.RawMessage `json:"literal_args"` // of the calls; NESTFUL has none
 	Results      []json.RawMessage `json:"results"`
 	Intermediate []json.RawMessage `json:"intermediate"` // NESTFUL: the values; the results are {"result":value}
-	Turn         []int             `json:"turn"`         // BFCL: the turn of the user that each step belongs to
-	Return       []int             `json:"-"`            // the steps whose results it returns; empty: that of the last step
+	Turn         []int             `json:"turn"`         // BFCL: the user's turn that each step belongs to
+	Return       []int             `json:"-"`            // the steps whose results it returns; empty: the last step
 }
 
-// Step is a step as it is written, with references in its arguments.
+// Step is a step with references in its arguments.
 type Step struct {
 	Fn   string
 	Args map[string]any // with numbers as they are written
 }
 
-// Read reads a data set. A file that is not there is an fs.ErrNotExist.
+// Read reads a data set. If the file does not exist, the error is an fs.ErrNotExist.
 func Read(path string) ([]*Chain, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -65,14 +65,14 @@ func Read(path string) ([]*Chain, error) {
 	return chains, lines.Err()
 }
 
-// Written are the chain's steps.
+// Written returns the chain's steps.
 func (c *Chain) Written() (list []Step, err error) {
 	d := json.NewDecoder(bytes.NewReader(c.Steps))
 	d.UseNumber()
 	return list, d.Decode(&list)
 }
 
-// Calls are the calls that the chain must make, with what they answered.
+// Calls returns the calls that the chain must make, with their results.
 func (c *Chain) Calls() ([]tally.Call, error) {
 	written, err := c.Written()
 	if err != nil {
@@ -93,8 +93,7 @@ func (c *Chain) Calls() ([]tally.Call, error) {
 	return calls, nil
 }
 
-// args are the arguments that call i must arrive with. NESTFUL does not record them: there each reference is a whole
-// `$N.result`.
+// args returns the arguments that call i must have. NESTFUL does not record them; its references are all of the form `$N.result`.
 func (c *Chain) args(i int, written map[string]any) (json.RawMessage, error) {
 	if c.LiteralArgs != nil {
 		return c.LiteralArgs[i], nil
@@ -104,7 +103,7 @@ func (c *Chain) args(i int, written map[string]any) (json.RawMessage, error) {
 		if n, ok := strings.CutSuffix(strings.TrimPrefix(text, "$"), ".result"); ok && n != text {
 			step, err := strconv.Atoi(n)
 			if err != nil || step < 0 || step >= i {
-				return nil, fmt.Errorf("%s: %s in step %d is of no step before it", c.ID, text, i)
+				return nil, fmt.Errorf("%s: %s in step %d does not refer to an earlier step", c.ID, text, i)
 			}
 			written[key] = c.Intermediate[step]
 		}
@@ -119,7 +118,7 @@ func (c *Chain) result(i int) json.RawMessage {
 	return fmt.Appendf(nil, `{"result":%s}`, c.Intermediate[i])
 }
 
-// Recording is calls as a recording, which can be replayed.
+// Recording returns a recording of calls, for Replay.
 func Recording(calls []tally.Call) []byte {
 	var b bytes.Buffer
 	for i := range calls {
@@ -128,14 +127,14 @@ func Recording(calls []tally.Call) []byte {
 	return b.Bytes()
 }
 
-// Player answers calls from a recording. Each run needs a context of its own, by Cassette.Cursor.
+// Player answers calls from a recording. Each run needs its own context, from Cassette.Cursor.
 type Player struct {
 	Engine    *chain.Engine
-	Functions *steps.Registry // those that the engine calls
+	Functions *steps.Registry // that the engine calls
 	Cassette  *replay.Cassette
 }
 
-// Replay makes a player of a recording, whose calls go through wrap; nil: as they are.
+// Replay returns a player of a recording. Its calls go through wrap, unless that is nil.
 func Replay(recording []byte, wrap func(*steps.Spec, steps.Call) steps.Call) (*Player, error) {
 	p := &Player{}
 	var err error

@@ -1,5 +1,5 @@
-// Package load calls a tool of an MCP server over HTTP from many clients at once, each with a connection of its own, and checks every
-// answer. Its clients do no more than the protocol asks, so that what is measured is the server.
+// Package load calls a tool of an MCP server over HTTP from many clients at once and checks every answer. Each client has its own
+// connection and does only what the protocol requires, so that a measurement is of the server.
 package load
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The versions of MCP that are measured: the last one with sessions, and the first one without.
+// The measured versions of MCP: the last one with sessions and the first one without.
 const (
 	WithSessions    = "2025-11-25"
 	WithoutSessions = "2026-07-28"
 )
 
-// Target is a tool of a server, and how it is called.
+// Target is a tool of a server and the call to make.
 type Target struct {
 	URL     string
 	Token   string // of the caller; "": none is sent
@@ -33,7 +33,7 @@ type Target struct {
 	Timeout time.Duration // of one request; 0: 10 minutes, longer than a busy machine takes
 }
 
-// Clients are clients of a target. They must be closed.
+// Clients calls a target. The caller closes it.
 type Clients struct {
 	target Target
 	all    []client
@@ -44,8 +44,8 @@ type client struct {
 	session string // "": it has none
 }
 
-// Open makes n clients, each with a connection, and a session where the version has them. Clients that were opened before an error
-// are closed.
+// Open opens n clients, each with a connection and, if the version has sessions, a session. On an error it closes those that it has
+// opened.
 func Open(ctx context.Context, t Target, n int) (*Clients, error) {
 	if t.Timeout == 0 {
 		t.Timeout = 10 * time.Minute
@@ -58,10 +58,10 @@ func Open(ctx context.Context, t Target, n int) (*Clients, error) {
 	return c, nil
 }
 
-// opening is how many clients are opened at once: a server's queue of new connections is bounded.
+// opening is the number of clients that are opened at once: a server's queue of new connections is bounded.
 const opening = 32
 
-// Grow opens more clients until there are n. Of those that could not be opened it returns the first error; the others stay.
+// Grow opens clients until there are n. It returns the first error; clients that were opened stay open.
 func (c *Clients) Grow(ctx context.Context, n int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -88,13 +88,13 @@ func (c *Clients) Grow(ctx context.Context, n int) error {
 	return context.Cause(ctx)
 }
 
-// Len is how many clients there are.
+// Len returns the number of clients.
 func (c *Clients) Len() int { return len(c.all) }
 
-// End ends the sessions and closes the connections, like clients that leave. It returns the first error.
+// End ends the sessions, as clients do that leave, and closes the connections. It returns the first error.
 func (c *Clients) End(ctx context.Context) (first error) {
 	for i := range c.all {
-		if err := c.leave(ctx, &c.all[i]); err != nil && first == nil {
+		if err := c.endSession(ctx, &c.all[i]); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -102,8 +102,8 @@ func (c *Clients) End(ctx context.Context) (first error) {
 	return first
 }
 
-// leave ends a client's session, if it has one.
-func (c *Clients) leave(ctx context.Context, one *client) error {
+// endSession ends a client's session, if it has one.
+func (c *Clients) endSession(ctx context.Context, one *client) error {
 	if one.session == "" {
 		return nil
 	}
@@ -122,12 +122,12 @@ func (c *Clients) leave(ctx context.Context, one *client) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("the end of a session is answered %s", response.Status)
+		return fmt.Errorf("ending a session was answered with %s", response.Status)
 	}
 	return nil
 }
 
-// Close closes the connections. Sessions are left to the server, like those of clients that vanish.
+// Close closes the connections without ending the sessions, as clients do that vanish.
 func (c *Clients) Close() {
 	for i := range c.all {
 		c.all[i].http.CloseIdleConnections()
@@ -135,7 +135,7 @@ func (c *Clients) Close() {
 	c.all = nil
 }
 
-// greet sends what a client sends before its calls.
+// greet sends the requests that precede a client's calls.
 func (c *Clients) greet(ctx context.Context, one *client) error {
 	if c.target.Version >= WithoutSessions {
 		_, err := c.request(ctx, one, 0, "tools/list", "", "")
@@ -147,19 +147,19 @@ func (c *Clients) greet(ctx context.Context, one *client) error {
 		return err
 	}
 	if one.session = header.Get("Mcp-Session-Id"); one.session == "" {
-		return fmt.Errorf("initialize is answered without a session")
+		return fmt.Errorf("the answer to initialize has no session")
 	}
 	_, _, err = c.post(ctx, one, "notifications/initialized", "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return err
 }
 
-// meta is what a request says of its client, where the version has no sessions.
+// meta returns the member of params that describes the client, for the version without sessions.
 func (t *Target) meta() string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + t.Version +
 		`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"load","version":"1"}}`
 }
 
-// post sends one message, and returns the message of the answer. name is that of the tool that is called, if one is.
+// post sends one message and returns the message of the answer. name is the called tool; "": none.
 func (c *Clients) post(ctx context.Context, one *client, method, name, body string) (http.Header, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.URL, strings.NewReader(body))
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *Clients) post(ctx context.Context, one *client, method, name, body stri
 		return nil, nil, err
 	}
 	if response.StatusCode/100 != 2 {
-		return nil, nil, fmt.Errorf("%s is answered %s: %.500s", method, response.Status, text)
+		return nil, nil, fmt.Errorf("%s was answered with %s: %.500s", method, response.Status, text)
 	}
 	if _, data, ok := bytes.Cut(text, []byte("data: ")); ok {
 		text = bytes.TrimSpace(data)
@@ -199,7 +199,7 @@ func (c *Clients) post(ctx context.Context, one *client, method, name, body stri
 	return response.Header, text, nil
 }
 
-// request sends one request, and returns the result's JSON as it came. number is its id: an answer to another one is none.
+// request sends one request and returns the JSON of the result, unchanged. number is the id, which the answer must have.
 func (c *Clients) request(ctx context.Context, one *client, number int, method, name, params string) ([]byte, error) {
 	if c.target.Version >= WithoutSessions {
 		if params != "" {
@@ -213,12 +213,12 @@ func (c *Clients) request(ctx context.Context, one *client, number int, method, 
 	}
 	answer := gjson.GetManyBytes(text, "id", "result")
 	if !gjson.ValidBytes(text) || answer[0].Int() != int64(number) || !answer[1].IsObject() {
-		return nil, fmt.Errorf("request %d is answered %.500s", number, text)
+		return nil, fmt.Errorf("request %d was answered with %.500s", number, text)
 	}
 	return []byte(answer[1].Raw), nil
 }
 
-// Request has the first client send a request of any kind, and returns the JSON of the result. params are the members of the
+// Request sends a request of any kind from the first client and returns the JSON of the result. params has the members of the
 // parameters, without braces.
 func (c *Clients) Request(ctx context.Context, method, params string) (result []byte, err error) {
 	name := ""
@@ -228,7 +228,7 @@ func (c *Clients) Request(ctx context.Context, method, params string) (result []
 	return c.request(ctx, &c.all[0], 1, method, name, params)
 }
 
-// call makes one call and checks the whole of its answer.
+// call makes one call and checks its whole answer.
 func (c *Clients) call(ctx context.Context, one *client, number int) error {
 	params := fmt.Sprintf(`"name":%q,"arguments":%s`, c.target.Tool, c.target.Args)
 	result, err := c.request(ctx, one, number, "tools/call", c.target.Tool, params)
@@ -236,15 +236,15 @@ func (c *Clients) call(ctx context.Context, one *client, number int) error {
 		return err
 	}
 	if answer := gjson.GetManyBytes(result, "content.0.text", "isError"); answer[0].Str != c.target.Want || answer[1].Bool() {
-		return fmt.Errorf("call %d is answered %.500s", number, result)
+		return fmt.Errorf("call %d was answered with %.500s", number, result)
 	}
 	return nil
 }
 
-// Run has the first n clients make calls together, each its next one as soon as it has the answer to the one before. It returns how
-// long each took that was answered well, how many were not, and the first error of those.
+// Run makes calls from the first n clients at once. A client makes its next call when the last one is answered. Run returns the times of
+// the calls that succeeded, the number of those that failed, and their first error.
 func (c *Clients) Run(ctx context.Context, n, calls int) (took []time.Duration, failed int, first error) {
-	times := make([]time.Duration, calls) // 0: failed, or never begun
+	times := make([]time.Duration, calls) // 0: failed or not made
 	var next, faults atomic.Int64
 	var once sync.Once
 	var all sync.WaitGroup

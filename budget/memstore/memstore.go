@@ -54,7 +54,7 @@ func New(o *Options) (*Store, error) {
 	return s, nil
 }
 
-// size is what an entry counts: its value and the memory around it.
+// size is the number of bytes that an entry counts: its value and the memory around it.
 func size(e *budget.Entry) int64 { return int64(len(e.Value)) + 512 }
 
 // Put implements budget.Driver.

@@ -92,7 +92,7 @@ func (c *codec) encode(id string, e budget.Entry) []byte {
 	return whole
 }
 
-// head is what the beginning of a string contains.
+// head has the fields at the beginning of a string.
 type head struct {
 	budget.Entry // without value and expiry
 	form         byte

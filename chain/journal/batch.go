@@ -36,8 +36,8 @@ func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err erro
 	return id, nil
 }
 
-// SetBatchStatus sets the status of a batch, in whichever process; Running: it goes on, and is kept that much longer. It fails with
-// ErrNotFound if there is no such batch, and with ErrBusy if another process is settling it at the same time.
+// SetBatchStatus sets the status of a batch, from any process. Setting Running again prolongs its life. It fails with ErrNotFound if there
+// is no such batch, and with ErrBusy if another process ends it at the same time.
 func (j *Journal) SetBatchStatus(ctx context.Context, id string, status Status, code fault.Code) error {
 	past, err := j.Acquire(ctx, id, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ type Day struct {
 	Failures int64 `json:"failures"` // of Count
 	Calls    int64 `json:"calls"`    // of runs: their calls
 	Tokens   int64 `json:"tokens"`   // of runs: of their answers
-	Kept     int64 `json:"kept"`     // of runs: of results that are in no answer
+	Stored   int64 `json:"kept"`     // of runs: of results that are in no answer
 	Times    Times `json:"times"`    // of each call or run
 }
 
@@ -29,7 +29,7 @@ func (d *Day) Add(o *Day) {
 	d.Failures += o.Failures
 	d.Calls += o.Calls
 	d.Tokens += o.Tokens
-	d.Kept += o.Kept
+	d.Stored += o.Stored
 	for bucket, n := range o.Times {
 		if d.Times == nil {
 			d.Times = Times{}

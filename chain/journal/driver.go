@@ -81,7 +81,7 @@ type Row struct {
 	Writes int           `json:"writes,omitzero"` // of Calls
 	Took   time.Duration `json:"took"`            // including resumes
 	Tokens int           `json:"tokens"`          // of its answers
-	Kept   int           `json:"kept"`            // of results that are in no answer, estimated
+	Stored int           `json:"kept"`            // of results that are in no answer, estimated
 
 	Lease int64 `json:"lease"` // how often the lease was taken, from 1
 }
@@ -114,12 +114,12 @@ type Write struct {
 	// Late: the write says how calls ended and what answers cost, and is accepted without the lease; it must not set Row or DropResults
 	Late bool
 
-	Row          *Row     // replaces the run's row; nil: no change
-	Segment      *Segment // to add; nil: none
-	Tokens, Kept int      // to add to the row's
-	DropResults  bool     // drop the Results of all segments
-	Release      bool     // release the lease, if the run still has it
-	Days         []Day    // to add to the sums
+	Row            *Row     // replaces the run's row; nil: no change
+	Segment        *Segment // to add; nil: none
+	Tokens, Stored int      // to add to the row's
+	DropResults    bool     // drop the Results of all segments
+	Release        bool     // release the lease, if the run still has it
+	Days           []Day    // to add to the sums
 }
 
 // Record is a run with its segments, ordered by lease and first number.

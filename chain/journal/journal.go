@@ -139,7 +139,7 @@ func (j *Journal) enqueue(w *queuedWrite) error {
 	return nil
 }
 
-var errQueueFull = errors.New("journal: too much waits to be written: runs of reads are not remembered for a while")
+var errQueueFull = errors.New("journal: the write queue is full: runs that only read are not recorded for a while")
 
 // enqueueOrReport enqueues a write that nobody waits for.
 func (j *Journal) enqueueOrReport(w *queuedWrite) {

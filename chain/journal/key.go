@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// LeastKey is the minimum length of Options.Key, in bytes.
-const LeastKey = 32
+// MinKeyBytes is the minimum length of Options.Key, in bytes.
+const MinKeyBytes = 32
 
 // keys are derived from the journal's key, one for each use.
 type keys struct {
@@ -29,11 +29,11 @@ type keys struct {
 
 func newKeys(secret []byte) (*keys, error) {
 	if len(secret) == 0 {
-		secret = make([]byte, LeastKey)
+		secret = make([]byte, MinKeyBytes)
 		_, _ = rand.Read(secret) // never fails
 	}
-	if len(secret) < LeastKey {
-		return nil, fmt.Errorf("journal: the key has %d bytes, and needs %d at least", len(secret), LeastKey)
+	if len(secret) < MinKeyBytes {
+		return nil, fmt.Errorf("journal: the key has %d bytes, and needs %d at least", len(secret), MinKeyBytes)
 	}
 	derive := func(use string) ([]byte, error) { return hkdf.Key(sha256.New, secret, nil, "onecall journal "+use, 32) }
 	macKey, err := derive("mac")

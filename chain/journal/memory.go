@@ -60,11 +60,11 @@ func (m *Memory) write(w *Write) bool {
 		return false
 	}
 	if w.Row != nil {
-		tokens, stored := r.Row.Tokens, r.Row.Kept
+		tokens, stored := r.Row.Tokens, r.Row.Stored
 		r.Row = *w.Row
-		r.Row.Tokens, r.Row.Kept = tokens, stored
+		r.Row.Tokens, r.Row.Stored = tokens, stored
 	}
-	r.Row.Tokens, r.Row.Kept = r.Row.Tokens+w.Tokens, r.Row.Kept+w.Kept
+	r.Row.Tokens, r.Row.Stored = r.Row.Tokens+w.Tokens, r.Row.Stored+w.Stored
 	if w.Segment != nil {
 		at, _ := slices.BinarySearchFunc(r.Segments, *w.Segment,
 			func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })

@@ -213,7 +213,7 @@ func (p *Past) applyUndo(c *PastCall) {
 	}
 }
 
-// Known is what is known of the call now: SentUnknown while an undo of it is unknown, else its Outcome.
+// Known returns the known outcome of the call: SentUnknown while the outcome of an undo of it is unknown, else Outcome.
 func (c *PastCall) Known() fault.Outcome {
 	if c.UndoUnknown {
 		return fault.SentUnknown

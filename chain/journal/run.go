@@ -66,7 +66,7 @@ type Run struct {
 	writesByChain map[string][]*PastCall // writes of each inline chain, by the beginning of their paths
 	accounted     int                    // how many leading writes of past are accounted for
 	hasRow        bool                   // the run has been written
-	settled       bool
+	endWritten    bool
 	failure       error // why nothing more can be written
 }
 
@@ -276,14 +276,14 @@ func (j *Journal) estimate(events []Event) {
 func (r *Run) EndUnfinished(status Status, code fault.Code) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure != nil || r.settled {
+	if r.failure != nil || r.endWritten {
 		return r.failure
 	}
 	r.row.Status, r.row.Code = status, code
 	w := r.takeSegment(false)
 	w.Release = true
 	err := r.awaitWrite(w)
-	r.settled = err == nil
+	r.endWritten = err == nil
 	return err
 }
 
@@ -292,14 +292,14 @@ func (r *Run) EndUnfinished(status Status, code fault.Code) error {
 func (r *Run) Answered(tokens, stored int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure != nil && !r.settled {
+	if r.failure != nil && !r.endWritten {
 		if r.hasRow { // a resume need not wait for the lease to end
 			r.j.retryLater(&queuedWrite{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}})
 		}
 		return
 	}
 	w := &queuedWrite{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
-	if !r.settled {
+	if !r.endWritten {
 		drop := r.row.Key == "" && !r.Values()
 		for i := range r.events {
 			if drop {
@@ -311,7 +311,7 @@ func (r *Run) Answered(tokens, stored int) {
 		w = r.takeSegment(true)
 		w.Release, w.DropResults, w.retryable = true, drop && wrote, wrote
 	}
-	w.Tokens, w.Kept = tokens, stored
+	w.Tokens, w.Stored = tokens, stored
 	segment, took := w.prepare, time.Since(r.resumedAt)
 	w.prepare = func(w *Write) {
 		if segment != nil {
@@ -319,7 +319,7 @@ func (r *Run) Answered(tokens, stored int) {
 		}
 		w.Days = r.daySums(tokens, stored, took)
 	}
-	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for at once
+	if !r.endWritten && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for at once
 		_ = r.awaitWrite(w)
 		return
 	}
@@ -342,7 +342,7 @@ func (r *Run) daySums(tokens, stored int, took time.Duration) []Day {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	day := DayOf(r.resumedAt)
-	whole := Day{Tokens: int64(tokens), Kept: int64(stored)}
+	whole := Day{Tokens: int64(tokens), Stored: int64(stored)}
 	if r.row.Lease == 1 { // a resume or an undo is not another run
 		whole.Count, whole.Times = 1, Times{}
 		whole.Times.Count(took)

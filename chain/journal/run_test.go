@@ -17,7 +17,7 @@ import (
 // opened is a journal over a driver that an earlier one may have written to.
 func opened(t *testing.T, d journal.Driver) *journal.Journal {
 	t.Helper()
-	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.LeastKey)})
+	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.MinKeyBytes)})
 	if err != nil {
 		t.Fatal(err)
 	}

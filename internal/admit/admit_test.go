@@ -167,13 +167,13 @@ func acquire(t *testing.T, l *admit.Limiter, caller string) (release func()) {
 	return release
 }
 
-// ending admits, and cancels the context of the Acquire.
-type ending struct {
+// cancellingLimiter admits a caller and then cancels the context of that Acquire.
+type cancellingLimiter struct {
 	*admit.Limiter
 	end context.CancelFunc
 }
 
-func (e ending) Acquire(ctx context.Context, caller string) (release func(), err error) {
+func (e cancellingLimiter) Acquire(ctx context.Context, caller string) (release func(), err error) {
 	release, err = e.Limiter.Acquire(ctx, caller)
 	e.end()
 	return release, err
@@ -185,7 +185,7 @@ func TestSlotOfEndedContext(t *testing.T) {
 	l := admit.New(1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var slot admit.Slot
-	if err := slot.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: "a", Slots: ending{l, cancel}})); !errors.Is(err, context.Canceled) {
+	if err := slot.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: "a", Slots: cancellingLimiter{l, cancel}})); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	soon, stop := context.WithTimeout(t.Context(), time.Second)

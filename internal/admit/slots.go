@@ -31,18 +31,18 @@ func newSlots(each, all int) *slots {
 func (s *slots) acquire(ctx context.Context, caller string) (release func(), err error) {
 	mine := s.join(caller)
 	if err := mine.Acquire(ctx, 1); err != nil {
-		s.leave(caller, mine)
+		s.release(caller, mine)
 		return nil, err
 	}
 	if err := s.all.Acquire(ctx, 1); err != nil {
 		mine.Release(1)
-		s.leave(caller, mine)
+		s.release(caller, mine)
 		return nil, err
 	}
 	return func() {
 		s.all.Release(1) // first, so that another waiting caller precedes this one's next call
 		mine.Release(1)
-		s.leave(caller, mine)
+		s.release(caller, mine)
 	}, nil
 }
 
@@ -58,7 +58,7 @@ func (s *slots) join(caller string) *callerSlots {
 	return mine
 }
 
-func (s *slots) leave(caller string, mine *callerSlots) {
+func (s *slots) release(caller string, mine *callerSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mine.users--; mine.users == 0 {

@@ -66,7 +66,7 @@ type App struct {
 
 // Open assembles an app for a command. The caller closes the app. It returns a *config.Error if the configuration is invalid.
 func Open(ctx context.Context, o *Options) (*App, error) {
-	p := newProcess(o, serving{})
+	p := newProcess(o, serverTraits{})
 	var opened atomic.Pointer[App]
 	if o.Monitor != nil {
 		sources := func() []steps.SourceInfo {

@@ -40,8 +40,8 @@ type BatchStore struct {
 	keep   time.Duration
 }
 
-// ownerOf owns what BatchStore stores under a key: the batch, which is the key's second part, so that a store that is full drops what
-// belongs to the largest batch.
+// ownerOf returns the owner of an entry: its batch, the key's second segment. A store that is full then removes entries of the largest
+// batch.
 func ownerOf(key string) string {
 	segments := strings.SplitN(key, "/", 3)
 	return "onecall " + strings.Join(segments[:min(2, len(segments))], "/")
@@ -66,7 +66,7 @@ func (k *BatchStore) Get(ctx context.Context, key string) ([]byte, error) {
 	return e.Value, nil
 }
 
-// Touch keeps what is stored under a key as long again. It is no error if there is nothing.
+// Touch prolongs the life of an entry. It is no error if there is none.
 func (k *BatchStore) Touch(ctx context.Context, key string) error {
 	if err := k.driver.Touch(ctx, key, time.Now().Add(k.keep)); !errors.Is(err, budget.ErrNotFound) {
 		return err

@@ -22,7 +22,7 @@ func TestIssuerKeysStay(t *testing.T) {
 	defer issuer.Close()
 	folder := t.TempDir()
 	path := write(t, folder, "onecall.yaml", "")
-	p := processOf(Options{Config: path}, serving{serve: true, anySurface: true, log: slog.New(slog.DiscardHandler)})
+	p := processOf(Options{Config: path}, serverTraits{serve: true, anySurface: true, log: slog.New(slog.DiscardHandler)})
 	defer p.close()
 	open := func(before *App, keys, audience, scope string) *App {
 		t.Helper()

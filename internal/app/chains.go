@@ -70,7 +70,7 @@ func (o *sourceOpener) openChains() {
 }
 
 // ReadChain reads a saved chain and returns it as a function.
-func (a *App) ReadChain(file chainfile.Saved) (*steps.Function, []*fault.Error) {
+func (a *App) ReadChain(file chainfile.SavedFile) (*steps.Function, []*fault.Error) {
 	if f := chainfile.CheckName(file.Name); f != nil {
 		return nil, []*fault.Error{f}
 	}
@@ -167,7 +167,7 @@ func (a *App) SuspectChains() (list []*fault.Error) {
 	a.chains.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(unlinked)) {
 		why := unlinked[name]
-		if missing := new(steps.Missing); errors.As(why, &missing) && steps.Unavailable(a.Catalog, missing.Name) != nil {
+		if missing := new(steps.MissingFunctionError); errors.As(why, &missing) && steps.Unavailable(a.Catalog, missing.Name) != nil {
 			continue // its source is what is wrong
 		}
 		list = append(list, withFile(cmp.Or(a.chains.files[name], name), why))

@@ -13,9 +13,9 @@ import (
 // TestNeedsRestart: settings that need a restart are reported as long as they differ from those that the server was started with.
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
-	remote, stdio := serving{serve: true, anySurface: true}, serving{serve: true}
+	remote, stdio := serverTraits{serve: true, anySurface: true}, serverTraits{serve: true}
 	for _, c := range []struct {
-		use                serving
+		use                serverTraits
 		began, before, now string
 		want               []string
 	}{
@@ -50,8 +50,8 @@ func TestStoredResults(t *testing.T) {
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
 	} {
-		if got := storeIdentity(&appOf(t, c.after, serving{}).config.Results) == storeIdentity(&appOf(t, c.before,
-			serving{}).config.Results); got != c.want {
+		if got := storeIdentity(&appOf(t, c.after, serverTraits{}).config.Results) == storeIdentity(&appOf(t, c.before,
+			serverTraits{}).config.Results); got != c.want {
 			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
 		}
 	}

@@ -11,7 +11,7 @@ func TestTwoConfigurations(t *testing.T) {
 	t.Chdir(folder)
 	write(t, folder, "onecall.yaml", "{}")
 	beside := write(t, folder, "onecall.json", "{}")
-	a := &App{process: processOf(Options{}, serving{serve: true})}
+	a := &App{process: processOf(Options{}, serverTraits{serve: true})}
 	if _, faults := a.load(); len(faults) != 1 || len(a.files) != 2 {
 		t.Fatalf("%v, watched %v", faults, a.files)
 	}

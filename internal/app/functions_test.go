@@ -37,7 +37,7 @@ func openWith(t *testing.T, text string, tools ...string) (*App, []string) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "SERVER", web.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := processOf(Options{Config: path}, serving{}).open(nil)
+	a, err := processOf(Options{Config: path}, serverTraits{}).open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func faultsOf(t *testing.T, text string) []string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := processOf(Options{Config: path}, serving{}).open(nil)
+	a, err := processOf(Options{Config: path}, serverTraits{}).open(nil)
 	if err == nil {
 		t.Fatal("no faults", a.close())
 	}

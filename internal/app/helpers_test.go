@@ -21,13 +21,13 @@ func (silent) Warn(*fault.Error)                     {}
 func (silent) Faults(string, []byte, []*fault.Error) {}
 
 // processOf returns a process that reports nothing.
-func processOf(o Options, s serving) *process {
+func processOf(o Options, s serverTraits) *process {
 	o.Reporter, o.Redactor = silent{}, &Redactor{}
 	return newProcess(&o, s)
 }
 
 // appOf returns an app that has only its configuration.
-func appOf(t *testing.T, text string, s serving) *App {
+func appOf(t *testing.T, text string, s serverTraits) *App {
 	t.Helper()
 	c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 	if len(faults) > 0 {

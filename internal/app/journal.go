@@ -114,7 +114,7 @@ func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error)
 func readOrCreateKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
-		if err == nil && len(key) < journal.LeastKey {
+		if err == nil && len(key) < journal.MinKeyBytes {
 			err = fault.New(fault.Unavailable,
 				"%s is not the key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
 		}
@@ -123,7 +123,7 @@ func readOrCreateKey(path string) ([]byte, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	key = make([]byte, journal.LeastKey)
+	key = make([]byte, journal.MinKeyBytes)
 	_, _ = rand.Read(key)
 	temporary, err := os.CreateTemp(filepath.Dir(path), "journal.key-")
 	if err != nil {

@@ -25,7 +25,7 @@ func TestScope(t *testing.T) {
 	}
 	mounted := filepath.Join(folder, "mounted.yaml")
 	at := func(path, store string) string {
-		a := appOf(t, `{}`, serving{})
+		a := appOf(t, `{}`, serverTraits{})
 		a.config.Path = path
 		if store != "" {
 			a.config.Journal.Store = &store

@@ -44,8 +44,8 @@ type Reporter interface {
 	Faults(file string, text []byte, faults []*fault.Error) // what is wrong with a configuration
 }
 
-// serving describes the server that an app belongs to. The zero value is a command that does not serve.
-type serving struct {
+// serverTraits describes the server that an app belongs to. The zero value means a command that serves nobody.
+type serverTraits struct {
 	serve      bool // functions are served to clients
 	anySurface bool // over HTTP: each client may choose its surface
 	remote     bool // other machines reach the server
@@ -59,7 +59,7 @@ type serving struct {
 // closes the old one when its calls have ended.
 type process struct {
 	*Options
-	serving
+	serverTraits
 	admission *admit.Limiter // of all callers
 	session   *steps.Session // of the only client; nil: each client has its own
 	pool      pool
@@ -79,8 +79,8 @@ type process struct {
 	warned map[string]int // generation of the app that last gave the warning
 }
 
-func newProcess(o *Options, s serving) *process {
-	p := &process{Options: o, serving: s, admission: admit.Default(), warned: map[string]int{},
+func newProcess(o *Options, s serverTraits) *process {
+	p := &process{Options: o, serverTraits: s, admission: admit.Default(), warned: map[string]int{},
 		client: httpsource.NewClient(&httpsource.ClientOptions{UserAgent: "onecall/" + o.Version})}
 	if !s.anySurface {
 		p.session = &steps.Session{}

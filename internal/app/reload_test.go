@@ -19,10 +19,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// counted is a resource that counts how often it was closed.
-type counted struct{ closed int }
+// countingCloser counts how often it is closed.
+type countingCloser struct{ closed int }
 
-func (c *counted) Close() error {
+func (c *countingCloser) Close() error {
 	c.closed++
 	return nil
 }
@@ -30,7 +30,7 @@ func (c *counted) Close() error {
 // pooledUse is one use of a pooled value.
 type pooledUse struct {
 	key     string
-	value   *counted
+	value   *countingCloser
 	release func() error
 }
 
@@ -41,13 +41,13 @@ func TestPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pool{}
 		var uses []*pooledUse
-		current := map[string]*counted{}
-		users := map[*counted]int{}
+		current := map[string]*countingCloser{}
+		users := map[*countingCloser]int{}
 		keys := rapid.SampledFrom([]string{"a", "b", "c"})
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
 				key, opened := keys.Draw(t, "key"), false
-				value, release, err := acquire(p, key, func() (*counted, error) { opened = true; return &counted{}, nil })
+				value, release, err := acquire(p, key, func() (*countingCloser, error) { opened = true; return &countingCloser{}, nil })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +63,7 @@ func TestPool(t *testing.T) {
 				if current[key] != nil {
 					t.Skip("it is there")
 				}
-				if _, _, err := acquire(p, key, func() (*counted, error) { return nil, none }); !errors.Is(err, none) {
+				if _, _, err := acquire(p, key, func() (*countingCloser, error) { return nil, none }); !errors.Is(err, none) {
 					t.Fatal(err)
 				}
 			},
@@ -128,7 +128,7 @@ func TestFingerprint(t *testing.T) {
 func TestChangedDocument(t *testing.T) {
 	t.Parallel()
 	of := func(digest string) *App {
-		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serving{})
+		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serverTraits{})
 		a.files = fileState{{pointer: "/openapi/a/spec", path: "a.yaml", digest: digest}}
 		return a
 	}
@@ -284,7 +284,7 @@ func TestRedactorForgetsNothing(t *testing.T) {
 // TestWarnings: a warning is given again if the previous app did not give it.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	p := processOf(Options{}, serving{})
+	p := processOf(Options{}, serverTraits{})
 	for _, c := range []struct {
 		generation int
 		first      bool

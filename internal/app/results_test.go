@@ -16,7 +16,7 @@ import (
 // TestSharedStore: apps with the same store share it, and the last one closes it.
 func TestSharedStore(t *testing.T) {
 	t.Parallel()
-	p := processOf(Options{}, serving{})
+	p := processOf(Options{}, serverTraits{})
 	open := func(where string) *App {
 		a := &App{process: p}
 		if err := a.openResults(&config.Results{Store: &where}, ""); err != nil {

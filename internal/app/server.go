@@ -64,7 +64,8 @@ type server struct {
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
 		engines: engines{open: so.Engine}}
-	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log, workers: so.Engine != nil, engineFlag: so.EngineFlag})
+	s.process = newProcess(o, serverTraits{serve: true, anySurface: so.HTTP != "", log: s.log, workers: so.Engine != nil,
+		engineFlag: so.EngineFlag})
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ import (
 // The limits that the package holds to.
 const (
 	checkFileEvery = time.Second
-	settledAfter   = 5 * time.Second
+	minFileAge     = 5 * time.Second
 	fetchEvery     = 5 * time.Minute
 	fetchApart     = 10 * time.Second
 	fetchTimeout   = 10 * time.Second

@@ -15,9 +15,9 @@ import (
 const (
 	// checkFileEvery is the minimum interval between checks of a key file.
 	checkFileEvery = time.Second
-	// settledAfter is how old a file must be before an unchanged modification time proves that it is unchanged: file systems have
+	// minFileAge is the minimum age of a file whose unchanged modification time proves that it is unchanged: file systems have
 	// coarse clocks, and those of other machines may be behind.
-	settledAfter = 5 * time.Second
+	minFileAge = 5 * time.Second
 )
 
 // keyFile is a file with an issuer's keys.
@@ -25,7 +25,7 @@ type keyFile struct {
 	name     string
 	accepted []jose.SignatureAlgorithm
 	lastRead fs.FileInfo // of the last read
-	settled  bool        // the file was old enough then (see settledAfter)
+	old      bool        // the file was older than minFileAge at the last read
 }
 
 // load reads the file if it may have changed. A file that is unusable, such as one being written, is read again each time.
@@ -37,10 +37,10 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	if !info.Mode().IsRegular() { // opening a FIFO would block
 		return nil, errors.New("it is not a regular file")
 	}
-	if have != nil && k.settled && k.unchanged(info) {
+	if have != nil && k.old && k.unchanged(info) {
 		return have, nil
 	}
-	settled := time.Since(info.ModTime()) > settledAfter // before reading
+	old := time.Since(info.ModTime()) > minFileAge // before reading
 	file, err := os.Open(k.name)
 	if err != nil {
 		return nil, shortened(err)
@@ -54,7 +54,7 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.lastRead, k.settled = info, settled
+	k.lastRead, k.old = info, old
 	return set, nil
 }
 

@@ -87,7 +87,7 @@ func TestRewrittenInPlace(t *testing.T) {
 				t.Errorf("%s: %v, want %q", p.alg, inner(err), want)
 			}
 		}
-		time.Sleep(settledAfter)
+		time.Sleep(minFileAge)
 		known.RefreshKeys(true)
 		before := known.KeysVersion()
 		write(one)

@@ -51,8 +51,8 @@ func TestEmptiedKeys(t *testing.T) {
 	})
 }
 
-// TestTheLogOfARing: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
-func TestTheLogOfARing(t *testing.T) {
+// TestKeyRingLog: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
+func TestKeyRingLog(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), err: errors.New("connection refused")}

@@ -57,8 +57,8 @@ func (t *Text) Locate(faults []*fault.Error) {
 	}
 }
 
-// Saved is a file in a folder of saved chains.
-type Saved struct {
+// SavedFile is a file in a folder of saved chains.
+type SavedFile struct {
 	Name string // of the chain
 	Path string
 }
@@ -74,15 +74,15 @@ func NameOf(file string) string {
 }
 
 // List lists the saved chains in a folder, sorted. A missing folder has none.
-func List(folder string) ([]Saved, error) {
+func List(folder string) ([]SavedFile, error) {
 	entries, err := os.ReadDir(folder)
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
-	var list []Saved
+	var list []SavedFile
 	for _, entry := range entries {
 		if name := NameOf(entry.Name()); name != "" && !entry.IsDir() {
-			list = append(list, Saved{name, filepath.Join(folder, entry.Name())})
+			list = append(list, SavedFile{name, filepath.Join(folder, entry.Name())})
 		}
 	}
 	return list, err

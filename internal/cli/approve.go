@@ -122,7 +122,7 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 // canAsk reports whether there is a user who can be asked.
 func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
 
-// confirm shows calls, which are JSON, and asks whether to do what with them.
+// confirm shows calls as JSON and asks for permission to do what says with them.
 func (c *cli) confirm(ctx context.Context, what string, calls []string) (bool, error) {
 	for _, call := range calls {
 		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))

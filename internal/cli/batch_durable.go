@@ -50,8 +50,8 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	return d.answer(ctx, out)
 }
 
-// resumeBatch goes on with a batch: it waits for it where it is under way, and else runs again what has failed. Then it writes the
-// answers of all its chains.
+// resumeBatch continues a batch. If the batch is running, it waits for it; otherwise it runs the failed chains again. Then it writes the
+// answers of all chains.
 func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) error {
 	d := &durableRun{cli: c, app: a, store: a.BatchStore(), id: id}
 	text, err := d.store.Get(ctx, recordKey(id))
@@ -68,7 +68,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	case d.record.Scope == a.Scope():
 	case d.record.Scope == "":
 		return opErrorf("this batch was begun without a configuration file: go on with it in a folder that has none")
-	default: // the same functions may be others there, and what was done is not found
+	default: // a function may be another one there, and the runs of this batch are not found
 		return opErrorf("this batch was begun with another configuration: add --config %s", d.record.Scope)
 	}
 	if d.engine, err = c.openEngine(ctx, a); err != nil {
@@ -90,7 +90,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	return d.answer(ctx, out)
 }
 
-// again starts a batch that is not under way: its last round, if that is not known to have begun, or what has failed.
+// again starts a batch that is not running: its last round, if that may not have begun, or else the failed chains.
 func (d *durableRun) again(ctx context.Context) error {
 	last := &d.record.Rounds[len(d.record.Rounds)-1]
 	if last.Progress == nil {
@@ -274,7 +274,8 @@ func (d *durableRun) chain(ctx context.Context, chunk, item int) (*durable.Chain
 	return &d.chains[item], nil
 }
 
-// newCountBar returns what shows how many chains have ended, on a terminal that the answers do not go to.
+// newCountBar returns a function that shows how many chains have ended. It returns nil if there is no terminal, or if the answers go to
+// it.
 func (d *durableRun) newCountBar() func(chain.Progress) {
 	if d.status == nil || d.outTerminal {
 		return nil

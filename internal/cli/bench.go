@@ -33,8 +33,8 @@ type comparison struct {
 type side struct {
 	tally.Side
 	Millis float64 `json:"ms,omitempty"` // median time of the calls over all rounds; 0: nothing was called
-	Least  float64 `json:"leastMs,omitempty"`
-	Most   float64 `json:"mostMs,omitempty"`
+	Min    float64 `json:"leastMs,omitempty"`
+	Max    float64 `json:"mostMs,omitempty"`
 }
 
 // modelTime is the time that each way takes for a given duration of a model round trip, in milliseconds.
@@ -276,7 +276,7 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 func (s *side) timed(list []time.Duration) {
 	slices.Sort(list)
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	s.Millis, s.Least, s.Most = millis(list[len(list)/2]), millis(list[0]), millis(list[len(list)-1])
+	s.Millis, s.Min, s.Max = millis(list[len(list)/2]), millis(list[0]), millis(list[len(list)-1])
 }
 
 // unsteady reports whether the chain's times vary too much to be compared. Less than a millisecond is the noise of any machine.

@@ -47,7 +47,7 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 	if err := plan.Apply(ctx); err != nil {
 		return opError{err}
 	}
-	for _, message := range plan.Notes() {
+	for _, message := range plan.Warnings() {
 		c.noticef("%s", message)
 	}
 	if f.install != "" {

@@ -65,7 +65,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	return c.engines(ctx, url, &durable.Options{Queue: durable.QueueOf(a.Scope()), Metrics: a.Metrics()})
 }
 
-// batchRecord is what is stored of a batch under its id.
+// batchRecord is the stored state of a batch.
 type batchRecord struct {
 	Name   string       `json:"name"`            // of the file or saved chain
 	Scope  string       `json:"scope,omitempty"` // of its runs in the journal

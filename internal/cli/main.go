@@ -50,7 +50,7 @@ type interruptError struct{ os.Signal }
 
 func (i interruptError) Error() string { return "interrupted: " + i.String() }
 
-// Unwrap is what a chain that it ends is answered with.
+// Unwrap returns the fault that an interrupted chain answers.
 func (i interruptError) Unwrap() error { return fault.New(fault.Cancelled, "interrupted") }
 
 // endsNormally reports whether the signal is the normal end of a command. A service manager terminates a server, and takes any status

@@ -122,8 +122,8 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	}
 	before := fmt.Sprintf("%d/%d ", p.Done, p.Total)
 	after := fmt.Sprintf(" %.1fs", elapsed.Seconds())
-	if p.Whole > 0 && p.Part >= 0 {
-		after = fmt.Sprintf(" %.0f%%", min(p.Part/p.Whole, 1)*100) + after
+	if p.FunctionTotal > 0 && p.FunctionDone >= 0 {
+		after = fmt.Sprintf(" %.0f%%", min(p.FunctionDone/p.FunctionTotal, 1)*100) + after
 	}
 	if p.Message != "" {
 		name += ": " + p.Message

@@ -23,7 +23,7 @@ func TestProgressLine(t *testing.T) {
 	}{
 		{chain.Progress{Done: 2, Total: 10, Function: "fs.grep"}, 1240 * time.Millisecond, 80, "2/10 fs.grep 1.2s"},
 		{chain.Progress{Done: 0, Total: 1}, 0, 80, "0/1 chain 0.0s"},
-		{chain.Progress{Done: 1, Total: 2, Function: "a.b", Part: 3, Whole: 4, Message: "copying"}, time.Second, 80, "1/2 a.b: copying 75% 1.0s"},
+		{chain.Progress{Done: 1, Total: 2, Function: "a.b", FunctionDone: 3, FunctionTotal: 4, Message: "copying"}, time.Second, 80, "1/2 a.b: copying 75% 1.0s"},
 		{chain.Progress{Done: 2, Total: 10, Function: "source.resource.action"}, 61 * time.Second, 20,
 			"2/10 source.r… 61.0s"[:len("2/10 source.r…")-len("…")-1] + "… 61.0s"},
 		{chain.Progress{Done: 2, Total: 10, Function: "fs.grep"}, time.Second, 5, "2/10 … 1.0s"},

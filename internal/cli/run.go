@@ -39,7 +39,7 @@ func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
 func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	o := chain.Override{MaxTotalTokens: f.budget}
 	if cmd.Flags().Changed("budget") && f.budget < budget.MinTokens {
-		return o, usageErrorf("--budget is %d: the least is %d", f.budget, budget.MinTokens)
+		return o, usageErrorf("--budget is %d: the minimum is %d", f.budget, budget.MinTokens)
 	}
 	if cmd.Flags().Changed("lite") {
 		o.Lite = &f.lite
@@ -128,7 +128,7 @@ func newRunCommand(c *cli) *cobra.Command {
 
 func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	if f.jobs < 1 {
-		return chain.Override{}, usageErrorf("--jobs is %d: the least is 1", f.jobs)
+		return chain.Override{}, usageErrorf("--jobs is %d: the minimum is 1", f.jobs)
 	}
 	return f.chainFlags.override(cmd)
 }
@@ -302,7 +302,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	return exitErrorOf(answer)
 }
 
-// answerElsewhere writes an answer to stdout that could not be written to a file: what the chain did is done, and is told only there.
+// answerElsewhere writes an answer to stdout that could not be written to a file, because only the answer says what the chain did.
 func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) error {
 	if out.file == nil {
 		return err

@@ -31,7 +31,7 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 	})
 }
 
-var errNoJournal = opErrorf("nothing is remembered: the configuration says journal: {store: off}")
+var errNoJournal = opErrorf("runs are not recorded: the configuration says journal: {store: off}")
 
 // withApp opens the app and calls do. If the journal cannot be read, it reports that and the exit status is that of unavailable.
 func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
@@ -109,7 +109,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 			return usageErrorf("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
 		}
 		if limit < 1 {
-			return usageErrorf("--limit is %d: the least is 1", limit)
+			return usageErrorf("--limit is %d: the minimum is 1", limit)
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 			if len(args) == 1 {

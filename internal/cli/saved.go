@@ -194,7 +194,7 @@ func (c *cli) showChain(ctx context.Context, name string) (err error) {
 	}
 	defer closeInto(a, &err)
 	short := cmp.Or(chainfile.NameOf(file.Path), "chain")
-	fn, faults := a.ReadChain(chainfile.Saved{Name: short, Path: file.Path})
+	fn, faults := a.ReadChain(chainfile.SavedFile{Name: short, Path: file.Path})
 	if len(faults) > 0 {
 		text, _ := textfile.Read(file.Path, a.MaxRequestBytes)
 		c.showFaults(&document{name: file.Path, text: text}, faults)

@@ -152,7 +152,7 @@ func (f *serveFlags) jsonLog() bool { return f.logFormat == "json" }
 // newLog starts the log on stderr. With JSON, everything else that the command writes there becomes a record too.
 func (c *cli) newLog(f *serveFlags) *logline.Log {
 	log := logline.New(c.err, &logline.Options{Level: f.level(), JSON: f.jsonLog(), Scrub: c.redactor.Text})
-	c.err = log.Notes
+	c.err = log.Messages
 	return log
 }
 

@@ -52,7 +52,7 @@ func (c *cli) writeStats(stats *history.Stats) error {
 				name = "-"
 			}
 			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95,
-				s.Calls, s.Saved, s.Tokens, s.Kept)
+				s.Calls, s.Saved, s.Tokens, s.Stored)
 		}))
 	}
 	if save := stats.WorthSaving; len(save) > 0 {

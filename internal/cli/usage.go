@@ -48,7 +48,7 @@ func addUsage(cmd *cobra.Command) {
 	}
 }
 
-// parseError is what the library of flags says of a number.
+// parseError matches the flag library's message about a malformed number.
 var parseError = regexp.MustCompile(`strconv\.Parse(?:Int|Uint): parsing .*$`)
 
 // flagFault returns the error of a wrong flag. For an unknown flag it suggests similar ones.

@@ -36,7 +36,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 		Annotations: map[string]string{isService: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if jobs < 1 {
-				return usageErrorf("--jobs is %d: the least is 1", jobs)
+				return usageErrorf("--jobs is %d: the minimum is 1", jobs)
 			}
 			monitor := &app.Monitor{Metrics: metrics, Ready: func(context.Context) error {
 				if !ready.Load() {
@@ -157,7 +157,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 	}
 }
 
-// checkJournal fails on a worker whose journal is not that of the batch: it would begin again what another worker has begun.
+// checkJournal fails if the worker's journal is not that of the batch: the worker would repeat the runs of another worker.
 func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	if b.Parent == "" { // a single chain
 		return nil
@@ -172,7 +172,7 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	return err
 }
 
-// renew has a batch kept that waits: its row in the journal, its record, and the chunk that waits.
+// renew prolongs the life of a waiting batch: its row in the journal, its record, and the waiting chunk.
 func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 	stored := a.BatchStore()
 	errs := []error{stored.Touch(ctx, recordKey(b.ID)), stored.Touch(ctx, b.InputKey(chunk))}
@@ -184,7 +184,7 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 	return errors.Join(errs...)
 }
 
-// checkStillStored refuses a chain that was tried so long ago that the journal may have forgotten what it did then.
+// checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run.
 func checkStillStored(ctx context.Context, a *app.App, caller, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil

@@ -353,9 +353,9 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestInstallByOwnCommand: what the client's own command changes beside its servers is not undone, and a command that fails or does
+// TestInstallByClientCommand: what the client's own command changes beside its servers is not undone, and a command that fails or does
 // nothing leaves the file to onecall.
-func TestInstallByOwnCommand(t *testing.T) {
+func TestInstallByClientCommand(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the client is a shell script")

@@ -106,5 +106,5 @@ func lines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// Notes returns what happened while the plan was carried out.
-func (p *Plan) Notes() []string { return p.warnings }
+// Warnings returns the warnings of Apply.
+func (p *Plan) Warnings() []string { return p.warnings }

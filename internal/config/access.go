@@ -69,10 +69,10 @@ var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), step
 
 // checkAccess checks what neither tags nor other packages check.
 func (d *decoder) checkAccess(c *Access) {
-	d.checkEmpty("/access/tokens", "an empty list would let nobody in, or everybody: leave tokens out where no client has one",
+	d.checkEmpty("/access/tokens", "an empty list would admit nobody, or everybody: leave out tokens if no client has one",
 		len(c.Tokens) > 0)
 	d.checkEmpty("/access/jwt",
-		"nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
+		"jwt is empty, which would admit everybody: leave it out if no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.requireKeys(at, token)
@@ -87,7 +87,7 @@ func (d *decoder) checkAccess(c *Access) {
 		}
 	}
 	if c.HTTP != nil && c.ByToken() {
-		d.warnAt("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
+		d.warnAt("/access/http", "it is not used: with tokens or jwt, HTTP clients need a token")
 	}
 }
 

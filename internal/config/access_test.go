@@ -75,11 +75,11 @@ func TestConfigKeysFile(t *testing.T) {
 func TestConfigAccessFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, pointer, says string }{
-		{"access: {tokens: []}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
-		{"access: {tokens: null}", "1:18 bad_request /access/tokens", "leave tokens out where no client has one"},
+		{"access: {tokens: []}", "1:18 bad_request /access/tokens", "leave out tokens if no client has one"},
+		{"access: {tokens: null}", "1:18 bad_request /access/tokens", "leave out tokens if no client has one"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: ci, sha256: x}\nlite: true\n", "3:10 bad_request /access/tokens",
-			"leave tokens out where no client has one"},
-		{"access: {jwt: ~}", "1:15 bad_request /access/jwt", "leave jwt out where no client has such a token"},
+			"leave out tokens if no client has one"},
+		{"access: {jwt: ~}", "1:15 bad_request /access/jwt", "leave it out if no client has such a token"},
 		{"access: {tokens: {ci: x}}", "1:18 bad_request /access/tokens", "must be a list of objects, not an object"},
 		{"access: {tokens: [{}]}", "1:19 bad_request /access/tokens/0", "name, sha256 are missing"},
 		{"access: {tokens: [{name: ci}]}", "1:19 bad_request /access/tokens/0", "sha256 is missing"},

@@ -107,7 +107,7 @@ func (d *decoder) checkRule(at string, value any, rule string) {
 	case "oneof":
 		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
 	default: // eq=0|min=150
-		d.faultAt(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
+		d.faultAt(at, fault.BudgetTooSmall, "must be at least 150, or 0 for no budget")
 	}
 }
 
@@ -288,23 +288,23 @@ func (d *decoder) checkJournal(c *File) {
 	switch {
 	case postgres && j.Key == nil && !d.hasFault("/journal/key"):
 		d.faultAt("/journal/store", fault.BadRequest,
-			"a journal in PostgreSQL needs a key of 32 bytes at least, the same for all replicas: key: ${JOURNAL_KEY}")
+			"a journal in PostgreSQL needs a key of at least 32 bytes, the same for all replicas: key: ${JOURNAL_KEY}")
 	case j.Key != nil && !postgres:
 		d.faultAt("/journal/key", fault.BadRequest, "a key goes with a journal in PostgreSQL: any other has its own")
 	case j.Key != nil && len(*j.Key) < minJournalKey && !d.hasFault("/journal/key"):
-		d.faultAt("/journal/key", fault.BadRequest, "a key has %d bytes at least: openssl rand -base64 32 makes one", minJournalKey)
+		d.faultAt("/journal/key", fault.BadRequest, "a key has at least %d bytes: openssl rand -base64 32 makes one", minJournalKey)
 	}
 	off := Or(j.Store, "") == "off"
 	if off && Or(c.Approve, "never") != "never" {
-		d.faultAt("/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+		d.faultAt("/approve", fault.BadRequest, "approval needs a journal: leave out approve, or journal: {store: off}")
 	}
 	for i := range c.Functions {
 		f, at := &c.Functions[i].Config, fault.Key("/functions", c.Functions[i].Name)
 		if off && Or(f.Approve, "never") != "never" {
-			d.faultAt(at+"/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+			d.faultAt(at+"/approve", fault.BadRequest, "approval needs a journal: leave out approve, or journal: {store: off}")
 		}
 		if k := f.IdempotencyKey; k != nil && (k.Header == nil) == (k.Arg == nil) {
-			d.faultAt(at+"/idempotencyKey", fault.BadRequest, "says either header or arg")
+			d.faultAt(at+"/idempotencyKey", fault.BadRequest, "needs either header or arg")
 		}
 	}
 }

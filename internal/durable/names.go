@@ -47,7 +47,7 @@ func QueueOf(scope string) string {
 	return "onecall-" + hashed(scope)
 }
 
-// hashed returns what a text is called where it must be short, or must not be shown.
+// hashed returns a short name for a text that is long or secret.
 func hashed(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:16])

@@ -137,7 +137,7 @@ func TestTransportGuardsByItself(t *testing.T) {
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
 	})
 	transport := allowing(t, "https://a.example").Transport(&TransportOptions{Base: base})
-	body := &closing{Reader: strings.NewReader("x")}
+	body := &closeRecorder{Reader: strings.NewReader("x")}
 	request := httptest.NewRequest(http.MethodPost, "https://b.example/?token=topsecret", body)
 	if _, err := transport.RoundTrip(request); fault.CodeOf(err) != fault.Denied || sent != nil || !body.closed ||
 		strings.Contains(err.Error(), "topsecret") {
@@ -155,12 +155,12 @@ func TestTransportGuardsByItself(t *testing.T) {
 	}
 }
 
-type closing struct {
+type closeRecorder struct {
 	io.Reader
 	closed bool
 }
 
-func (c *closing) Close() error { c.closed = true; return nil }
+func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
 // TestCredentialsOnAnotherSpelling: a redirect to the same host, spelt in another way, is none to another host.
 func TestCredentialsOnAnotherSpelling(t *testing.T) {

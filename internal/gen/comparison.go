@@ -16,8 +16,8 @@ const comparisonPage = "docs/comparison.md"
 // tableMark matches the place of a table in a page, with its section of bench/results and its title.
 var tableMark = regexp.MustCompile(`(?s)<!-- table of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
 
-// notesMark matches the place of notes in a page, with their section and their first words.
-var notesMark = regexp.MustCompile(`(?s)<!-- notes of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
+// commentsMark matches the place of comments in a page, with their section and their first words.
+var commentsMark = regexp.MustCompile(`(?s)<!-- notes of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
 
 // comparison returns the page of the comparison, with tables and notes from the measured results.
 func comparison(root string) ([]byte, error) {
@@ -36,8 +36,8 @@ func comparison(root string) ([]byte, error) {
 		head, _, _ := strings.Cut(string(mark), "\n")
 		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, t.markdown())
 	})
-	page = notesMark.ReplaceAllFunc(page, func(mark []byte) []byte {
-		names := notesMark.FindSubmatch(mark)
+	page = commentsMark.ReplaceAllFunc(page, func(mark []byte) []byte {
+		names := commentsMark.FindSubmatch(mark)
 		text, err := readComments(root, string(names[1]), string(names[2]))
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", comparisonPage, err)
@@ -49,20 +49,22 @@ func comparison(root string) ([]byte, error) {
 	return page, failed
 }
 
-// readComments returns the notes of a section that begin with some words, as a list. There may be none.
-func readComments(root, section, begin string) (string, error) {
+// readComments returns the comments of a section that have a prefix, as a list. There may be none.
+func readComments(root, section, prefix string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "bench/results", section+".json"))
 	if err != nil {
 		return "", err
 	}
-	var results struct{ Notes []string }
+	var results struct {
+		Comments []string `json:"notes"`
+	}
 	if err := json.Unmarshal(text, &results); err != nil {
 		return "", fmt.Errorf("the section %s: %w", section, err)
 	}
 	var b strings.Builder
-	for _, comment := range results.Notes {
-		if rest, ok := strings.CutPrefix(comment, begin); ok {
-			b.WriteString("- **" + begin + "**" + rest + "\n")
+	for _, comment := range results.Comments {
+		if rest, ok := strings.CutPrefix(comment, prefix); ok {
+			b.WriteString("- **" + prefix + "**" + rest + "\n")
 		}
 	}
 	return b.String(), nil

@@ -115,7 +115,7 @@ func (c configSchemas) typeSchema(f *field) object {
 		}
 		return object{{"type", typeOrNull("object", true)}, {"additionalProperties", entry}}
 	}
-	if inner, list := c.heldStruct(f); list && inner != nil {
+	if inner, list := c.innerStruct(f); list && inner != nil {
 		return object{{"type", "array"}, {"minItems", 1}, {"items", c.structSchema(inner, false)}}
 	} else if inner != nil {
 		return c.structSchema(inner, !hasRequired(inner))

@@ -60,11 +60,15 @@ func documentPages(root string) (names []string, err error) {
 // results are the figures of the comparison, by section and name.
 type results struct {
 	folder   string
-	sections map[string]map[string]quoted
+	sections map[string]map[string]figureValue
 }
 
-// quoted is a figure as documents quote it: its value, and what the project asks of it, if anything.
-type quoted struct{ Value, AtMost, AtLeast float64 }
+// figureValue is the value of a figure and its goal, if it has one.
+type figureValue struct {
+	Value float64
+	Max   float64 `json:"atMost"`
+	Min   float64 `json:"atLeast"`
+}
 
 // fill replaces the figures in a page.
 func (r *results) fill(page []byte) ([]byte, error) {
@@ -78,13 +82,13 @@ func (r *results) fill(page []byte) ([]byte, error) {
 		if err != nil {
 			failed = err
 		}
-		return append([]byte(figure.Against(f.Value, max(f.AtMost, f.AtLeast))), name[0]...)
+		return append([]byte(figure.Against(f.Value, max(f.Max, f.Min))), name[0]...)
 	})
 	return filled, failed
 }
 
 // figure returns a figure from the file of its section.
-func (r *results) figure(section, name string) (f quoted, err error) {
+func (r *results) figure(section, name string) (f figureValue, err error) {
 	if _, read := r.sections[section]; !read {
 		text, err := os.ReadFile(filepath.Join(r.folder, section+".json"))
 		if err != nil {
@@ -93,18 +97,18 @@ func (r *results) figure(section, name string) (f quoted, err error) {
 		var file struct {
 			Figures []struct {
 				Name string
-				quoted
+				figureValue
 			}
 		}
 		if err := json.Unmarshal(text, &file); err != nil {
 			return f, fmt.Errorf("the section %s: %w", section, err)
 		}
 		if r.sections == nil {
-			r.sections = map[string]map[string]quoted{}
+			r.sections = map[string]map[string]figureValue{}
 		}
-		r.sections[section] = map[string]quoted{}
+		r.sections[section] = map[string]figureValue{}
 		for _, one := range file.Figures {
-			r.sections[section][one.Name] = one.quoted
+			r.sections[section][one.Name] = one.figureValue
 		}
 	}
 	f, ok := r.sections[section][name]

@@ -101,7 +101,7 @@ func (d *schemaBuilder) defRef(o *structType) *jsonschema.Schema {
 
 // fieldSchema returns the schema of a field, without null.
 func (d *schemaBuilder) fieldSchema(f *field) *jsonschema.Schema {
-	if o, list := d.structs.heldStruct(f); list && o != nil {
+	if o, list := d.structs.innerStruct(f); list && o != nil {
 		return &jsonschema.Schema{Type: "array", Items: d.defRef(o), MinItems: new(1)}
 	} else if o != nil {
 		return d.defRef(o)

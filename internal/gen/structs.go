@@ -111,8 +111,8 @@ func (s structs) mustGet(name string) *structType {
 	return o
 }
 
-// heldStruct returns the struct that a field holds and whether it holds a list of them; nil if it holds no struct.
-func (s structs) heldStruct(f *field) (o *structType, list bool) {
+// innerStruct returns the struct that a field holds and whether it holds a list of them; nil if it holds no struct.
+func (s structs) innerStruct(f *field) (o *structType, list bool) {
 	name, list := strings.CutPrefix(f.goType, "[]")
 	return s[name], list
 }

@@ -71,7 +71,7 @@ func toolSchema(s structs, o *structType) object {
 		if !listed || slices.ContainsFunc(properties, func(m member) bool { return m.name == f.name }) {
 			continue
 		}
-		inner, list := s.heldStruct(&f)
+		inner, list := s.innerStruct(&f)
 		switch {
 		case inner == nil:
 			properties = append(properties, member{f.name, leafSchema(&f, says)})
@@ -120,7 +120,7 @@ func manual(s structs, o *structType) object {
 		if says == "-" {
 			continue
 		}
-		if inner, list := s.heldStruct(&f); inner != nil && !list {
+		if inner, list := s.innerStruct(&f); inner != nil && !list {
 			says = fieldsOf(inner) + ": " + says
 			for _, inner := range manual(s, inner) {
 				says += " " + inner.name + ": " + inner.value.(string)

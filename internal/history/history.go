@@ -27,14 +27,14 @@ type Run struct {
 	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
 	Writes    int            `json:"writes,omitempty"`
 	Tokens    int            `json:"tokens"` // of its answers
-	Kept      int            `json:"kept"`   // tokens of results that are in no answer, estimated
+	Stored    int            `json:"kept"`   // tokens of results that are in no answer, estimated
 	Functions []string       `json:"functions,omitempty"`
 }
 
 func runOf(r *journal.Row) Run {
 	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Parent: r.Parent,
 		Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
-		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Tokens: r.Tokens, Kept: r.Kept, Functions: r.Functions}
+		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Tokens: r.Tokens, Stored: r.Stored, Functions: r.Functions}
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -102,7 +102,7 @@ func TestRuns(t *testing.T) {
 			{ID: second.ID(), Status: journal.Failed, Code: fault.FunctionFailed, Key: "k-bob", Caller: "bob",
 				Began: second.Began(), Millis: 1, Steps: 2, Calls: 1, Writes: 1, Tokens: 7},
 			{ID: first.ID(), Status: journal.OK, Chain: "nightly", Key: "k-alicenightly", Caller: "alice",
-				Began: first.Began(), Millis: 2.25, Steps: 2, Calls: 2, Writes: 1, Tokens: 40, Kept: 60},
+				Began: first.Began(), Millis: 2.25, Steps: 2, Calls: 2, Writes: 1, Tokens: 40, Stored: 60},
 		} {
 			want.Functions = []string{"store.put", "store.get"}
 			if got := fmt.Sprintf("%+v", runs[i]); got != fmt.Sprintf("%+v", want) {

@@ -33,7 +33,7 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 		if r.Batch {
 			continue // its parts count
 		}
-		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Kept: int64(r.Kept),
+		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Stored: int64(r.Stored),
 			Times: journal.Times{}}
 		d.Times.Count(r.Took)
 		if r.Status != journal.OK && r.Status != journal.Running && r.Status != journal.Waiting {

@@ -18,7 +18,7 @@ type Sum struct {
 	P95      float64 `json:"p95"`
 	Calls    int64   `json:"calls,omitempty"` // of runs: calls of functions
 	Tokens   int64   `json:"tokens,omitempty"`
-	Kept     int64   `json:"kept,omitempty"`
+	Stored   int64   `json:"kept,omitempty"`
 	Saved    int64   `json:"saved,omitempty"` // round trips: calls without a request of their own
 }
 
@@ -71,7 +71,7 @@ func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journ
 	list := []Sum{}
 	for key, d := range byName {
 		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)),
-			P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
+			P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Stored: d.Stored}
 		if d.Function == "" {
 			s.Saved = max(d.Calls-d.Count, 0)
 		}

@@ -62,7 +62,7 @@ func (r *Rules) judgeFunction(name string) (Decision, string) {
 		if saved && r.restricts() && !strings.HasPrefix(p, steps.ChainSource+".") {
 			continue // a pattern for other functions does not cover what a saved chain calls
 		}
-		if pattern.Fits(p, name) {
+		if pattern.Matches(p, name) {
 			return Allow, "the rule " + p + " allows it"
 		}
 	}
@@ -112,7 +112,7 @@ func firstMatch(patterns []string, name string, matches func(pattern, name strin
 // matchesName reports whether a name matches a pattern in any accepted spelling.
 func matchesName(p, name string) bool {
 	folded := strings.ReplaceAll(steps.FoldName(p), "?", "*") // a ? may stand for a separator, which folding removes
-	return pattern.Fits(p, name) || pattern.Fits(folded, steps.FoldName(name))
+	return pattern.Matches(p, name) || pattern.Matches(folded, steps.FoldName(name))
 }
 
 // matchesTail reports whether a name without its source could match a pattern: the part after one of the pattern's separators.

@@ -15,7 +15,7 @@ type memoryKeyring struct {
 	maximum int           // bytes of a value; 0: any
 }
 
-func (m *memoryKeyring) begin() error {
+func (m *memoryKeyring) wait() error {
 	m.mu.Lock()
 	hang, err := m.hang, m.err
 	m.mu.Unlock()
@@ -26,7 +26,7 @@ func (m *memoryKeyring) begin() error {
 }
 
 func (m *memoryKeyring) Get(_, key string) (string, error) {
-	if err := m.begin(); err != nil {
+	if err := m.wait(); err != nil {
 		return "", err
 	}
 	m.mu.Lock()
@@ -39,7 +39,7 @@ func (m *memoryKeyring) Get(_, key string) (string, error) {
 }
 
 func (m *memoryKeyring) Set(_, key, value string) error {
-	if err := m.begin(); err != nil {
+	if err := m.wait(); err != nil {
 		return err
 	}
 	if m.maximum > 0 && len(value) > m.maximum {
@@ -55,7 +55,7 @@ func (m *memoryKeyring) Set(_, key, value string) error {
 }
 
 func (m *memoryKeyring) Delete(_, key string) error {
-	if err := m.begin(); err != nil {
+	if err := m.wait(); err != nil {
 		return err
 	}
 	m.mu.Lock()

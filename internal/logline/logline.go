@@ -20,18 +20,19 @@ type Options struct {
 	Scrub func(text string) string // removes secrets
 }
 
-// Log writes records as lines. Its handler and its notes may be used by many goroutines.
+// Log writes records as lines. Handler and Messages may be used by many goroutines.
 type Log struct {
 	Handler slog.Handler
-	// Notes takes what a command writes for a person. With JSON each note is a record of any level; else it is a line like any other.
-	Notes io.Writer
+	// Messages receives the messages that a command writes for a person. With JSON each one becomes a record, whatever the level; without,
+	// it is a line like any other.
+	Messages io.Writer
 
 	scrub func(string) string
 }
 
 // New returns a log that writes to w.
 func New(w io.Writer, o *Options) *Log {
-	l := &Log{scrub: o.Scrub, Notes: w}
+	l := &Log{scrub: o.Scrub, Messages: w}
 	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: l.replace}
 	to := &scrubbedLines{scrub: o.Scrub, w: w}
 	if !o.JSON {
@@ -41,7 +42,7 @@ func New(w io.Writer, o *Options) *Log {
 	l.Handler = slog.NewJSONHandler(to, options)
 	every := *options
 	every.Level = slog.LevelDebug
-	l.Notes = &lines{slog.NewJSONHandler(to, &every)}
+	l.Messages = &lines{slog.NewJSONHandler(to, &every)}
 	return l
 }
 
@@ -106,7 +107,7 @@ func (s *scrubbedLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// notes makes a record of each note that a command writes for a person.
+// lines turns each line that a command writes for a person into a record.
 type lines struct{ handler slog.Handler }
 
 // Write implements io.Writer.

@@ -25,7 +25,7 @@ func TestLogsAreScrubbed(t *testing.T) {
 		slog.New(telemetry.LogHandler(l.Handler)).With("with", password).WithGroup("group").Debug("said "+password, "text", password, "error",
 			errors.New("was "+password),
 			"fault", fault.New(fault.Unavailable, "at %s", password), "list", slog.GroupValue(slog.String("deep", password)))
-		fmt.Fprintln(l.Notes, "warning: "+scrub(password))
+		fmt.Fprintln(l.Messages, "warning: "+scrub(password))
 		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {
 			t.Errorf("%s: %s", format, got)
 		}

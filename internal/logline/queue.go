@@ -82,7 +82,7 @@ func (q *Queue) Write(lines []byte) (int, error) {
 func (q *Queue) run() {
 	defer close(q.ended)
 	for {
-		batch, more := q.take()
+		batch, more := q.takeBatch()
 		if !more {
 			return
 		}
@@ -96,8 +96,8 @@ func (q *Queue) run() {
 	}
 }
 
-// take waits for lines to write. more is false at the end.
-func (q *Queue) take() (batch [][]byte, more bool) {
+// takeBatch waits for lines to write. more is false at the end.
+func (q *Queue) takeBatch() (batch [][]byte, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.waiting) == 0 {

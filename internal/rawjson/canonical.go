@@ -95,7 +95,7 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	for i, m := range members {
 		if i > 0 {
 			if bytes.Equal(key(members[i-1]), key(m)) {
-				return nil, fmt.Errorf("the key %s stands twice in one object", clip(string(key(m))))
+				return nil, fmt.Errorf("the key %s occurs twice in one object", clip(string(key(m))))
 			}
 			dst = append(dst, ',')
 		}

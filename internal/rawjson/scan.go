@@ -106,9 +106,9 @@ func Elements(array []byte) iter.Seq2[int, int] {
 // Values yields the start and end of each of the values separated by commas.
 func Values(list []byte) iter.Seq2[int, int] { return valuesFrom(list, 0) }
 
-func valuesFrom(text []byte, begin int) iter.Seq2[int, int] {
+func valuesFrom(text []byte, start int) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
-		for i := SkipBlanks(text, begin); i < len(text); i = SkipBlanks(text, i+1) { // past the comma
+		for i := SkipBlanks(text, start); i < len(text); i = SkipBlanks(text, i+1) { // past the comma
 			end := ValueEnd(text, i)
 			if end == i || !yield(i, end) {
 				return

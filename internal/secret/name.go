@@ -49,7 +49,7 @@ func isJoined(name string) bool {
 }
 
 // isSecret reports whether a name without its plain patterns is secret. keyWords qualify keys; nil: all keys are secret.
-func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
+func isSecret(name string, plainNames *regexp.Regexp, keyWords []string) bool {
 	folded := strings.Map(foldRune, name)
 	if !slices.ContainsFunc(secretWords, containedIn(folded)) && !slices.ContainsFunc(secretSubstrings, containedIn(folded)) {
 		return false // most names end here, before the expensive part
@@ -58,7 +58,7 @@ func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
 		return false
 	}
-	if plain := plainParts.FindString(folded); plain != "" {
+	if plain := plainNames.FindString(folded); plain != "" {
 		folded = strings.ReplaceAll(folded, plain, "")
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasSuffix(plain, word) })
 	}

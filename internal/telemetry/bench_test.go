@@ -42,19 +42,19 @@ func BenchmarkObserved(b *testing.B) {
 func compareObserved(b *testing.B, request []byte) {
 	const clients, each = 8, 50
 	arms := observedArms(b)
-	turns := make([][]float64, len(arms)) // µs a chain
+	rounds := make([][]float64, len(arms)) // µs a chain
 	for round := 0; b.Loop(); round++ {
 		for i := range arms {
 			i = (i + round) % len(arms)
-			turns[i] = append(turns[i], timed(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
+			rounds[i] = append(rounds[i], timed(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
 		}
 	}
 	b.ReportMetric(0, "ns/op") // of all arms
-	b.ReportMetric(median(turns[0]), "off-µs")
+	b.ReportMetric(median(rounds[0]), "off-µs")
 	for i, arm := range arms[1:] {
 		var ratios, more []float64
-		for round, µs := range turns[i+1] {
-			ratios, more = append(ratios, µs/turns[0][round]), append(more, µs-turns[0][round])
+		for round, µs := range rounds[i+1] {
+			ratios, more = append(ratios, µs/rounds[0][round]), append(more, µs-rounds[0][round])
 		}
 		b.ReportMetric(median(more), arm.name+"-µs-more")
 		b.ReportMetric(median(ratios), arm.name+"-ratio")

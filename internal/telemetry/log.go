@@ -165,7 +165,7 @@ func (t *Telemetry) logRequest(r *request, e *chain.RequestEnd) {
 	l.add(slog.Int64("calls", e.Calls))
 	l.add(slog.Int64("cached", e.Cached))
 	l.add(slog.Int("tokens", e.Tokens))
-	l.add(slog.Int("kept", e.Kept))
+	l.add(slog.Int("kept", e.Stored))
 	l.add(slog.Bool("probe", e.Probe))
 	l.add(slog.Bool("lean", e.Lean))
 	l.add(slog.Int("warnings", e.Warnings))

@@ -198,7 +198,7 @@ func (m *metrics) request(r *request, e *chain.RequestEnd) {
 	}
 	series.duration.Observe(e.Took.Seconds())
 	add(series.tokens, e.Tokens)
-	add(m.stored, e.Kept)
+	add(m.stored, e.Stored)
 	add(m.cached, int(e.Cached))
 	if e.Probe {
 		m.probes.Inc()

@@ -90,7 +90,7 @@ func endRequest(r *request, e *chain.RequestEnd) {
 		for _, count := range []struct {
 			key attribute.Key
 			n   int64
-		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyStored, int64(e.Kept)}, {keyUntraced, r.untraced.Load()}} {
+		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyStored, int64(e.Stored)}, {keyUntraced, r.untraced.Load()}} {
 			if count.n > 0 {
 				attrs = append(attrs, count.key.Int64(count.n))
 			}

@@ -36,15 +36,15 @@ func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 	return client
 }
 
-// outgoing is an upstream's message to a client, unchanged. The context of another message carries it to the SDK's sending side,
-// where it replaces that message.
-type outgoing struct {
+// upstreamMessage is an upstream's message to a client, unchanged. It travels to the SDK's sending side in the context of another message,
+// which it replaces there.
+type upstreamMessage struct {
 	method string
 	params json.RawMessage
 	result sdk.Result
 }
 
-type outgoingKey struct{}
+type upstreamMessageKey struct{}
 
 // rawParams are params with raw bytes.
 type rawParams struct {
@@ -68,14 +68,14 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	if !ok {
 		return next(ctx, method, req)
 	}
-	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
+	o, _ := ctx.Value(upstreamMessageKey{}).(*upstreamMessage)
 	switch {
 	case o == nil && method == toolsChanged && !l.markShown(l.client.Tools(), ss):
 		return nil, nil // the change is not in this client's view, or it already knows
 	case o == nil:
 		return next(ctx, method, req)
 	}
-	result, err := next(context.WithValue(ctx, outgoingKey{}, (*outgoing)(nil)), o.method,
+	result, err := next(context.WithValue(ctx, upstreamMessageKey{}, (*upstreamMessage)(nil)), o.method,
 		&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
 	if err != nil || result == nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 
 // ask passes an upstream's request to the client.
 func (l *sessions) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	o := &outgoing{method: method, params: l.scrubbed(params)}
-	err := l.server.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
+	o := &upstreamMessage{method: method, params: l.scrubbed(params)}
+	err := l.server.Ping(context.WithValue(ctx, upstreamMessageKey{}, o), nil)
 	switch {
 	case o.result != nil:
 		return json.Marshal(o.result)
@@ -143,7 +143,7 @@ func (l *sessions) deliver(ctx context.Context, method string, params json.RawMe
 
 // send sends a notification.
 func send(ctx context.Context, ss *sdk.ServerSession, method string, params json.RawMessage) error {
-	ctx = context.WithValue(ctx, outgoingKey{}, &outgoing{method: method, params: params})
+	ctx = context.WithValue(ctx, upstreamMessageKey{}, &upstreamMessage{method: method, params: params})
 	return ss.NotifyProgress(ctx, &sdk.ProgressNotificationParams{})
 }
 

@@ -81,7 +81,7 @@ func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.Meth
 	}
 	from, ok := offsetOf(gjson.GetBytes(given, "cursor").String(), p.method)
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none that this server has given for " + p.method}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this server did not give this cursor for " + p.method}
 	}
 	items := l.storedPages(p.method)
 	if from == 0 || items == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFits(t *testing.T) {
+func TestMatchesTemplate(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		template, uri string

@@ -56,7 +56,7 @@ const methodCall = "tools/call"
 
 // respond sends the response to a request.
 func respond(w http.ResponseWriter, id string, result json.RawMessage, failed error) {
-	begin := `{"jsonrpc":"2.0","id":` + id + `,"result":`
+	opening := `{"jsonrpc":"2.0","id":` + id + `,"result":`
 	if failed != nil {
 		rpcError := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: failed.Error()}
 		errors.As(failed, &rpcError)
@@ -64,12 +64,12 @@ func respond(w http.ResponseWriter, id string, result json.RawMessage, failed er
 		if err != nil {
 			text = []byte(`{"code":-32603,"message":"internal error"}`)
 		}
-		begin, result = `{"jsonrpc":"2.0","id":`+id+`,"error":`, text
+		opening, result = `{"jsonrpc":"2.0","id":`+id+`,"error":`, text
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	w.Header().Set("Content-Length", strconv.Itoa(len(begin)+len(result)+len("}")))
-	for _, piece := range [][]byte{[]byte(begin), result, []byte("}")} {
+	w.Header().Set("Content-Length", strconv.Itoa(len(opening)+len(result)+len("}")))
+	for _, piece := range [][]byte{[]byte(opening), result, []byte("}")} {
 		if _, err := w.Write(piece); err != nil {
 			return
 		}

@@ -18,7 +18,7 @@ func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := newTracker()
-		leave, ok := calls.track(&calls.requests, false)
+		done, ok := calls.track(&calls.requests, false)
 		if !ok {
 			t.Fatal("nothing is let in")
 		}
@@ -37,7 +37,7 @@ func TestAdmitted(t *testing.T) {
 		}
 		ctx, stop := endWith(t.Context(), calls.ctx)
 		defer stop()
-		leave() // its client has gone
+		done() // its client has gone
 		synctest.Wait()
 		select {
 		case <-drained:
@@ -64,7 +64,7 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for {
-					leave, ok := calls.track(&calls.requests, false)
+					done, ok := calls.track(&calls.requests, false)
 					if !ok {
 						refused.Add(1)
 						return
@@ -76,7 +76,7 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 						t.Error("a call of one who was let in does not begin")
 					}
 					inside.Add(-1)
-					leave()
+					done()
 				}
 			})
 		}

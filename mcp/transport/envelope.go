@@ -102,7 +102,7 @@ func parseEnvelope(message []byte) (envelope, *badMessage) {
 	}
 	switch {
 	case twice != "":
-		m.id, m.message = "", "the key "+fault.Quote(twice)+" stands twice"
+		m.id, m.message = "", "the key "+fault.Quote(twice)+" occurs twice"
 	case version.Str != "2.0":
 		m.message = `jsonrpc must be "2.0"`
 	case isRequest && method.Type != gjson.String:

@@ -141,12 +141,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	if from == nil {
 		return
 	}
-	leave, ok := s.requests.acquire(from.ID, s.opts().Limits(access.Callers != nil).Requests)
+	done, ok := s.requests.acquire(from.ID, s.opts().Limits(access.Callers != nil).Requests)
 	if !ok {
 		s.tooBusy(w, from, "too many of your requests are under way: wait until one is answered")
 		return
 	}
-	defer leave()
+	defer done()
 	m := &message{from: from, release: func() {}, isStream: r.Method == http.MethodGet}
 	defer func() { m.release() }()
 	if !s.readMessage(w, r, m) {
@@ -194,12 +194,12 @@ func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *htt
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
-		leave, ok := s.calls.track(&s.calls.requests, false)
+		done, ok := s.calls.track(&s.calls.requests, false)
 		if !ok {
 			refuseClosing(w, m)
 			return
 		}
-		defer leave()
+		defer done()
 		m.from.admitted = true
 	}
 	next.ServeHTTP(w, r)

@@ -23,7 +23,7 @@ var errRevoked = errors.New("revoked")
 
 // revoked returns the cause for ending a request whose caller's rights have changed.
 func revoked() *fault.Error {
-	f := fault.New(fault.Cancelled, "your rights are not what they were")
+	f := fault.New(fault.Cancelled, "your rights have changed")
 	f.Err = errRevoked
 	return f
 }
@@ -53,7 +53,7 @@ func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.C
 }
 
 // errRightsChanged answers a message whose sender's rights changed before it was handled.
-var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: " +
+var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights have changed: " +
 	"nothing of this was done",
 	Data: []byte(`{"code":"` + string(fault.Denied) + `"}`)}
 

@@ -108,8 +108,8 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 			from = &r.from.remote
 		}
 		s.logRefusedCaller(ctx, r.Caller.ID, from, reasonBusy)
-		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, "+
-			"and send this one again", maximum)
+		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is the limit: wait until one has ended, "+
+			"then send this one again", maximum)
 	}
 	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
@@ -121,8 +121,8 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
 	r.Session.addCalls(1)
-	ctx, leave := endWith(ctx, r.Session.ctx)
-	return ctx, func() { leave(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
+	ctx, detach := endWith(ctx, r.Session.ctx)
+	return ctx, func() { detach(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
 }
 
 // UntilEnd returns a context that also ends when calls of the client's session are cancelled, for what waits before a call is started.
@@ -156,8 +156,8 @@ func (r *Request) Follow(ctx context.Context) (_ context.Context, end func(), re
 	maximum := s.opts().Limits(r.Token).Detached
 	allowed, ok := s.detached.acquire(r.Caller.ID, maximum)
 	if !ok {
-		return nil, nil, fault.New(fault.Busy, "%d of your runs go on in the background, which is as many as may: wait until one has "+
-			"ended, and send this one again", maximum)
+		return nil, nil, fault.New(fault.Busy, "%d of your runs are in the background, which is the limit: wait until one has "+
+			"ended, then send this one again", maximum)
 	}
 	ctx, stop := endWith(context.WithoutCancel(ctx), s.calls.ctx)
 	if r.from == nil {

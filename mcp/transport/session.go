@@ -16,7 +16,7 @@ import (
 type Session struct {
 	SDK          *sdk.ServerSession
 	Caller       steps.Caller // the client
-	Target       any          // what its URL asked for (see Handler.Target)
+	Target       any          // requested by its URL (see Handler.Target)
 	HandlerState any          // set and used by the handler
 
 	id     string          // over HTTP; "": none

@@ -100,7 +100,7 @@ func (c *Cache) Flush(name string) {
 	c.dropReads(steps.FoldName(name))
 }
 
-// function is what the cache knows of a function of a registry.
+// function has the cache's settings for a function of a registry.
 type function struct {
 	source    string // folded; "": none
 	isPrivate func(context.Context) bool

@@ -67,13 +67,13 @@ func (c *flightContext) Deadline() (time.Time, bool) {
 
 // start makes the call for all that join, and waits for it as they do.
 func (c *Cache) start(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
-	escort, callbacks := newCallbackGuard(ctx)
+	guard, callbacks := newCallbackGuard(ctx)
 	detached, cancel := context.WithCancelCause(steps.WithCallbacks(context.WithoutCancel(ctx), callbacks))
-	f.cancel, f.guard = cancel, escort // read by the flight, and by the last waiter to leave: not before this one
-	args = slices.Clone(args)          // the first caller may leave, and change its arguments
+	f.cancel, f.guard = cancel, guard // read by the flight, and by the last waiter to leave: not before this one
+	args = slices.Clone(args)         // the first caller may leave, and change its arguments
 	go c.run(&flightContext{detached, f}, f, next, args)
 	o, err := c.wait(ctx, f)
-	escort.leave()
+	guard.disable()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (c *Cache) wait(ctx context.Context, f *flight) (readResult, error) {
 		return f.result, nil
 	case <-ctx.Done():
 	}
-	if !c.leave(ctx, f) {
+	if !c.removeWaiter(ctx, f) {
 		<-f.done
 		return f.result, nil
 	}
@@ -140,8 +140,8 @@ func (c *Cache) wait(ctx context.Context, f *flight) (readResult, error) {
 	return readResult{}, stopped
 }
 
-// leave removes a waiter; the last one cancels the flight. It returns false if the flight has ended.
-func (c *Cache) leave(ctx context.Context, f *flight) bool {
+// removeWaiter removes a waiter; the last one cancels the flight. It returns false if the flight has ended.
+func (c *Cache) removeWaiter(ctx context.Context, f *flight) bool {
 	c.mu.Lock()
 	if f.ended {
 		c.mu.Unlock()
@@ -203,7 +203,8 @@ func (e *callbackGuard) with(use func()) {
 	}
 }
 
-func (e *callbackGuard) leave() {
+// disable waits until no callback is in use; from then on none is called.
+func (e *callbackGuard) disable() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.callerLeft = true

@@ -14,16 +14,16 @@ type Arrangement struct {
 	Dispatchers []*Dispatcher  // groups in the order of the configuration, then resources, sorted by name
 	Rest        []*steps.Entry // functions of no dispatcher, sorted by name; empty if the configuration hides them
 
-	owners map[string]*Dispatcher
+	byFunction map[string]*Dispatcher
 }
 
-// Owner returns the dispatcher of the function with exactly this name; nil: none.
-func (a *Arrangement) Owner(function string) *Dispatcher { return a.owners[function] }
+// DispatcherOf returns the dispatcher of the function with exactly this name; nil: none.
+func (a *Arrangement) DispatcherOf(function string) *Dispatcher { return a.byFunction[function] }
 
 // Arrange assigns the functions of a view to dispatchers. A group without a function in the view gets no dispatcher. A function
 // whose name has an empty part, or is help, belongs to no dispatcher, because no call could name it.
 func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
-	a := &Arrangement{owners: map[string]*Dispatcher{}}
+	a := &Arrangement{byFunction: map[string]*Dispatcher{}}
 	grouped := make([][]*function, len(d.groups))
 	byResource := map[string][]*function{} // by source and first part of the resource
 	for _, e := range view.All() {
@@ -57,7 +57,7 @@ func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 func (a *Arrangement) add(d *Dispatcher) {
 	a.Dispatchers = append(a.Dispatchers, d)
 	for _, f := range d.functions {
-		a.owners[f.entry.Spec().Name] = d
+		a.byFunction[f.entry.Spec().Name] = d
 	}
 }
 

@@ -80,7 +80,7 @@ func TestArrangements(t *testing.T) {
 			tools[d.Name] = true
 			for _, f := range d.functions {
 				seen[f.entry.Spec().Name]++
-				if a.Owner(f.entry.Spec().Name) != d {
+				if a.DispatcherOf(f.entry.Spec().Name) != d {
 					rt.Fatalf("the owner of %s is another", f.entry.Spec().Name)
 				}
 				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": callText(f)})

@@ -68,7 +68,7 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	refuse := func(at, format string, args ...any) {
 		faults = append(faults, fault.New(fault.BadRequest, format, args...).Under(at))
 	}
-	names, owners := map[string]string{}, map[string]string{}
+	names, groupByResource := map[string]string{}, map[string]string{}
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		at := fault.Key("/groups", g.Name)
@@ -93,12 +93,12 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 				faults = append(faults, f.Under(at))
 				continue
 			}
-			if holder, taken := owners[text]; taken {
-				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(holder),
+			if holder, taken := groupByResource[text]; taken {
+				refuse(at, "%s occurs twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(holder),
 					fault.Quote(g.Name))
 				continue
 			}
-			owners[text] = g.Name
+			groupByResource[text] = g.Name
 			e.group, e.number = i, n
 			d.entries = append(d.entries, e)
 		}

@@ -138,7 +138,7 @@ func TestAutodispatch(t *testing.T) {
 	hidden := mustNew(t, &Config{Groups: []Group{{Name: "dcim", Resources: []string{"cable", "help", "alone", "odd*"}}}, Hide: true})
 	expect(t, contents(hidden.Arrange(view)), "dcim: /alone cable/list x/help")
 	a := hidden.Arrange(view)
-	if a.Owner("netbox.cable.list") != a.Dispatchers[0] || a.Owner("netbox.rack.list") != nil {
+	if a.DispatcherOf("netbox.cable.list") != a.Dispatchers[0] || a.DispatcherOf("netbox.rack.list") != nil {
 		t.Error("the owner is the dispatcher that calls a function")
 	}
 }

@@ -81,7 +81,7 @@ func strict(text []byte) ([]byte, *fault.Error) {
 		}
 		f.Message = "not JSON: " + syntax.Err.Error()
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			f.Message += " " + fault.Quote(syntax.JSONPointer.LastToken()) + ": a key may stand once in an object"
+			f.Message += " " + fault.Quote(syntax.JSONPointer.LastToken()) + ": a key may occur only once in an object"
 		}
 	}
 	f.Err = err

@@ -20,11 +20,11 @@ func (p *page) text(i int, l level) []byte {
 	case p.single:
 		return p.line(u.functions[0], l)
 	}
-	begin, end := byte('{'), byte('}')
+	opening, end := byte('{'), byte('}')
 	if l == levelName {
-		begin, end = '[', ']'
+		opening, end = '[', ']'
 	}
-	text := append(rawjson.AppendQuote(nil, u.name), ':', begin)
+	text := append(rawjson.AppendQuote(nil, u.name), ':', opening)
 	for n, f := range u.functions {
 		if n > 0 {
 			text = append(text, ',')

@@ -1,5 +1,5 @@
-// Package pattern matches names of functions with the patterns of configurations and rights. Each * of a pattern stands for any
-// characters, dots included, or none, and each ? for one.
+// Package pattern matches the names of functions against the patterns of configurations and rights. A * matches any number of characters,
+// dots included; a ? matches one.
 package pattern
 
 import (
@@ -10,9 +10,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Fits reports whether a name fits a pattern. It takes no memory, and at most the product of both lengths in time.
-func Fits(pattern, name string) bool {
-	star, rest := -1, 0 // the last * so far, and what of the name comes after that which it stands for
+// Matches reports whether a name matches a pattern. It allocates nothing, and takes at most the product of both
+// lengths in time.
+func Matches(pattern, name string) bool {
+	star, rest := -1, 0 // the last * so far, and the index in name after the text that it matches
 	for p, n := 0, 0; ; {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
@@ -24,7 +25,7 @@ func Fits(pattern, name string) bool {
 			p, n = p+1, n+character(name[n:])
 		case p < len(pattern) && pattern[p] == name[n]:
 			p, n = p+1, n+1
-		case star >= 0: // only the last * needs to be tried again: what fits before it stays fitting
+		case star >= 0: // retry only the last *: the match before it stands
 			rest += character(name[rest:])
 			p, n = star+1, rest
 		default:
@@ -38,16 +39,16 @@ func character(text string) (bytes int) {
 	return bytes
 }
 
-// CouldFit reports whether the pattern fits any name that begins with prefix and is longer: where they both have
-// characters before the pattern's first *, they must agree, and there must be pattern left for the rest of the name.
-func CouldFit(pattern, prefix string) bool {
+// CouldMatch reports whether the pattern matches any name that is longer than prefix and begins with it. The characters before the
+// pattern's first * must agree with prefix, and some of the pattern must be left for the rest of the name.
+func CouldMatch(pattern, prefix string) bool {
 	head, _, open := strings.Cut(pattern, "*")
 	maximum, length := utf8.RuneCountInString(head), utf8.RuneCountInString(prefix)
 	both := min(maximum, length)
-	return (open || maximum > length) && Fits(firstRunes(head, both), firstRunes(prefix, both))
+	return (open || maximum > length) && Matches(firstRunes(head, both), firstRunes(prefix, both))
 }
 
-// firstRunes is the first n characters of a text.
+// firstRunes returns the first n characters of a text.
 func firstRunes(text string, n int) string {
 	for i := range text {
 		if n == 0 {

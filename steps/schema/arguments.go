@@ -24,7 +24,7 @@ type Arguments struct {
 	prepare   func() *preparation
 }
 
-// ArgumentsOptions hold what the schema does not say.
+// ArgumentsOptions has the settings of arguments that a schema cannot express.
 type ArgumentsOptions struct {
 	// Aliases map further accepted names of top-level arguments to the declared names.
 	Aliases map[string]string

@@ -16,7 +16,7 @@ const grepSchema = `{"type":"object","properties":{"pattern":{"type":"string","m
 	"port":{"oneOf":[{"type":"integer"},{"type":"null"}]},"kind":{"oneOf":[{"const":"a"},{"type":"string","maxLength":3}]}},
 	"required":["pattern"],"dependentRequired":{"mode":["path"]},"additionalProperties":false}`
 
-func TestCheckTells(t *testing.T) {
+func TestCheckReports(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(grepSchema, "")
 	tests := []struct {
@@ -45,7 +45,7 @@ func TestCheckTells(t *testing.T) {
 		{`{"pattern":"x","port":"x"}`, []string{`/port|/port: got string, want integer or null`}},
 		{`{"pattern":"x","kind":"a"}`, []string{`/kind|/kind: fits the alternatives 1 and 2, but must fit one only`}},
 		{`[]`, []string{`|the arguments are no JSON object`}},
-		{`{"pattern":"x","pattern":"y"}`, []string{`/pattern|/pattern: the key "pattern" stands twice`}},
+		{`{"pattern":"x","pattern":"y"}`, []string{`/pattern|/pattern: the key "pattern" occurs twice`}},
 	}
 	for _, test := range tests {
 		var got []string

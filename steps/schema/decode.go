@@ -59,7 +59,7 @@ func (d *decoder) object() (any, *fault.Error) {
 			return nil, f.Under(fault.Key("", key))
 		}
 		if _, twice := object[key]; twice {
-			f := fault.New(fault.BadArguments, "the key %s stands twice", fault.Quote(key))
+			f := fault.New(fault.BadArguments, "the key %s occurs twice", fault.Quote(key))
 			f.At = fault.Key("", key)
 			return nil, f
 		}

@@ -51,9 +51,9 @@ func normalize(schema []byte) (*document, error) {
 
 // warnings joins the first warnings about dropped parts.
 func (d *document) warnings() string {
-	const maxListedParts = 5
-	if len(d.dropped) > maxListedParts {
-		return strings.Join(d.dropped[:maxListedParts], "; ") + fmt.Sprintf("; and %d more", len(d.dropped)-maxListedParts)
+	const maxListed = 5
+	if len(d.dropped) > maxListed {
+		return strings.Join(d.dropped[:maxListed], "; ") + fmt.Sprintf("; and %d more", len(d.dropped)-maxListed)
 	}
 	return strings.Join(d.dropped, "; ")
 }

@@ -39,7 +39,7 @@ func TestSecretArguments(t *testing.T) {
 		`{"mode":"hunter2"}`:                   {`/mode|/mode: want "a" or "b"`},
 		`{"one":{"k":"hunter2"}}`: {`/one|/one: fits none of 2 alternatives: (1) /k: got string, want integer; (2) ` +
 			`unknown argument "k"`},
-		`{"map":{"k":"hunter2","k":2}}`: {`/map/k|/map/k: the key "k" stands twice`},
+		`{"map":{"k":"hunter2","k":2}}`: {`/map/k|/map/k: the key "k" occurs twice`},
 		`{"map":{"k":1e9999}}`:          {`/map/k|/map/k: the number is too long to be compared`},
 	} {
 		var got []string

@@ -239,7 +239,7 @@ func (e Element) String() string {
 	return "." + e.Key
 }
 
-// describe says what a walk looked for.
+// describe names what a walk looked for.
 func (e Element) describe() string {
 	if e.Each || e.Index {
 		return "element " + e.String()

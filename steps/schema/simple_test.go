@@ -46,7 +46,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestPlainTwins: a key that stands twice is for the validator to find, wherever it stands.
+// TestPlainTwins: a key that occurs twice is for the validator to find, wherever it stands.
 func TestPlainTwins(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{`{"x":{"y":[{"z":1}]}}`: true, `{"x":{"y":[{"z":1,"z":1}]}}`: false,

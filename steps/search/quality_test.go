@@ -20,14 +20,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/openapi"
 )
 
-// labelled is a query with the functions that it should find.
-type labelled struct {
+// labelledQuery is a query and the functions that it should find.
+type labelledQuery struct {
 	query  string
 	wanted []string
 }
 
 // labels reads a section of testdata/queries.txt.
-func labels(tb testing.TB, section string) (all []labelled) {
+func labels(tb testing.TB, section string) (all []labelledQuery) {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/queries.txt")
 	if err != nil {
@@ -37,7 +37,7 @@ func labels(tb testing.TB, section string) (all []labelled) {
 	rest, _, _ = strings.Cut(rest, "\n[")
 	for line := range strings.Lines(rest) {
 		if query, wanted, ok := strings.Cut(strings.TrimSpace(line), " | "); ok {
-			all = append(all, labelled{query, strings.Fields(wanted)})
+			all = append(all, labelledQuery{query, strings.Fields(wanted)})
 		}
 	}
 	return all
@@ -124,7 +124,7 @@ func servers(t *testing.T) *steps.Registry {
 // of 1/rank of the first that is wanted.
 type quality struct{ recall, rank float64 }
 
-func measure(t *testing.T, queries []labelled, find func(query string) []string) (q quality) {
+func measure(t *testing.T, queries []labelledQuery, find func(query string) []string) (q quality) {
 	for _, l := range queries {
 		recall, rank := 0.0, 0.0
 		for i, name := range find(l.query) {
@@ -192,7 +192,7 @@ func TestQuality(t *testing.T) {
 			baseline := measure(t, queries, func(query string) []string { return substring(r, query) })
 			var halves [2]quality
 			for i := range halves {
-				var half []labelled
+				var half []labelledQuery
 				for j := i; j < len(queries); j += 2 {
 					half = append(half, queries[j])
 				}

@@ -133,9 +133,9 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 	if known&number != 0 {
 		known &^= integer
 	}
-	begin := len(dst)
+	start := len(dst)
 	key := func(name string) {
-		if len(dst) > begin {
+		if len(dst) > start {
 			dst = append(dst, ',')
 		}
 		dst = append(append(append(dst, '"'), name...), '"', ':')

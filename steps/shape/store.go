@@ -52,9 +52,9 @@ func Open(o *Options) *Store {
 	return s
 }
 
-// Learn returns a clone of a registry that learns from the results of its functions, and shows what was learnt. identity
-// identifies the owner of a shape: it is equal for the same function of the same source, and not secret; "": nothing is
-// learnt. Learn may be called for many registries.
+// Learn returns a clone of a registry that learns the shapes of its functions' results, and shows them. identity identifies a function:
+// it is equal for the same function of the same source, and not secret. A function with the identity "" is not learned. Learn may be
+// called for many registries.
 func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *steps.Registry {
 	return r.Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
 		id := identity(spec)

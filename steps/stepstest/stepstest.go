@@ -1,5 +1,4 @@
-// Package stepstest is the conformance suite for sources: what every function must keep so that the registry, and chains
-// above it, can rely on it.
+// Package stepstest is the conformance suite for sources: the rules that the registry, and chains above it, rely on.
 package stepstest
 
 import (
@@ -11,18 +10,18 @@ import (
 
 // Options tell the suite what to test.
 type Options struct {
-	// New makes a fresh source. It is called more than once; the suite closes what it gets.
+	// New returns a new source. It is called more than once; the suite closes the sources.
 	New func(t *testing.T) steps.Source
 
-	// Args are arguments, as a JSON object, with which a call of the function of that name succeeds, however often it
-	// is made. Functions without an entry are looked at, but not called with arguments that fit. One at least is needed.
+	// Args has arguments for functions, by name: a JSON object with which every call succeeds. Functions without an entry are
+	// inspected, but not called with valid arguments. At least one entry is needed.
 	Args map[string]string
 
-	// Fails are arguments that fit the input schema and must be answered with a coded error (a missing file, a host
-	// that is not allowed).
+	// Fails has arguments that match the input schema and must be answered with a coded error: a missing file, a host that
+	// is not allowed.
 	Fails map[string][]string
 
-	// AssumedEffects allows functions whose effect was not declared: for sources that only pass on what others say.
+	// AssumedEffects allows functions whose effect was not declared, for sources that pass on the declarations of others.
 	AssumedEffects bool
 }
 
@@ -76,7 +75,7 @@ func newSuite(t *testing.T, o Options, fail func(string, ...any)) *suite {
 	t.Cleanup(func() { _ = s.source.Close() })
 	s.functions = s.source.Functions()
 	for i := range s.functions {
-		s.functions[i].Check = nil // what fits is here what the schema accepts; the call must tell the rest
+		s.functions[i].Check = nil // only the schema decides here; the call must report the rest
 	}
 	registry, err := steps.NewRegistry(s.functions, &steps.RegistryOptions{})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // Every rule finds what breaks it.
 func TestDefectsAreFound(t *testing.T) {
 	t.Parallel()
-	get := func(change func(fn *steps.Function)) func(*testing.T, *altered) {
-		return func(_ *testing.T, a *altered) {
+	get := func(change func(fn *steps.Function)) func(*testing.T, *alteredSource) {
+		return func(_ *testing.T, a *alteredSource) {
 			whole := a.functions
 			a.functions = func() []steps.Function {
 				fns := whole()
@@ -29,13 +29,13 @@ func TestDefectsAreFound(t *testing.T) {
 			}
 		}
 	}
-	call := func(wrap func(steps.Call) steps.Call) func(*testing.T, *altered) {
+	call := func(wrap func(steps.Call) steps.Call) func(*testing.T, *alteredSource) {
 		return get(func(fn *steps.Function) { fn.Call = wrap(fn.Call) })
 	}
 	var stored []byte
 	tests := []struct {
 		name, rule, want string
-		alter            func(*testing.T, *altered)
+		alter            func(*testing.T, *alteredSource)
 	}{
 		{"no source in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "get" })},
 		{"blank in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "shelf.ge t" })},
@@ -49,8 +49,8 @@ func TestDefectsAreFound(t *testing.T) {
 		})},
 		{"output that does not compile", "spec", "output", get(func(fn *steps.Function) { fn.Output = []byte(`{"type":"thing"}`) })},
 		{"unknown heavy", "spec", "registered", get(func(fn *steps.Function) { fn.Heavy = "sometimes" })},
-		{"no functions", "spec", "no functions", func(_ *testing.T, a *altered) { a.functions = func() []steps.Function { return nil } }},
-		{"functions that change", "spec", "second time", func(_ *testing.T, a *altered) {
+		{"no functions", "spec", "no functions", func(_ *testing.T, a *alteredSource) { a.functions = func() []steps.Function { return nil } }},
+		{"functions that change", "spec", "second time", func(_ *testing.T, a *alteredSource) {
 			whole, n := a.functions, 0
 			a.functions = func() []steps.Function {
 				n++
@@ -126,7 +126,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return next(ctx, args)
 			}
 		})},
-		{"Close fails the second time", "close", "Close fails", func(_ *testing.T, a *altered) {
+		{"Close fails the second time", "close", "Close fails", func(_ *testing.T, a *alteredSource) {
 			closed := false
 			whole := a.close
 			a.close = func() error {
@@ -137,7 +137,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return whole()
 			}
 		}},
-		{"calls after Close", "close", "after Close is accepted", func(_ *testing.T, a *altered) { a.close = func() error { return nil } }},
+		{"calls after Close", "close", "after Close is accepted", func(_ *testing.T, a *alteredSource) { a.close = func() error { return nil } }},
 		{"another code after Close", "close", "want [unavailable]", call(func(next steps.Call) steps.Call {
 			return func(ctx context.Context, args []byte) ([]byte, error) {
 				result, err := next(ctx, args)
@@ -154,7 +154,7 @@ func TestDefectsAreFound(t *testing.T) {
 			o := options()
 			o.New = func(t *testing.T) steps.Source {
 				good := newTexts(t)
-				a := &altered{Source: good, functions: good.Functions, close: good.Close}
+				a := &alteredSource{Source: good, functions: good.Functions, close: good.Close}
 				test.alter(t, a)
 				return a
 			}

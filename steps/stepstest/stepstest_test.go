@@ -83,12 +83,12 @@ func TestGoodSource(t *testing.T) {
 	Run(t, options())
 }
 
-// altered is a source of which a test has changed something.
-type altered struct {
+// alteredSource is a source with functions that a test replaces.
+type alteredSource struct {
 	steps.Source
 	functions func() []steps.Function
 	close     func() error
 }
 
-func (a altered) Functions() []steps.Function { return a.functions() }
-func (a altered) Close() error                { return a.close() }
+func (a alteredSource) Functions() []steps.Function { return a.functions() }
+func (a alteredSource) Close() error                { return a.close() }

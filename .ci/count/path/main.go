@@ -127,11 +127,11 @@ func call(address string) {
 func read(path string) map[block]int {
 	text, err := os.ReadFile(path)
 	must(err)
-	found := map[block]int{}
+	counts := map[block]int{}
 	for _, m := range regexp.MustCompile(`(?m)^`+module+`/(\S+):(\d+)\.(\d+),\S+ \d+ (\d+)$`).FindAllStringSubmatch(string(text), -1) {
-		found[block{m[1], number(m[2]), number(m[3])}] += number(m[4])
+		counts[block{m[1], number(m[2]), number(m[3])}] += number(m[4])
 	}
-	return found
+	return counts
 }
 
 func number(text string) int {

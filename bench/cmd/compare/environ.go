@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// kept are the variables of the environment that this program and what it starts may see, in upper case. Tokens and keys are not for the
-// packages of others.
-var kept = []string{
+// passedVariables are the environment variables that this program and its child processes may see, in upper case. Tokens and keys are
+// withheld from foreign packages.
+var passedVariables = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "XDG_CACHE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY",
 	"NPM_CONFIG_CACHE", "GOROOT", "GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOFLAGS", "GOPROXY", "GOSUMDB", "GONOSUMDB",
@@ -16,12 +16,12 @@ var kept = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES", "PROGRAMDATA",
 }
 
-// dropped are the variables of an environment that are not kept.
+// dropped returns the names of the variables that are not passed on.
 func dropped(environ []string) (names []string) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		upper := strings.ToUpper(name)
-		if name != "" && !slices.Contains(kept, upper) && !strings.HasPrefix(upper, "ONECALL_TEST_") &&
+		if name != "" && !slices.Contains(passedVariables, upper) && !strings.HasPrefix(upper, "ONECALL_TEST_") &&
 			!strings.HasPrefix(upper, "ONECALL_COMPARE_") {
 			names = append(names, name)
 		}
@@ -29,7 +29,7 @@ func dropped(environ []string) (names []string) {
 	return names
 }
 
-// dropEnvironment takes what is not kept out of this program's environment, which all that it starts has.
+// dropEnvironment removes the other variables from this program's environment, which child processes inherit.
 func dropEnvironment() {
 	for _, name := range dropped(os.Environ()) {
 		_ = os.Unsetenv(name) // it is a name of the environment

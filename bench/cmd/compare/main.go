@@ -140,12 +140,12 @@ func parse(args []string) (*comparison, error) {
 		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data,
 			strings.Join(datasets.Files(), ", "))
 	}
-	c.sections, err = named(c.only)
+	c.sections, err = selectSections(c.only)
 	return c, err
 }
 
-// named are the sections with the names in a list; "": all.
-func named(list string) ([]section, error) {
+// selectSections returns the sections that a list names; "": all.
+func selectSections(list string) ([]section, error) {
 	if list == "" {
 		return sections, nil
 	}

@@ -56,9 +56,9 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestNamed(t *testing.T) {
+func TestSelectSections(t *testing.T) {
 	t.Parallel()
-	if some, err := named("tasks, scale"); err != nil || strings.Join(names(some), " ") != "tasks scale" {
+	if some, err := selectSections("tasks, scale"); err != nil || strings.Join(names(some), " ") != "tasks scale" {
 		t.Errorf("%v, %v", names(some), err)
 	}
 }
@@ -108,9 +108,9 @@ func TestChecked(t *testing.T) {
 // TestWorse has files of results on both sides: one figure is worse, one is measured in the long form only, and then none is compared.
 func TestWorse(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
+	var logged strings.Builder
 	c := &comparison{sections: sections[:1]}
-	c.Log = func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
+	c.Log = func(format string, args ...any) { fmt.Fprintf(&logged, format+"\n", args...) }
 	write := func(figures ...report.Figure) string {
 		folder := t.TempDir()
 		if err := (&report.Section{Name: "peers", Figures: figures}).Write(folder); err != nil {
@@ -125,14 +125,14 @@ func TestWorse(t *testing.T) {
 	if _, err := c.worse(before, write(figure("one", 1))); err == nil || !strings.HasSuffix(err.Error(), "not measured: peers/memory/vmcp") {
 		t.Errorf("a figure that has vanished: %v", err)
 	}
-	said.Reset()
+	logged.Reset()
 	c.Short = true
 	worse, err := c.worse(before, write(figure("one", 2)))
 	if err != nil || len(worse) != 1 || !strings.HasPrefix(worse["peers/one"], "peers/one") {
 		t.Errorf("%q, %v", worse, err)
 	}
-	if want := "1 of 2 figures compared with those of bench/results\nnot measured in this form: peers/memory/vmcp\n"; said.String() != want {
-		t.Errorf("said %q, want %q", said.String(), want)
+	if want := "1 of 2 figures compared with those of bench/results\nnot measured in this form: peers/memory/vmcp\n"; logged.String() != want {
+		t.Errorf("said %q, want %q", logged.String(), want)
 	}
 	if _, err := c.worse(before, write()); err == nil || err.Error() != "no figure was compared" {
 		t.Errorf("nothing to compare: %v", err)

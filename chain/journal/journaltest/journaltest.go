@@ -14,13 +14,13 @@ import (
 
 // Store is the database of a driver under test.
 type Store struct {
-	// Open opens the database once more, as another process would. What is opened is closed by the test.
+	// Open opens the database again, as another process would. The suite closes the driver.
 	Open func(t *testing.T) journal.Driver
-	// Shared tells that what is written is there for others, and after the driver was closed.
+	// Shared: other drivers see what one has written, also after it was closed.
 	Shared bool
 }
 
-// Run tests a driver; fresh gives an empty database each time.
+// Run tests a driver. fresh returns a new, empty database.
 func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	for _, test := range []struct {
 		name string
@@ -84,10 +84,10 @@ func segments(t *testing.T, s Store) {
 	ended := row("run_a")
 	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Reused = journal.Failed, "timeout", 1234*time.Microsecond, 3, 2, 1
 	ended.Chain, ended.Key, ended.Hash, ended.Functions = "provision", "k", "h", []string{"a.b", "c.d"}
-	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: ended, Segment: segment(1, 10), Tokens: 5, Kept: 7})
-	write(t, d, journal.Write{ID: "run_a", Lease: 1, Tokens: 1, Kept: 2})
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: ended, Segment: segment(1, 10), Tokens: 5, Stored: 7})
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Tokens: 1, Stored: 2})
 	got := load(t, d, "run_a")
-	ended.Tokens, ended.Kept = 6, 9
+	ended.Tokens, ended.Stored = 6, 9
 	if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(got.Row)) != want {
 		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
 	}
@@ -142,7 +142,7 @@ func lease(t *testing.T, s Store) {
 	}
 }
 
-// late writes are taken whoever has the lease, and change no row.
+// late writes are accepted whoever has the lease, and change no row.
 func late(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
@@ -236,7 +236,7 @@ func days(t *testing.T, s Store) {
 	day := func(of time.Time, function string, took ...time.Duration) journal.Day {
 		sum := journal.Day{Day: journal.DayOf(of), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)),
 			Failures: 1, Calls: 2, Tokens: 3,
-			Kept: 4, Times: journal.Times{}}
+			Stored: 4, Times: journal.Times{}}
 		for _, t := range took {
 			sum.Times.Count(t)
 		}
@@ -251,7 +251,7 @@ func days(t *testing.T, s Store) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Kept != 8 || g.Day != "2026-03-01" ||
+	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Stored != 8 || g.Day != "2026-03-01" ||
 		g.Caller != "token:ci" || g.Chain != "nightly" {
 		t.Errorf("%+v", g)
 	}
@@ -277,7 +277,7 @@ func days(t *testing.T, s Store) {
 	}
 }
 
-// expire forgets what has expired, but no run that goes on.
+// expire removes expired runs, but none that is running.
 func expire(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), added("run_b"), added("run_c"), journal.Write{ID: "run_a", Lease: 1, Release: true})
@@ -351,7 +351,7 @@ func many(t *testing.T, s Store) {
 	}
 }
 
-// reopen: what was written is there after the driver was closed, and the leases are free.
+// reopen: after the driver was closed, its writes are stored and its leases are free.
 func reopen(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"))

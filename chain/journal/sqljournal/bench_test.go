@@ -21,14 +21,14 @@ func typical(id string, release bool) journal.Write {
 	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43),
 		Functions: []string{"memory.read_graph", "fs.read_text_file"}, Status: journal.OK,
 		Began: now, Last: now, Expires: now.Add(24 * time.Hour), Steps: 10, Calls: 10, Took: 3 * time.Millisecond, Lease: 1}
-	w := journal.Write{ID: id, Lease: 1, New: true, Row: r, Release: release, Tokens: 100, Kept: 5000,
+	w := journal.Write{ID: id, Lease: 1, New: true, Row: r, Release: release, Tokens: 100, Stored: 5000,
 		Segment: &journal.Segment{Lease: 1, First: 1, Events: []byte("[" + strings.Repeat("e", 1498) + "]"), Retained: make([]byte, 300)}}
 	if release {
 		times := journal.Times{}
 		times.Count(3 * time.Millisecond)
 		for _, function := range append(r.Functions, "") {
 			w.Days = append(w.Days, journal.Day{Day: journal.DayOf(now), Caller: r.Caller, Function: function, Count: 5, Calls: 10, Tokens: 100,
-				Kept: 5000, Times: times})
+				Stored: 5000, Times: times})
 		}
 	}
 	return w

@@ -18,8 +18,8 @@ type database struct {
 	*dialect
 	read  *sql.DB
 	write *sql.DB // its transactions may write from the beginning
-	// begin begins the transaction of a batch of writes.
-	begin func(ctx context.Context) (transaction, error)
+	// beginTx begins a transaction for a batch of writes.
+	beginTx func(ctx context.Context) (transaction, error)
 	// alive reports whether a holder of leases is alive.
 	alive func(ctx context.Context, from queries, holder string) (bool, error)
 	// cleanUp frees space and removes dead holders.

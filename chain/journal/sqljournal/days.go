@@ -65,7 +65,7 @@ func addDays(ctx context.Context, tx transaction, days []*journal.Day) error {
 		}
 		sum := &journal.Day{Times: before}
 		sum.Add(&journal.Day{Times: d.Times})
-		args := slices.Concat(rows[i].args, []any{d.Count, d.Failures, d.Calls, d.Tokens, d.Kept, encodeTimes(sum.Times)})
+		args := slices.Concat(rows[i].args, []any{d.Count, d.Failures, d.Calls, d.Tokens, d.Stored, encodeTimes(sum.Times)})
 		updates = append(updates, statement{addDay, args})
 	}
 	_, err := tx.exec(ctx, updates, true)

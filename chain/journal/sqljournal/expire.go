@@ -64,7 +64,7 @@ func (db *database) removeExpired(ctx context.Context, at time.Time, after expir
 	}
 	var expired []int64
 	for holder, runs := range holders {
-		if busy, err := db.isHeld(ctx, tx, holder); err != nil {
+		if busy, err := db.isLive(ctx, tx, holder); err != nil {
 			return after, 0, err
 		} else if !busy {
 			expired = append(expired, runs...)

@@ -12,7 +12,7 @@ import (
 func (d *Driver) Acquire(ctx context.Context, id string, caller *string) (rec *journal.Record, err error) {
 	id = validText(id)
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		rec, err = db.take(ctx, id, caller, d.holder)
+		rec, err = db.acquire(ctx, id, caller, d.holder)
 		return err
 	})
 	if err != nil {
@@ -24,7 +24,7 @@ func (d *Driver) Acquire(ctx context.Context, id string, caller *string) (rec *j
 	return rec, nil
 }
 
-func (db *database) take(ctx context.Context, id string, caller *string, holder string) (*journal.Record, error) {
+func (db *database) acquire(ctx context.Context, id string, caller *string, holder string) (*journal.Record, error) {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	} else if err != nil {
 		return nil, err
 	}
-	if busy, err := db.isHeld(ctx, tx, before); err != nil {
+	if busy, err := db.isLive(ctx, tx, before); err != nil {
 		return nil, err
 	} else if busy {
 		return nil, journal.ErrBusy
@@ -52,8 +52,8 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	return rec, tx.Commit()
 }
 
-// isHeld reports whether a live holder has a lease.
-func (db *database) isHeld(ctx context.Context, from queries, holder string) (bool, error) {
+// isLive reports whether a holder of a lease is alive; "": there is none.
+func (db *database) isLive(ctx context.Context, from queries, holder string) (bool, error) {
 	if holder == "" {
 		return false, nil
 	}

@@ -61,7 +61,7 @@ func (e *postgresEngine) open(ctx context.Context, holder string) (*database, er
 	}
 	r := &renewal{pool: pool, holder: holder, stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run()
-	db.begin = func(ctx context.Context) (transaction, error) {
+	db.beginTx = func(ctx context.Context) (transaction, error) {
 		conn, err := pool.Conn(ctx)
 		return &postgresTransaction{conn: conn}, err
 	}

@@ -23,7 +23,7 @@ func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) 
 	var functions string
 	var began, last, expires, took, batch int64
 	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
-		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept, &r.Parent, &batch, &holder)
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Stored, &r.Parent, &batch, &holder)
 	if err != nil {
 		return r, "", err
 	}
@@ -48,7 +48,7 @@ func (db *database) markInterrupted(ctx context.Context, rows []journal.Row, hol
 		alive, asked := known[holders[i]]
 		if !asked {
 			var err error
-			if alive, err = db.isHeld(ctx, db.read, holders[i]); err != nil {
+			if alive, err = db.isLive(ctx, db.read, holders[i]); err != nil {
 				return err
 			}
 			known[holders[i]] = alive
@@ -272,7 +272,7 @@ func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Da
 		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
 			var s journal.Day
 			var times []byte
-			err := scan(&s.Day, &s.Caller, &s.Chain, &s.Function, &s.Count, &s.Failures, &s.Calls, &s.Tokens, &s.Kept, &times)
+			err := scan(&s.Day, &s.Caller, &s.Chain, &s.Function, &s.Count, &s.Failures, &s.Calls, &s.Tokens, &s.Stored, &times)
 			if err == nil {
 				s.Times, err = decodeTimes(times)
 			}

@@ -66,7 +66,7 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 		return nil, err
 	}
 	writer := &sqliteWriter{db: db}
-	db.begin, db.cleanUp, db.close = writer.begin, e.cleanUp(db), func() {
+	db.beginTx, db.cleanUp, db.close = writer.beginTx, e.cleanUp(db), func() {
 		writer.close()
 		db.read.Close()
 		db.write.Close()

@@ -17,7 +17,7 @@ type sqliteWriter struct {
 	args     []driver.NamedValue // of the last statement; reused
 }
 
-func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
+func (w *sqliteWriter) beginTx(ctx context.Context) (transaction, error) {
 	conn, err := w.db.write.Conn(ctx)
 	if err != nil {
 		return nil, err

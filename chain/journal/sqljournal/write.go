@@ -39,7 +39,7 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 	}
 	b := d.batch(list)
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		tx, err := db.begin(ctx)
+		tx, err := db.beginTx(ctx)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 // Check implements journal.Driver. It also notices if a newer version has migrated the tables.
 func (d *Driver) Check(ctx context.Context) error {
 	return d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		tx, err := db.begin(ctx)
+		tx, err := db.beginTx(ctx)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Row.Batch {
 		batch = 1
 	}
-	args = append(args, w.Tokens, w.Kept, validText(w.Row.Parent), batch)
+	args = append(args, w.Tokens, w.Stored, validText(w.Row.Parent), batch)
 	if isWholeRun(w) {
 		args = append(args, notNull(w.Segment.Events), storedResults(w), w.Segment.Retained)
 	} else {
@@ -219,7 +219,7 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 		query += andDrop
 	}
 	args := append([]any{w.ID, w.Lease}, changingColumns(w.Row)...)
-	b.addStatement(query+ifLease, append(args, w.Tokens, w.Kept)...)
+	b.addStatement(query+ifLease, append(args, w.Tokens, w.Stored)...)
 	if known != nil && *known == *id {
 		return
 	}
@@ -245,7 +245,7 @@ func (b *batch) updateCosts(w *journal.Write) {
 	if w.DropResults && !w.Late {
 		query += andDrop
 	}
-	b.addStatement(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)
+	b.addStatement(query+whose, w.ID, w.Lease, w.Tokens, w.Stored)
 }
 
 func (b *batch) addSegment(w *journal.Write) {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Proxy is a server between a client and a server, or in place of one.
+// Proxy is a server between a client and a server, or a fake server.
 type Proxy struct {
 	net.Listener
 	serve func(client net.Conn)
 	open  sync.WaitGroup
 }
 
-// NewProxy listens on loopback until the test ends, and has serve serve each connection, which is closed when it returns.
+// NewProxy listens on loopback until the test ends. It calls serve for each connection and closes the connection when serve returns.
 func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,10 +42,10 @@ func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 	return p
 }
 
-// Address is the proxy's host and port.
+// Address returns the proxy's host and port.
 func (p *Proxy) Address() string { return p.Addr().String() }
 
-// Forward is a proxy to a server that passes what that answers in pieces of so many bytes, with a pause before each.
+// Forward returns a proxy that passes on a server's answers in pieces of that many bytes, with a pause before each.
 func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 	return NewProxy(tb, func(client net.Conn) {
 		server, err := net.Dial("tcp", to)
@@ -68,15 +68,15 @@ func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 	})
 }
 
-// Gate is a proxy to a server that passes the beginning of what that answers on each connection, and then a byte now and then
-// until it is opened: an answer that takes as long as a test wants.
+// Gate is a proxy that delays a server's answers until the test calls Open: on each connection it passes on the first bytes, then one
+// byte at a time.
 type Gate struct {
 	*Proxy
-	Reached chan struct{} // has one for each connection, up to a hundred, on which there was more
+	Reached chan struct{} // receives a value for each connection, up to a hundred, that has reached the gate
 	Open    func()
 }
 
-// NewGate is a Gate to a server, which passes so many bytes on a connection.
+// NewGate returns a Gate to a server that passes on that many bytes of each connection at once.
 func NewGate(tb testing.TB, to string, passes int64) *Gate {
 	opened := make(chan struct{})
 	g := &Gate{Reached: make(chan struct{}, 100), Open: sync.OnceFunc(func() { close(opened) })}

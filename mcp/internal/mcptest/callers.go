@@ -1,4 +1,4 @@
-// Package mcptest is what tests of the MCP server and of its transport share: callers with tokens, clients, and raw requests.
+// Package mcptest has test fixtures for the MCP server and its transport: callers with tokens, clients, and raw requests.
 package mcptest
 
 import (

@@ -11,7 +11,7 @@ import (
 const Hello = `{"jsonrpc":"2.0","id":1,"method":"initialize",` +
 	`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
-// StatelessMeta is what the params of a request of a client without a session say of it.
+// StatelessMeta is the member of params that describes a client without a session.
 const StatelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
@@ -57,7 +57,7 @@ func Send(t testing.TB, method, url, body string, headers Header) (*http.Respons
 	return response, string(text)
 }
 
-// BeginCall calls the chain tool with arguments, in a session of its own or without one, and gives what it is answered.
+// BeginCall calls the chain tool in a new session, or without one, and returns a channel for the answer.
 func BeginCall(t testing.TB, url, token, arguments string, stateless bool) <-chan string {
 	t.Helper()
 	headers, meta := Header{"Authorization": "Bearer " + token}, ""

@@ -132,7 +132,7 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 			t.Fatalf("%q: %v", source, err)
 		}
 		re := regexp.MustCompile(source)
-		want := []matched{}
+		want := []textMatch{}
 		for _, indexes := range re.FindAllStringSubmatchIndex(text, -1) {
 			want = append(want, newMatched(re, text, indexes))
 		}
@@ -201,15 +201,15 @@ func BenchmarkMatchAll(b *testing.B) {
 	}
 }
 
-// matched is one match as text.match answers it.
-type matched struct {
+// textMatch is one match in an answer of text.match.
+type textMatch struct {
 	Match  string             `json:"match"`
 	Groups []*string          `json:"groups"`
-	Named  map[string]*string `json:"named"`
+	ByName map[string]*string `json:"named"`
 }
 
-func newMatched(re *regexp.Regexp, text string, indexes []int) matched {
-	m := matched{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, Named: map[string]*string{}}
+func newMatched(re *regexp.Regexp, text string, indexes []int) textMatch {
+	m := textMatch{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, ByName: map[string]*string{}}
 	for i, name := range re.SubexpNames()[1:] {
 		var group *string
 		if start, end := indexes[2*i+2], indexes[2*i+3]; start >= 0 {
@@ -218,7 +218,7 @@ func newMatched(re *regexp.Regexp, text string, indexes []int) matched {
 		}
 		m.Groups = append(m.Groups, group)
 		if name != "" {
-			m.Named[name] = group
+			m.ByName[name] = group
 		}
 	}
 	return m

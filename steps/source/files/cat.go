@@ -164,7 +164,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 	r, encoding := textReader(f)
 	c.Encoding = encoding
 	var text []byte
-	line, heldStart, midLine := 1, 0, false // the current line, its start in text, whether part of it was read
+	line, textStart, midLine := 1, 0, false // the current line, where it starts in text, whether part of it was read
 	for line <= lines.to && ctx.Err() == nil {
 		piece, err := r.ReadSlice('\n')
 		if bytes.IndexByte(piece, 0) >= 0 {
@@ -174,12 +174,12 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 			text = append(text, piece...)
 		}
 		if int64(len(text)) > maxBytes {
-			if heldStart == 0 {
+			if textStart == 0 {
 				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line,
 					shorten(c.Path), maxBytes))
 			}
 			c.Truncated, c.Next = true, line
-			text = text[:heldStart]
+			text = text[:textStart]
 			break
 		}
 		if err == io.EOF {
@@ -194,7 +194,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		}
 		if midLine = err != nil; !midLine {
 			line++
-			heldStart = len(text)
+			textStart = len(text)
 		}
 	}
 	c.show(text, lines.from)

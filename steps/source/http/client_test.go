@@ -119,7 +119,7 @@ func TestClientCodesTheErrorsOfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			response := respond(200, "")
-			response.Body = io.NopCloser(&hanging{r.Context()})
+			response.Body = io.NopCloser(&hangingBody{r.Context()})
 			return response, nil
 		})})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -137,10 +137,10 @@ func TestClientCodesTheErrorsOfBodies(t *testing.T) {
 	})
 }
 
-// hanging is a body that never comes.
-type hanging struct{ ctx context.Context }
+// hangingBody is a body that never arrives.
+type hangingBody struct{ ctx context.Context }
 
-func (h *hanging) Read([]byte) (int, error) { <-h.ctx.Done(); return 0, h.ctx.Err() }
+func (h *hangingBody) Read([]byte) (int, error) { <-h.ctx.Done(); return 0, h.ctx.Err() }
 
 func TestClosedClient(t *testing.T) {
 	t.Parallel()

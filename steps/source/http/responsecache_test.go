@@ -234,7 +234,7 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 		}
 		response := respond(200, "half", "ETag", `"1"`)
 		if r.URL.Path == "/broken" {
-			response.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), broken{}))
+			response.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), brokenBody{}))
 		}
 		return response, nil
 	})})

@@ -50,14 +50,14 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Header.Set("Retry-After", a.retryAfter)
 	}
 	if a.cut {
-		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(a.body), broken{}))
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(a.body), brokenBody{}))
 	}
 	return response, nil
 }
 
-type broken struct{}
+type brokenBody struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestRetries(t *testing.T) {
 	t.Parallel()

@@ -25,9 +25,9 @@ var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*([0-9]+)\s*(?:,\s*"jsonrpc"\s
 
 // requestID returns the id of the request that the message answers; false: no request of ours, whose ids are numbers.
 func (h *headTail) requestID() (int64, bool) {
-	begin := gjson.ParseBytes(h.head[max(bytes.IndexByte(h.head, '{'), 0):]) // skip the event's fields before its data
-	id, method := begin.Get("id"), begin.Get("method")
-	if whole := id.Index+len(id.Raw) < len(begin.Raw); id.Exists() && whole || method.Exists() {
+	head := gjson.ParseBytes(h.head[max(bytes.IndexByte(h.head, '{'), 0):]) // skip the event's fields before its data
+	id, method := head.Get("id"), head.Get("method")
+	if whole := id.Index+len(id.Raw) < len(head.Raw); id.Exists() && whole || method.Exists() {
 		return id.Int(), id.Type == gjson.Number && !method.Exists()
 	}
 	match := lastID.FindSubmatch(h.tail)

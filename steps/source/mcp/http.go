@@ -128,7 +128,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "text/event-stream":
-		response.Body = newEventBody(response.Body, t.tap, ownerOf(pending), &t.source.options)
+		response.Body = newEventBody(response.Body, t.tap, requestOf(pending), &t.source.options)
 	case resumes(request, pending):
 		_ = response.Body.Close()
 		return t.interrupted(request, pending, "the server answered no stream", false), nil
@@ -184,8 +184,8 @@ func eventStream(text string) *http.Response {
 	}
 }
 
-// ownerOf returns the pending request if notifications in its stream belong to it, else nil.
-func ownerOf(pending *pendingRequest) *pendingRequest {
+// requestOf returns the pending request if notifications in its stream belong to it, else nil.
+func requestOf(pending *pendingRequest) *pendingRequest {
 	if pending != nil && pending.stub != nil {
 		return pending
 	}
@@ -344,7 +344,7 @@ func (b *jsonBody) load() (string, error) {
 	case !gjson.Valid(text):
 		f = fault.New(fault.FunctionFailed, "MCP server %q: its answer is not JSON", t.name)
 	default:
-		return t.filter(text, ownerOf(b.request)), nil
+		return t.filter(text, requestOf(b.request)), nil
 	}
 	if b.id == 0 {
 		return "", f

@@ -62,7 +62,7 @@ func TestLazy(t *testing.T) {
 }
 
 // A list is kept for the server of one path; what the query holds may be a secret, and counts for nothing.
-func TestLazyTellsServersApart(t *testing.T) {
+func TestLazyDistinguishesServers(t *testing.T) {
 	t.Parallel()
 	url, file := listen(t, newFront(t, nil)), filepath.Join(t.TempDir(), "tools.json")
 	for _, c := range []struct {

@@ -166,16 +166,16 @@ func TestNamesStayApart(t *testing.T) {
 		}
 		configured := rapid.SampledFrom([]string{"", "resource_action", "action_resource", "whole"}).Draw(r, "configured")
 		paths := pathsOf(configured, names)
-		owners := map[string]string{}
+		takenBy := map[string]string{}
 		for name, path := range paths {
 			plain := path
 			if plain == "" {
 				plain = name
 			}
-			if other, taken := owners[steps.FoldName(plain)]; taken && (path != "" || paths[other] != "") {
+			if other, taken := takenBy[steps.FoldName(plain)]; taken && (path != "" || paths[other] != "") {
 				r.Fatalf("%s and %s are both read as %s", other, name, plain)
 			}
-			owners[steps.FoldName(plain)] = name
+			takenBy[steps.FoldName(plain)] = name
 			if strings.Contains(path, "..") || strings.HasSuffix(path, ".") {
 				r.Fatalf("%s is read as %s", name, path)
 			}

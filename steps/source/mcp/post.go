@@ -74,7 +74,7 @@ func clientMetaOf(version string, info *sdk.Implementation, capabilities *sdk.Cl
 }
 
 // message builds a call. Its params are body[begin:len(body)-1].
-func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, begin int, err error) {
+func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, start int, err error) {
 	meta := p.meta
 	if len(params.Meta) > 0 {
 		merged := maps.Clone(p.clientMeta)
@@ -93,7 +93,7 @@ func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (bod
 	}
 	body = make([]byte, 0, len(args)+len(meta)+len(responses)+len(params.Name)+len(params.RequestState)+256)
 	body = append(strconv.AppendInt(append(body, `{"jsonrpc":"2.0","id":`...), id, 10), `,"method":"tools/call","params":`...)
-	begin = len(body)
+	start = len(body)
 	body = append(body, '{')
 	if len(meta) > 0 {
 		body = append(append(append(body, `"_meta":`...), meta...), ',')
@@ -106,7 +106,7 @@ func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (bod
 	if params.RequestState != "" {
 		body = gjson.AppendJSONString(append(body, `,"requestState":`...), params.RequestState)
 	}
-	return append(body, "}}"...), begin, nil
+	return append(body, "}}"...), start, nil
 }
 
 // headers returns the headers of a call; false: the SDK must log in.
@@ -148,7 +148,7 @@ func (c *connection) post(ctx context.Context, pending *pendingRequest, params *
 		return false, nil
 	}
 	id := firstID + c.tap.seq.Add(1)
-	body, begin, err := p.message(id, params, args)
+	body, start, err := p.message(id, params, args)
 	if err != nil {
 		return true, err
 	}
@@ -166,7 +166,7 @@ func (c *connection) post(ctx context.Context, pending *pendingRequest, params *
 	response.Request = request // a custom round tripper may leave it out
 	unread, err := c.read(pending, response)
 	if unread != nil {
-		err = c.continueWithSDK(ctx, pending, unread, id, body[begin:len(body)-1])
+		err = c.continueWithSDK(ctx, pending, unread, id, body[start:len(body)-1])
 	}
 	if err != nil && ctx.Err() != nil && pending.unanswered() {
 		go c.cancelRequest(id)

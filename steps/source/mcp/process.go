@@ -138,9 +138,9 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 		pending = ""
 		if errors.Is(err, bufio.ErrBufferFull) {
 			whole := wholeRunes(text)
-			begin := visible(text[:whole])
-			n := scrub.SafePrefix(begin)
-			text, pending = begin[:n], begin[n:]+text[whole:]
+			prefix := visible(text[:whole])
+			n := scrub.SafePrefix(prefix)
+			text, pending = prefix[:n], prefix[n:]+text[whole:]
 		}
 		text = scrub.clean(text)
 		if len(pending) > limit { // overlapping secrets

@@ -78,8 +78,8 @@ func (s *scrubber) excerpt(text string, n int) string {
 	if len(text) <= window {
 		return fault.Clip(s.clean(text), n)
 	}
-	begin := visible(text[:wholeRunes(text[:window])])
-	clean := s.Text(begin[:s.SafePrefix(begin)])
+	prefix := visible(text[:wholeRunes(text[:window])])
+	clean := s.Text(prefix[:s.SafePrefix(prefix)])
 	if len(clean) <= n {
 		return clean + ellipsis
 	}

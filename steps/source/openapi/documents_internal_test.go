@@ -47,7 +47,7 @@ func checkOperation(tb testing.TB, o *operation) {
 	args := map[string]bool{}
 	claim := func(arg string) {
 		if args[arg] || schema.Properties[arg] == nil {
-			tb.Fatalf("%s: the argument %q stands twice, or not in %.200s", o.label, arg, o.input)
+			tb.Fatalf("%s: the argument %q occurs twice, or not in %.200s", o.label, arg, o.input)
 		}
 		args[arg] = true
 	}

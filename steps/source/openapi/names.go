@@ -143,7 +143,7 @@ func (r *route) trailingAction(method, id string, last noun) string {
 	}
 	before := r.nouns[len(r.nouns)-2]
 	verb := verbs[firstWord(last.word)]
-	if last.plural && (!verb || firstWord(last.word) != firstWord(lastIDPart(id))) && last.word != "bulk" {
+	if last.plural && (!verb || firstWord(last.word) != firstWord(lastIDSegment(id))) && last.word != "bulk" {
 		return "" // check-runs are a collection, unless the operationId also says that they are checked
 	}
 	switch method {
@@ -198,12 +198,12 @@ func (r *route) standardAction(method, id string, last noun) string {
 
 // saysList reports whether an operationId contains the word list where an action stands.
 func saysList(id string) bool {
-	words := lastIDPart(id)
+	words := lastIDSegment(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"
 }
 
-// lastIDPart returns the last part of an operationId: list_forks for repos/list-forks.
-func lastIDPart(id string) string { return snake(id[strings.LastIndexAny(id, "/.")+1:]) }
+// lastIDSegment returns the last segment of an operationId: list_forks for repos/list-forks.
+func lastIDSegment(id string) string { return snake(id[strings.LastIndexAny(id, "/.")+1:]) }
 
 func resourceOf(nouns []noun) string {
 	words := make([]string, len(nouns))

@@ -185,12 +185,12 @@ func (e *emitter) describe(v value, depth int, description string, preceded bool
 	if description == "" {
 		return preceded
 	}
-	e.begin("description", preceded)
+	e.beginKeyword("description", preceded)
 	e.out = rawjson.AppendQuote(e.out, description)
 	return true
 }
 
-func (e *emitter) begin(keyword string, preceded bool) {
+func (e *emitter) beginKeyword(keyword string, preceded bool) {
 	if preceded {
 		e.out = append(e.out, ',')
 	}

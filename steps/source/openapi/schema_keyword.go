@@ -77,7 +77,7 @@ func (e *emitter) keyword(v value, name string, member value, shape keywordForm,
 		}
 		return preceded
 	}
-	e.begin(name, preceded)
+	e.beginKeyword(name, preceded)
 	switch shape {
 	case shapeSchema:
 		e.schema(member, depth+1, "")
@@ -120,7 +120,7 @@ func (e *emitter) special(v value, name string, member value, depth int, precede
 		if nullable && !slices.Contains(types, "null") {
 			types = append(types, "null")
 		}
-		e.begin(name, preceded)
+		e.beginKeyword(name, preceded)
 		if len(types) == 1 {
 			e.out = rawjson.AppendQuote(e.out, types[0])
 			return true
@@ -145,7 +145,7 @@ func (e *emitter) special(v value, name string, member value, depth int, precede
 		if bound.kind() != '0' {
 			return preceded
 		}
-		e.begin(name, preceded)
+		e.beginKeyword(name, preceded)
 		e.out = append(e.out, bound.raw()...)
 	}
 	return true
@@ -212,7 +212,7 @@ func (e *emitter) enum(member value, nullable, preceded bool) bool {
 		e.warn("an enum without values is not used")
 		return preceded
 	}
-	e.begin("enum", preceded)
+	e.beginKeyword("enum", preceded)
 	e.out = append(e.out, '[')
 	for i, element := range member.elements() {
 		if i > 0 {
@@ -251,7 +251,7 @@ func (e *emitter) required(v, member value, preceded bool) bool {
 	if len(names) == 0 {
 		return preceded
 	}
-	e.begin("required", preceded)
+	e.beginKeyword("required", preceded)
 	e.strings(names)
 	return true
 }
@@ -261,7 +261,7 @@ func (e *emitter) properties(member value, depth int, preceded bool) bool {
 		e.warn("properties that are not objects are not used")
 		return preceded
 	}
-	e.begin("properties", preceded)
+	e.beginKeyword("properties", preceded)
 	e.out = append(e.out, '{')
 	first := true
 	for name, property := range member.members() {

@@ -103,8 +103,8 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 	for _, name := range schema.get("required").elements() {
 		f.required[name.text()] = true
 	}
-	for _, part := range schema.get("allOf").elements() {
-		propertyIsObject, ok := l.collect(f, part, above, alternative)
+	for _, member := range schema.get("allOf").elements() {
+		propertyIsObject, ok := l.collect(f, member, above, alternative)
 		if !ok {
 			return false, false
 		}
@@ -210,7 +210,7 @@ func (e *emitter) several(keyword string, list []value, preceded bool) bool {
 	if len(list) == 0 {
 		return preceded
 	}
-	e.begin(keyword, preceded)
+	e.beginKeyword(keyword, preceded)
 	e.out = append(e.out, '[')
 	for i, schema := range list {
 		if i > 0 {

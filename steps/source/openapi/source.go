@@ -89,7 +89,7 @@ type Source struct {
 	watch   watcher
 }
 
-// buildResult is what a document yielded.
+// buildResult is the result of reading a document.
 type buildResult struct {
 	functions        []steps.Function
 	version          string

@@ -195,7 +195,7 @@ func members(object gjson.Result, pointer string, known []string) (map[string]gj
 	var err error
 	object.ForEach(func(key, value gjson.Result) bool {
 		if _, twice := fields[key.Str]; twice {
-			err = at(fault.New(fault.BadJSON, "the key %s stands twice", shorten(key.Raw)), fault.Key(pointer, key.Str))
+			err = at(fault.New(fault.BadJSON, "the key %s occurs twice", shorten(key.Raw)), fault.Key(pointer, key.Str))
 		} else if !slices.Contains(known, key.Str) {
 			f := fault.New(fault.UnknownField, "there is no field %s here: the fields are %s", shorten(key.Raw), strings.Join(known, ", "))
 			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)

@@ -67,7 +67,7 @@ func TestReadLongLines(t *testing.T) {
 	if err != nil || len(linesOf(c)) != 2 || linesOf(c)[1] != long {
 		t.Fatalf("a line of 1 MiB: %v", err)
 	}
-	lines := lineReader{in: bufio.NewReader(&repeated{'x'}), maxLine: 1 << 20}
+	lines := lineReader{in: bufio.NewReader(&byteReader{'x'}), maxLine: 1 << 20}
 	if _, _, err := lines.next(); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("an endless line: %v", err)
 	}
@@ -78,9 +78,9 @@ func TestReadLongLines(t *testing.T) {
 	}
 }
 
-type repeated struct{ b byte }
+type byteReader struct{ b byte }
 
-func (r *repeated) Read(p []byte) (int, error) {
+func (r *byteReader) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = r.b
 	}

@@ -200,8 +200,8 @@ type disk struct {
 var errFull = errors.New("no space left")
 
 func (d *disk) Write(p []byte) (int, error) {
-	fits := min(len(p), d.capacity)
-	n, err := d.File.Write(p[:fits])
+	available := min(len(p), d.capacity)
+	n, err := d.File.Write(p[:available])
 	if d.capacity -= n; err == nil && n < len(p) {
 		err = errFull
 	}

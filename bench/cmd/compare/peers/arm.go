@@ -22,26 +22,26 @@ const (
 	withSessions = "2025-11-25"
 )
 
-// arm is one way to have calls made, ready to be measured.
+// arm is one way to make calls, ready to be measured.
 type arm struct {
 	peer
 	process  *proc.Process        // nil: the client makes the calls itself
 	sessions []*sdk.ClientSession // one for each client
-	protocol string               // that the client and the arm have agreed on
-	list     string               // what a host shows a model at the start: the tools as the client has them, and the server's instructions
+	protocol string               // that the client and the arm negotiated
+	list     string               // what a host first shows a model: the tools and the server's instructions
 	fault    string               // why it was not measured, or what went wrong at its end; "": nothing
 	results  map[string]*result   // by work
 	used     proc.Usage           // when all was measured
 }
 
-// clients is how many clients an arm has at most.
+// clients is the maximum number of clients of an arm.
 const clients = 16
 
-// startLimit is how long an arm may take until it gives its first right answer.
+// startLimit is the time limit for an arm's first correct answer.
 const startLimit = 30 * time.Second
 
-// begin starts the arm in front of the upstream at url.
-func (a *arm) begin(ctx context.Context, s *setup, url, protocol string) (err error) {
+// startProcess starts the arm in front of the upstream at url.
+func (a *arm) startProcess(ctx context.Context, s *setup, url, protocol string) (err error) {
 	if a.start != nil {
 		if a.process, url, err = a.start(s, ctx, url); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (a *arm) can(w *work) bool {
 	if a.language == oneByOne {
 		return w.bare != nil
 	}
-	return w.programs[a.language] != "" && !(w.own && a.noOwn)
+	return w.programs[a.language] != "" && !(w.builtin && a.noBuiltins)
 }
 
 // arguments are what the client sends for w: for onecall the chain itself, else the program as a text.

@@ -60,10 +60,10 @@ func (e *era) figures(short bool) []report.Figure {
 		}
 		all = append(all, f)
 	}
-	own, bare := e.arm("onecall"), e.arm("bare")
+	ours, bare := e.arm("onecall"), e.arm("bare")
 	for _, g := range bareGoals {
-		if a, b := own.medians(g.work), bare.medians(g.work); len(a) > 0 && len(b) > 0 {
-			add(g.work+"/bare", g.title, ratios(a, b), report.Figure{AtMost: g.limits[e.protocol]})
+		if a, b := ours.medians(g.work), bare.medians(g.work); len(a) > 0 && len(b) > 0 {
+			add(g.work+"/bare", g.title, ratios(a, b), report.Figure{Max: g.limits[e.protocol]})
 		}
 	}
 	for _, g := range peerGoals {
@@ -71,40 +71,40 @@ func (e *era) figures(short bool) []report.Figure {
 		if peer == nil {
 			continue
 		}
-		rounds := ratios(own.medians(g.work), peer.medians(g.work))
-		add(g.work+"/fastest-peer", g.title+" ("+peer.name+")", rounds, report.Figure{AtMost: g.limits[e.protocol]})
+		rounds := ratios(ours.medians(g.work), peer.medians(g.work))
+		add(g.work+"/fastest-peer", g.title+" ("+peer.name+")", rounds, report.Figure{Max: g.limits[e.protocol]})
 	}
 	for _, g := range peerGoals { // against the one that installs fast, also where the fastest is not there
 		peer := e.arm("cloudflare")
-		if a, b := own.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // of noop10 it is the fastest
+		if a, b := ours.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // of noop10 it is the fastest
 			add(g.work+"/cloudflare", strings.Replace(g.title, "the fastest peer's", peer.name+"'s", 1), ratios(a, b), report.Figure{})
 		}
 	}
 	if peer := e.fastest("clients16"); peer != nil {
-		rounds := ratios(own.results["clients16"].rates, peer.results["clients16"].rates)
+		rounds := ratios(ours.results["clients16"].rates, peer.results["clients16"].rates)
 		add("clients16/fastest-peer", "16 clients, 10 dependent calls each: onecall's chains a second to the fastest peer's ("+peer.name+")",
-			rounds, report.Figure{AtLeast: 1.3})
+			rounds, report.Figure{Min: 1.3})
 	}
-	if a, b := own.medians("dependent10"), e.arm("vmcp").medians("dependent10"); e.protocol == withSessions && len(a) > 0 && len(b) > 0 {
-		add("dependent10/vmcp", "10 dependent calls, onecall's time to vMCP's", ratios(a, b), report.Figure{AtMost: 0.15})
+	if a, b := ours.medians("dependent10"), e.arm("vmcp").medians("dependent10"); e.protocol == withSessions && len(a) > 0 && len(b) > 0 {
+		add("dependent10/vmcp", "10 dependent calls, onecall's time to vMCP's", ratios(a, b), report.Figure{Max: 0.15})
 	}
-	if vmcp := e.arm("vmcp"); !short && vmcp.used.Resident > 0 && own.used.Resident > 0 {
-		ratio := float64(own.used.Resident) / float64(vmcp.used.Resident)
-		add("memory/vmcp", "resident memory, onecall's to vMCP's", []float64{ratio}, report.Figure{AtMost: 0.55})
+	if vmcp := e.arm("vmcp"); !short && vmcp.used.Resident > 0 && ours.used.Resident > 0 {
+		ratio := float64(ours.used.Resident) / float64(vmcp.used.Resident)
+		add("memory/vmcp", "resident memory, onecall's to vMCP's", []float64{ratio}, report.Figure{Max: 0.55})
 	}
 	return all
 }
 
 // tokenFigures are onecall's numbers of tokens.
-func tokenFigures(own *arm, counter budget.Counter) []report.Figure {
+func tokenFigures(ours *arm, counter budget.Counter) []report.Figure {
 	count := func(name, title string, text []byte) report.Figure {
 		tokens := float64(counter.Count(text, -1))
 		return report.Figure{Name: name, Title: title, Value: tokens, Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance}
 	}
 	return []report.Figure{
-		count("tokens/list", "onecall's tool list and instructions", []byte(own.list)),
+		count("tokens/list", "onecall's tool list and instructions", []byte(ours.list)),
 		count("tokens/dependent10", "the call of the tool chain that a model writes for 10 dependent calls",
-			own.callText(workByKey("dependent10"))),
+			ours.callText(workByKey("dependent10"))),
 	}
 }
 

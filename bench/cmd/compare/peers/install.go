@@ -111,8 +111,8 @@ func (s *setup) installNode(ctx context.Context) error {
 
 // nodeBinary is the Node.js that npm has installed, else the system's.
 func (s *setup) nodeBinary() string {
-	if own, err := filepath.Glob(filepath.Join(s.nodeFolder(), "node_modules/node-*/bin/node")); err == nil && len(own) > 0 {
-		return own[0]
+	if local, err := filepath.Glob(filepath.Join(s.nodeFolder(), "node_modules/node-*/bin/node")); err == nil && len(local) > 0 {
+		return local[0]
 	}
 	return "node"
 }

@@ -94,7 +94,7 @@ func (s *setup) measureEra(ctx context.Context, protocol string, faults map[stri
 		if a.fault != "" {
 			continue
 		}
-		if err := a.begin(ctx, s, url, protocol); err != nil {
+		if err := a.startProcess(ctx, s, url, protocol); err != nil {
 			a.fault = "does not start: " + oneLine(err)
 			s.Log("%s %s", a.name, a.fault)
 			a.close()

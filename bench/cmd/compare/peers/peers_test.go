@@ -137,8 +137,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestFiguresWithoutAPeer has no figure against the fastest peer when the fastest may be missing.
-func TestFiguresWithoutAPeer(t *testing.T) {
+// TestFiguresWithoutAnotherProgram has no figure against the fastest peer when the fastest may be missing.
+func TestFiguresWithoutAnotherProgram(t *testing.T) {
 	t.Parallel()
 	e := measuredEra(stateless, map[string]int{"bare": 4, "onecall": 5, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
 	var names []string
@@ -159,7 +159,7 @@ func TestFiguresWithoutAPeer(t *testing.T) {
 
 func TestTaskTables(t *testing.T) {
 	t.Parallel()
-	m := &measured{Arms: map[string]*armTasks{"bare": {}, "onecall": {}}}
+	m := &taskResults{Arms: map[string]*armTasks{"bare": {}, "onecall": {}}}
 	m.Arms["onecall"].Task.List = 561
 	m.Arms["onecall"].Failure.Files = 5
 	m.Arms["onecall"].Failure.SaysWhere, m.Arms["onecall"].Failure.SaysWhatWasWritten = true, "by place: 0-4"

@@ -18,15 +18,15 @@ import (
 
 // peer is what an arm is of: how it is started, and how a model's client uses it.
 type peer struct {
-	key, name string
-	npm       string // the package, of a Node.js peer
-	language  language
-	tool      string              // which runs a program
-	argument  string              // of that tool, with the program; "": the program is the arguments
-	write     func(string) string // makes a program what a model writes for this peer; nil: it is
-	start     startFunction       // nil: the clients call the upstream
-	noOwn     bool                // it has no functions but those of servers
-	must      bool                // without it there is nothing to compare with
+	key, name  string
+	npm        string // the package, of a Node.js peer
+	language   language
+	tool       string              // which runs a program
+	argument   string              // of that tool, with the program; "": the program is the arguments
+	write      func(string) string // makes a program what a model writes for this peer; nil: it is
+	start      startFunction       // nil: the clients call the upstream
+	noBuiltins bool                // it has no functions but those of servers
+	must       bool                // without it there is nothing to compare with
 }
 
 // startFunction starts a peer in front of the upstream at a URL, and returns its process and its own URL.
@@ -36,14 +36,14 @@ type startFunction func(s *setup, ctx context.Context, upstream string) (*proc.P
 var peers = []peer{
 	{key: "bare", name: "bare SDK client", language: oneByOne, must: true},
 	{key: "onecall", name: "onecall", language: chainJSON, tool: "chain", start: (*setup).startOnecall, must: true},
-	{key: "vmcp", name: "ToolHive vMCP", language: starlark, tool: "execute_tool_script", argument: "script", noOwn: true,
+	{key: "vmcp", name: "ToolHive vMCP", language: starlark, tool: "execute_tool_script", argument: "script", noBuiltins: true,
 		start: (*setup).startVMCP},
 	{key: "cloudflare", name: "Cloudflare code mode", npm: "@cloudflare/codemode", language: javascript, tool: "code", argument: "code",
 		write: cloudflareProgram, start: startNode("cloudflare")},
 	{key: "aiSDK", name: "AI SDK code mode", npm: "@ai-sdk/code-mode", language: javascript, tool: "code", argument: "code",
 		start: startNode("aiSDK")},
 	{key: "utcp", name: "UTCP code mode", npm: "@utcp/code-mode", language: javascript, tool: "code", argument: "code",
-		write: utcpProgram, start: startNode("utcp"), noOwn: true},
+		write: utcpProgram, start: startNode("utcp"), noBuiltins: true},
 }
 
 // cloudflareProgram makes of a program the function that Cloudflare's code mode wants.

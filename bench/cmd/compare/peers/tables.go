@@ -12,12 +12,12 @@ func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
 	section := &report.Section{
 		Name: "peers", Title: "Beside what users would pick instead", Question: question,
 		Command: "go -C bench/cmd/compare run . -only peers", Versions: s.versions(),
-		Corpus: []string{corpus}, Notes: slices.Clone(notes),
+		Corpus: []string{corpus}, Comments: slices.Clone(comments),
 	}
 	for _, e := range eras {
 		section.Tables = append(section.Tables, e.times(), e.details(), e.processes())
 		section.Figures = append(section.Figures, e.figures(s.Short)...)
-		section.Notes = slices.Concat(section.Notes, faultNotes(&e), e.notFirst())
+		section.Comments = slices.Concat(section.Comments, faultComments(&e), e.notFirst())
 	}
 	section.Tables = append(section.Tables, tokenTable(eras[0].arms, counter))
 	section.Plots = []report.Plot{plotOf(eras, "dependent10")}

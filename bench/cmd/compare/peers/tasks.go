@@ -16,13 +16,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// measured is what node/measure.mjs writes.
-type measured struct {
+// taskResults is the output of node/measure.mjs.
+type taskResults struct {
 	Node string
 	Arms map[string]*armTasks
 }
 
-// armTasks is what came of the tasks of an arm. A fault says why there is nothing.
+// armTasks has the results of an arm. A fault says why there are none.
 type armTasks struct {
 	Task struct {
 		Fault                                     string
@@ -56,8 +56,8 @@ var taskArms = []struct{ key, name, npm string }{
 const tasksQuestion = `What do a model's tokens and round trips come to for the same tasks, what does each way say of a failure that comes
 half-way, and what of a mistake? Over stdio, with two real MCP servers. The files that were written and the answers are checked.`
 
-// tasksNotes are what differs between the arms.
-var tasksNotes = []string{
+// tasksComments explain how the arms differ.
+var tasksComments = []string{
 	"Cloudflare's worker cannot start processes: its calls take one more hop over HTTP than those of the other arms.",
 	"What a model writes is counted as calls: a name, and arguments, which hold the chain or the program's text.",
 	"onecall's model reads and writes more for this one task than a code mode's: it searches first, as its list does not " +
@@ -92,25 +92,25 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	if err != nil {
 		return nil, cmp.Or(ended, err)
 	}
-	var m measured
+	var m taskResults
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, err
 	}
-	if own := m.Arms["onecall"]; own == nil {
+	if ours := m.Arms["onecall"]; ours == nil {
 		return nil, errors.New("onecall was not measured")
-	} else if fault := cmp.Or(own.Task.Fault, own.Failure.Fault, own.Mistake.Fault, own.Dependent.Fault); fault != "" {
+	} else if fault := cmp.Or(ours.Task.Fault, ours.Failure.Fault, ours.Mistake.Fault, ours.Dependent.Fault); fault != "" {
 		return nil, fmt.Errorf("onecall failed: %s", shorten(fault))
 	}
 	section := tasksSection(&m, rounds, s.nodeVersion)
 	section.Machine = machine
 	if ended != nil {
-		section.Notes = append(section.Notes, "At the end of the measurement: "+oneLine(ended))
+		section.Comments = append(section.Comments, "At the end of the measurement: "+oneLine(ended))
 	}
 	return section, nil
 }
 
 // tasksSection has the tables and figures of what was measured. version is that of an npm package.
-func tasksSection(m *measured, rounds int, version func(string) string) *report.Section {
+func tasksSection(m *taskResults, rounds int, version func(string) string) *report.Section {
 	versions := map[string]string{"Node.js": m.Node}
 	const servers = "@modelcontextprotocol/server-"
 	for _, pkg := range []string{servers + "filesystem", servers + "memory", "miniflare", "isolated-vm"} {
@@ -124,8 +124,8 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 	section := &report.Section{
 		Name: "tasks", Title: "Tasks: calls one by one, a chain, code modes", Question: tasksQuestion,
 		Command: "go -C bench/cmd/compare run . -only tasks", Versions: versions,
-		Corpus: []string{"`server-filesystem` and `server-memory` (23 tools); the programs are in bench/cmd/compare/peers/node/tasks.mjs"},
-		Notes:  slices.Clone(tasksNotes),
+		Corpus:   []string{"`server-filesystem` and `server-memory` (23 tools); the programs are in bench/cmd/compare/peers/node/tasks.mjs"},
+		Comments: slices.Clone(tasksComments),
 	}
 	section.Tables = []report.Table{
 		taskTable(m, version, "Tokens and round trips", []string{"tools, at the start", "round trips", "side by side, at least", "written",
@@ -142,35 +142,37 @@ func tasksSection(m *measured, rounds int, version func(string) string) *report.
 }
 
 // figures are onecall's, which did all tasks.
-func (m *measured) figures() []report.Figure {
-	own := m.Arms["onecall"]
+func (m *taskResults) figures() []report.Figure {
+	ours := m.Arms["onecall"]
 	answered := 0
-	for _, isShown := range []bool{!own.Failure.OK, own.Failure.SaysWhere, own.Failure.SaysWhatWasWritten != "no"} {
+	for _, isShown := range []bool{!ours.Failure.OK, ours.Failure.SaysWhere, ours.Failure.SaysWhatWasWritten != "no"} {
 		if isShown {
 			answered++
 		}
 	}
 	figures := []report.Figure{
 		{Name: "tokens/onecall", Title: "ten hosts: tokens of onecall's list, of the search, and of what is written and read",
-			Value: float64(own.Task.List + own.Task.Wrote + own.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
+			Value: float64(ours.Task.List + ours.Task.Wrote + ours.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
 		{Name: "failure/told", Title: "a failure half-way: onecall reports it, names the failed file, and says what was written, by name or by " +
 			"place: so many of these",
-			Value: float64(answered), How: report.Measured, AtLeast: 3, Tolerance: tokenTolerance},
-		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", own.Failure.WrittenAgain,
+			Value: float64(answered), How: report.Measured, Min: 3, Tolerance: tokenTolerance},
+		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", ours.Failure.WrittenAgain,
 			tokenTolerance),
-		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", own.Mistake.Files,
+		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", ours.Mistake.Files,
 			tokenTolerance),
 	}
 	if bare := m.Arms["bare"]; bare != nil && bare.Dependent.Fastest > 0 {
 		figures = append(figures, report.Figure{Name: "stdio/bare",
 			Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
-			Value: round(own.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed, Tolerance: timeTolerance})
+			Value: round(ours.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed, Tolerance: timeTolerance})
 	}
 	return figures
 }
 
 // taskTable has a row for each arm.
-func taskTable(m *measured, version func(string) string, title string, columns []string, cells func(*armTasks) []report.Cell) report.Table {
+func taskTable(
+	m *taskResults, version func(string) string, title string, columns []string, cells func(*armTasks) []report.Cell,
+) report.Table {
 	t := report.Table{Title: title, Columns: append([]string{""}, columns...)}
 	for _, arm := range taskArms {
 		name := arm.name

@@ -14,8 +14,8 @@ checked.`
 
 const corpus = "an MCP server over HTTP on loopback with three tools: one does nothing, one gives what the next call needs, one waits 20 ms"
 
-// notes are what differs between the arms.
-var notes = []string{
+// comments explain how the arms differ.
+var comments = []string{
 	"The bare client makes one call after the other in every work. A host that makes independent calls at the same time is " +
 		"faster at those.",
 	"vMCP reads its tools anew for each script, opens a connection for each call, and also a session where the upstream has " +
@@ -58,11 +58,11 @@ var reasons = map[string]string{
 func (e *era) notFirst() (warnings []string) {
 	for i := range works {
 		w := &works[i]
-		own := e.arm("onecall").medians(w.key)
+		ours := e.arm("onecall").medians(w.key)
 		var first *arm
 		minimum := 1.0 // of onecall's time
 		for _, a := range e.arms {
-			if share := ratios(a.medians(w.key), own); len(share) > 0 && quantile(share, 0.5) < minimum {
+			if share := ratios(a.medians(w.key), ours); len(share) > 0 && quantile(share, 0.5) < minimum {
 				first, minimum = a, quantile(share, 0.5)
 			}
 		}
@@ -74,8 +74,8 @@ func (e *era) notFirst() (warnings []string) {
 	return warnings
 }
 
-// faultNotes tell which arms were not measured, or ended badly.
-func faultNotes(e *era) (warnings []string) {
+// faultComments says which arms were not measured or ended badly.
+func faultComments(e *era) (warnings []string) {
 	for _, a := range e.arms {
 		if a.fault != "" {
 			warnings = append(warnings, fmt.Sprintf("%s (%s): %s", a.name, e.upstreamKind(), a.fault))

@@ -25,7 +25,7 @@ type work struct {
 	key, title string
 	want       string // compact JSON
 	clients    int    // that do it at the same time; 0: one
-	own        bool   // needs functions of the gateway's own
+	builtin    bool   // needs functions of the gateway's own
 	programs   map[language]string
 	bare       func(context.Context, *sdk.ClientSession) (answer any, err error)
 }
@@ -34,7 +34,7 @@ type work struct {
 var works = []work{
 	{key: "empty", title: "empty program", want: "1", programs: map[language]string{
 		chainJSON: `{"steps":[{"expr":"1"}],"lite":true}`, starlark: `return 1`, javascript: `return 1`}},
-	{key: "noop10", title: "10 no-op steps of the gateway's own", want: tenFrom(0), own: true, programs: map[language]string{
+	{key: "noop10", title: "10 no-op steps of the gateway's own", want: tenFrom(0), builtin: true, programs: map[language]string{
 		chainJSON:  tenSteps(`{"fn":"expr.eval","args":{"expression":"%d"}}`, ""),
 		javascript: "return await Promise.all(Array.from({length: 10}, (_, n) => tools.own({n})))"}},
 	{key: "calls10", title: "10 no-op calls upstream", want: tenFrom(0), programs: sideBySide("noop"), bare: independent("noop")},

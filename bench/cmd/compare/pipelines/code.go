@@ -64,12 +64,12 @@ func codeSearch(ctx context.Context, o *report.Options, counter budget.Counter, 
 	for _, p := range all[1:] {
 		s.Figures = append(s.Figures, p.figure())
 	}
-	s.Notes = append(s.Notes, codeNotes...)
+	s.Comments = append(s.Comments, codeComments...)
 	return nil
 }
 
-// codeNotes tell what the pipeline's figures say, and what they do not.
-var codeNotes = []string{
+// codeComments explain what the pipeline's figures show and what they do not.
+var codeComments = []string{
 	"The functions of search → card → skeleton are made here over Go source, in the form of servers for source code: a search answers " +
 		"symbols with signature and first line of documentation, a card tells one with its callers, a skeleton is its control flow. " +
 		"The search is for the longest word of a name, as by one who does not know the name.",
@@ -85,7 +85,7 @@ func (p *codePipeline) figure() report.Figure {
 		name += fmt.Sprintf("/%d-symbols", p.limit)
 	}
 	value := report.Share(tokens(p.chain), tokens(p.calls))
-	return report.Figure{Name: name, Value: value.Value, Unit: value.Unit, How: value.How, AtMost: asked, Tolerance: exact,
+	return report.Figure{Name: name, Value: value.Value, Unit: value.Unit, How: value.How, Max: asked, Tolerance: exact,
 		Title: fmt.Sprintf("search (up to %d symbols) → card → skeleton, request and answer, lite / three calls", p.limit),
 		Why:   "With so short a page the chain's request, and the skeleton that both ways end with, are a third of all that three calls cost."}
 }
@@ -123,7 +123,7 @@ type codePipeline struct {
 	entries map[string]*steps.Entry
 
 	calls  tally.Side
-	parts  [3]tally.Side // of the calls
+	tools  [3]tally.Side // of the calls
 	chain  tally.Side
 	text   tally.Side // of a chain that returns the skeleton's text alone
 	shares []float64  // of the chain, for each symbol
@@ -167,8 +167,8 @@ func (p *codePipeline) functions() []steps.Function {
 	}
 	return []steps.Function{
 		function("symbol.search", `"query":{"type":"string"},"limit":{"type":"integer"}`, "query", func(args *arguments) (any, error) {
-			found, total := search(p.symbols, args.Query, args.Limit)
-			return map[string]any{"symbols": found, "total": total}, nil
+			matches, total := search(p.symbols, args.Query, args.Limit)
+			return map[string]any{"symbols": matches, "total": total}, nil
 		}),
 		function("symbol.getCard", `"symbolId":{"type":"string"}`, "symbolId", func(args *arguments) (any, error) {
 			s, err := p.symbol(args.SymbolID)
@@ -215,7 +215,7 @@ func (p *codePipeline) lookUp(ctx context.Context, name string) error {
 		if calls[i].Result, err = p.entries[calls[i].Function].Call(ctx, calls[i].Args); err != nil {
 			return err
 		}
-		p.parts[i].Add(tally.Calls(p.counter, calls[i:i+1]))
+		p.tools[i].Add(tally.Calls(p.counter, calls[i:i+1]))
 	}
 	const chained = `{"steps":[{"fn":"symbol.search","args":%s},{"fn":"symbol.getCard","args":{"symbolId":"$0.symbols[0].symbolId"}},` +
 		`{"fn":"code.skeleton","args":{"symbolId":"$1.card.symbolId"}}],%s"lite":true}`
@@ -256,10 +256,10 @@ func codeTable(all []*codePipeline) report.Table {
 		t.Rows = append(t.Rows, report.Row{Name: name, Cells: cells})
 	}
 	for _, p := range all {
-		row(fmt.Sprintf("search, up to %d symbols", p.limit), p.parts[0], 1, report.Cell{})
+		row(fmt.Sprintf("search, up to %d symbols", p.limit), p.tools[0], 1, report.Cell{})
 		if p == all[0] {
-			row("card", p.parts[1], 1, report.Cell{})
-			row("skeleton", p.parts[2], 1, report.Cell{})
+			row("card", p.tools[1], 1, report.Cell{})
+			row("skeleton", p.tools[2], 1, report.Cell{})
 		}
 		row("these three calls", p.calls, 3, report.Cell{})
 		against := report.Of(p.shares, "×")

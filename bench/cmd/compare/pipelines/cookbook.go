@@ -52,7 +52,7 @@ const recordTime = 5 * time.Minute
 // cookbook measures the recipes: the tests of the documents run and record them, and the recordings are compared.
 func cookbook(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
 	if o.Short && os.Getenv("ONECALL_TEST_NPM") == "" {
-		s.Notes = append(s.Notes, "The cookbook is not part of the short form, unless ONECALL_TEST_NPM names the packages of testdata/npm.")
+		s.Comments = append(s.Comments, "The cookbook is not part of the short form, unless ONECALL_TEST_NPM names the packages of testdata/npm.")
 		return nil
 	}
 	recordings, err := record(ctx, o, s)
@@ -60,7 +60,7 @@ func cookbook(ctx context.Context, o *report.Options, counter budget.Counter, s 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Notes = append(s.Notes, "The cookbook is not measured: its recipes could not be recorded here.")
+		s.Comments = append(s.Comments, "The cookbook is not measured: its recipes could not be recorded here.")
 		o.Log("   %v", err)
 		return nil
 	}
@@ -96,7 +96,7 @@ func cookbook(ctx context.Context, o *report.Options, counter budget.Counter, s 
 		figure("cookbook/written/calls", "the cookbook's recipes: tokens written, calls one by one", calls.Written, 0),
 		figure("cookbook/written/chain", "the cookbook's recipes: tokens written, as chains", chains.Written, 0.1),
 		figure("tools/chain", "tokens of onecall's `tools/list`, read once", list, exact))
-	s.Notes = append(s.Notes, fmt.Sprintf("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions "+
+	s.Comments = append(s.Comments, fmt.Sprintf("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions "+
 		"there are. Single calls need the lists of all servers, which are not counted here.", list))
 	return nil
 }
@@ -141,7 +141,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		return nil, err
 	}
 	recording := filepath.Join(recordings, r.chain+".jsonl")
-	p := &played{}
+	p := &callRecorder{}
 	a, err := openQuiet(ctx, &app.Options{Config: filepath.Join(folder, "onecall.json"), Replay: recording, Calls: true, Observe: p.observe})
 	if err != nil {
 		return nil, err

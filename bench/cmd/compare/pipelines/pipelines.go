@@ -14,8 +14,8 @@ const question = `What does a chain save on tasks that nobody here made up? The 
 the model, and by one chain. Counted by the rules of "onecall bench": *written* are the calls as a model writes them,
 {"name":…,"arguments":{…}}; *read* are the answers that enter its context. Shares are ratios of the sums.`
 
-// part measures a part of the section. What it cannot measure here it tells in the notes.
-type part func(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error
+// measurement measures one kind of pipeline and adds to the section. A comment names what cannot be measured here.
+type measurement func(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error
 
 // Run measures the section.
 func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
@@ -29,7 +29,7 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	}
 	for _, p := range []struct {
 		name    string
-		measure part
+		measure measurement
 	}{
 		{"data sets", realChains},
 		{"search, card, skeleton", codeSearch},

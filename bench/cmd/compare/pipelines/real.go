@@ -46,7 +46,7 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 	for _, name := range datasets.Names() {
 		chains, err := datasets.Read(filepath.Join(o.Data, name+".jsonl"))
 		if errors.Is(err, fs.ErrNotExist) {
-			s.Notes = append(s.Notes, "The data set "+titles[name]+" is not on this machine, and not measured.")
+			s.Comments = append(s.Comments, "The data set "+titles[name]+" is not on this machine, and not measured.")
 			o.Log("   not there, and left out: %s.jsonl", name)
 			continue
 		}
@@ -72,11 +72,11 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 	if len(sets) == len(datasets.Names())+1 {
 		s.Figures = append(s.Figures, sum.figures()...)
 	}
-	s.Notes = append(s.Notes, realNotes...)
+	s.Comments = append(s.Comments, realComments...)
 	return nil
 }
 
-var realNotes = []string{
+var realComments = []string{
 	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. " +
 		"The references were put in afterwards, where an argument equals a value of an earlier result.",
 	"A chain ends where a model must read before it can write the next step. BFCL's tasks are dialogs: a chain is sent for each turn of the " +
@@ -131,13 +131,13 @@ func measureSet(ctx context.Context, counter budget.Counter, chains []*datasets.
 		}
 		for _, turn := range turns {
 			d.sideBySide += sideBySide(turn.Steps)
-			parts, err := turn.Parts()
+			segments, err := turn.Parts()
 			if err != nil {
 				return nil, err
 			}
-			for _, part := range parts {
-				if err := d.measure(ctx, counter, part, rounds); err != nil {
-					return nil, fmt.Errorf("%s: %w", part.ID, err)
+			for _, segment := range segments {
+				if err := d.measure(ctx, counter, segment, rounds); err != nil {
+					return nil, fmt.Errorf("%s: %w", segment.ID, err)
 				}
 			}
 		}

@@ -34,8 +34,8 @@ func TestRealChains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Tables) != 3 || len(s.Notes) != 3+len(realNotes) || len(s.Figures) != 0 {
-		t.Fatalf("%d tables, %d figures, notes %q", len(s.Tables), len(s.Figures), s.Notes)
+	if len(s.Tables) != 3 || len(s.Comments) != 3+len(realComments) || len(s.Figures) != 0 {
+		t.Fatalf("%d tables, %d figures, notes %q", len(s.Tables), len(s.Figures), s.Comments)
 	}
 	var got []float64
 	for _, c := range s.Tables[0].Rows[1].Cells {

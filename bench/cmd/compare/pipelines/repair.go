@@ -19,34 +19,34 @@ import (
 	"github.com/onecall-mcp/onecall/internal/tally"
 )
 
-// broken is a chain with one wrong step, whose folder is misspelt.
-type broken struct {
+// brokenChain is a chain with one wrong step: its folder is misspelled.
+type brokenChain struct {
 	title       string
 	name        string // of its figures
 	steps       []map[string]any
 	wrong       int // the step that is wrong
 	right       map[string]any
-	files, made int // files there afterwards, and calls of a run without a mistake
+	files, made int // files that exist afterwards, and calls of a run without a mistake
 }
 
 const filesystem = "@modelcontextprotocol/server-filesystem"
 
-// repairs measures a failed chain and its repair, by the server of files from npm.
+// repairs measures failed chains and their repair, with npm's server of files.
 func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
 	installed, err := install(ctx, o, s, "files", filesystem)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Notes = append(s.Notes, "The repair of a failed chain is not measured, as "+filesystem+" did not install here.")
+		s.Comments = append(s.Comments, "The repair of a failed chain is not measured, as "+filesystem+" did not install here.")
 		o.Log("   %v", err)
 		return nil
 	}
 	server := filepath.Join(installed, "node_modules", filesystem, "dist/index.js")
 	t := report.Table{Title: "A chain that failed, and its repair",
 		Columns: []string{"way to the end", "round trips", "written", "read", "calls made", "writes made twice"}}
-	for _, b := range []*broken{hostFiles(), manySteps()} {
-		r := &repair{broken: b, server: server, counter: counter}
+	for _, b := range []*brokenChain{hostFiles(), manySteps()} {
+		r := &repair{brokenChain: b, server: server, counter: counter}
 		resumed, again, single, err := r.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.title, err)
@@ -65,17 +65,17 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 			report.CountFigure(b.name+"/again/calls", b.title+", failed and started again: calls made", again.calls, 0))
 	}
 	s.Tables = append(s.Tables, t)
-	s.Notes = append(s.Notes, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what is "+
-		"read. Starting again reads as little, and makes all calls again. Here a file is written over; where a call creates or pays, it is "+
+	s.Comments = append(s.Comments, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what "+
+		"is read. Starting again reads as little, and makes all calls again. Here a file is written over; where a call creates or pays, it is "+
 		"done twice. Of calls one by one, those that are independent may be sent side by side, in fewer round trips.")
 	return nil
 }
 
-// hostFiles writes a file for each host of a list, and an index, by few steps.
-func hostFiles() *broken {
+// hostFiles returns a chain that writes a file for each host of a list and an index, in few steps.
+func hostFiles() *brokenChain {
 	index := map[string]any{"id": "all", "fn": "files.write_file", "args": map[string]any{"path": "lists/all.txt", "content": "10 hosts\n"}}
 	conf := map[string]any{"path": "conf/${$item.name}.conf", "content": "address ${$item.ip}\nrole ${$item.role}\n"}
-	b := &broken{title: "Files of ten hosts, 4 steps", name: "repair/hosts", right: index, wrong: 3, files: 11, made: 12}
+	b := &brokenChain{title: "Files of ten hosts, 4 steps", name: "repair/hosts", right: index, wrong: 3, files: 11, made: 12}
 	b.steps = []map[string]any{
 		{"fn": "files.read_text_file", "args": map[string]any{"path": "hosts.json"}},
 		{"id": "hosts", "expr": "fromJSON($0.content)"},
@@ -85,9 +85,9 @@ func hostFiles() *broken {
 	return b
 }
 
-// manySteps writes thirty files by a step each.
-func manySteps() *broken {
-	b := &broken{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, made: 30}
+// manySteps returns a chain that writes thirty files, one a step.
+func manySteps() *brokenChain {
+	b := &brokenChain{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, made: 30}
 	for i := range 30 {
 		args := map[string]any{"path": fmt.Sprintf("lists/part-%d.txt", i), "content": fmt.Sprintf("part %d of 30\n", i)}
 		step := map[string]any{"fn": "files.write_file", "args": args}
@@ -99,7 +99,7 @@ func manySteps() *broken {
 	return b
 }
 
-// misspelt is a step whose folder does not exist.
+// misspelt returns the step with a folder that does not exist.
 func misspelt(step map[string]any) map[string]any {
 	text, _ := rawjson.Marshal(step) // was written here
 	var wrong map[string]any
@@ -107,8 +107,8 @@ func misspelt(step map[string]any) map[string]any {
 	return wrong
 }
 
-// chain is the chain's request, with the wrong step or with the right one.
-func (b *broken) chain(corrected bool) ([]byte, error) {
+// chain returns the request, with the wrong step or the corrected one.
+func (b *brokenChain) chain(corrected bool) ([]byte, error) {
 	list := slices.Clone(b.steps)
 	if corrected {
 		list[b.wrong] = b.right
@@ -116,30 +116,30 @@ func (b *broken) chain(corrected bool) ([]byte, error) {
 	return rawjson.Marshal(map[string]any{"steps": list, "lite": true})
 }
 
-// place names the wrong step for resume.
-func (b *broken) place() string {
+// wrongID returns the wrong step's id, or its index, by which resume names it.
+func (b *brokenChain) wrongID() string {
 	if id, ok := b.right["id"].(string); ok {
 		return id
 	}
 	return fmt.Sprint(b.wrong)
 }
 
-// repairCost is what a way to the end costs, its failure included.
+// repairCost is the cost of one way to repair the chain, including the failure.
 type repairCost struct {
 	tally.Side
 	calls int // that reached the server
 	twice int // of them, writes that had succeeded before
 }
 
-// repair is a broken chain that is run in a folder of its own.
+// repair runs a broken chain in a temporary folder.
 type repair struct {
-	*broken
+	*brokenChain
 	server  string
 	counter budget.Counter
 
 	folder string
 	app    *app.App
-	*played
+	*callRecorder
 }
 
 // measure repairs the chain both ways, and counts what single calls would have cost.
@@ -149,12 +149,12 @@ func (r *repair) measure(ctx context.Context) (resumed, again, single *repairCos
 		return nil, nil, nil, err
 	}
 	resumed, err = r.mend(ctx, func(run string) ([]byte, error) {
-		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.place(): r.right}, "lite": true})
+		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.wrongID(): r.right}, "lite": true})
 	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	// A model that makes the same calls one by one sees the failure, and goes on.
+	// A model that makes the same calls one by one sees the failure and continues.
 	single = &repairCost{Side: tally.Calls(r.counter, r.scrubbed()), calls: len(r.calls)}
 	again, err = r.mend(ctx, func(string) ([]byte, error) { return corrected, nil })
 	if err == nil && single.calls != r.made+1 {
@@ -207,9 +207,9 @@ func (r *repair) mend(ctx context.Context, request func(run string) ([]byte, err
 	return cost, nil
 }
 
-// open puts the list of hosts into the folder, and opens an app that reaches it by the server of files.
+// open writes the list of hosts to the folder and opens an app whose server of files serves it.
 func (r *repair) open(ctx context.Context) (err error) {
-	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // as the server tells it
+	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // as the server reports it
 		return err
 	}
 	var hosts []map[string]string
@@ -235,12 +235,12 @@ func (r *repair) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.played = &played{}
+	r.callRecorder = &callRecorder{}
 	r.app, err = openQuiet(ctx, &app.Options{Config: filepath.Join(r.folder, "onecall.json"), Calls: true, Observe: r.observe})
 	return err
 }
 
-// check holds the files to what the chain should have written.
+// check checks the number of files that the chain has written.
 func (r *repair) check() error {
 	n := 0
 	for _, folder := range []string{"conf", "lists"} {
@@ -256,7 +256,7 @@ func (r *repair) check() error {
 	return nil
 }
 
-// scrub takes the folder out of a text: its name differs from run to run.
+// scrub replaces the folder in a text: its name differs in each run.
 func (r *repair) scrub(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(r.folder), []byte("/data"))
 }

@@ -79,9 +79,9 @@ func readSymbols(folder string) ([]*symbol, error) {
 }
 
 func newSymbol(fset *token.FileSet, f *ast.FuncDecl, lines []string) *symbol {
-	begin, end := fset.Position(f.Pos()), fset.Position(f.End())
-	s := &symbol{Name: f.Name.Name, Kind: "function", File: begin.Filename, Line: begin.Line, EndLine: end.Line, Exported: f.Name.IsExported(),
-		Doc: strings.TrimSpace(f.Doc.Text()), body: lines[begin.Line-1 : end.Line]}
+	start, end := fset.Position(f.Pos()), fset.Position(f.End())
+	s := &symbol{Name: f.Name.Name, Kind: "function", File: start.Filename, Line: start.Line, EndLine: end.Line, Exported: f.Name.IsExported(),
+		Doc: strings.TrimSpace(f.Doc.Text()), body: lines[start.Line-1 : end.Line]}
 	called := map[string]bool{}
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
@@ -101,7 +101,7 @@ func newSymbol(fset *token.FileSet, f *ast.FuncDecl, lines []string) *symbol {
 	}
 	f.Body, f.Doc = nil, nil
 	s.Signature = source(f)
-	s.ID = begin.Filename + "#" + s.Name
+	s.ID = start.Filename + "#" + s.Name
 	return s
 }
 
@@ -131,8 +131,8 @@ func linkCalls(all []*symbol) {
 	}
 }
 
-// search finds symbols by a part of their names, those with the shortest names first.
-func search(all []*symbol, query string, limit int) (found []match, total int) {
+// search finds symbols by a substring of their names, the shortest names first.
+func search(all []*symbol, query string, limit int) (matches []match, total int) {
 	var hits []*symbol
 	for _, s := range all {
 		if strings.Contains(strings.ToLower(s.Name), strings.ToLower(query)) {
@@ -142,23 +142,23 @@ func search(all []*symbol, query string, limit int) (found []match, total int) {
 	slices.SortStableFunc(hits, func(a, b *symbol) int { return cmp.Compare(len(a.Name), len(b.Name)) })
 	for _, s := range hits[:min(limit, len(hits))] {
 		summary, _, _ := strings.Cut(s.Doc, "\n")
-		found = append(found, match{s.ID, s.Name, s.Kind, s.File, s.Line, s.Signature, summary})
+		matches = append(matches, match{s.ID, s.Name, s.Kind, s.File, s.Line, s.Signature, summary})
 	}
-	return found, len(hits)
+	return matches, len(hits)
 }
 
-// skeleton is the symbol's source with the lines of its control flow; runs of others are an ellipsis.
+// skeleton is the source of the symbol reduced to its control flow; an ellipsis replaces each run of other lines.
 func (s *symbol) skeleton() string {
-	var kept []string
+	var lines []string
 	for i, line := range s.body {
 		text := strings.TrimSpace(line)
 		if i == 0 || i == len(s.body)-1 || controls(text) {
-			kept = append(kept, line)
-		} else if last := strings.TrimSpace(kept[len(kept)-1]); last != "…" && text != "" {
-			kept = append(kept, line[:len(line)-len(strings.TrimLeft(line, "\t"))]+"…")
+			lines = append(lines, line)
+		} else if last := strings.TrimSpace(lines[len(lines)-1]); last != "…" && text != "" {
+			lines = append(lines, line[:len(line)-len(strings.TrimLeft(line, "\t"))]+"…")
 		}
 	}
-	return strings.Join(kept, "\n")
+	return strings.Join(lines, "\n")
 }
 
 // controls reports whether a line belongs to the control flow.

@@ -40,10 +40,10 @@ func price(string) int { return 1 }
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, total := search(all, "total", 1)
+	matches, total := search(all, "total", 1)
 	first := match{"shop.go#Total", "Total", "function", "shop.go", 5, "func Total(c *Cart) int", "Total adds up a cart."}
-	if total != 2 || len(found) != 1 || found[0] != first {
-		t.Errorf("found %+v of %d", found, total)
+	if total != 2 || len(matches) != 1 || matches[0] != first {
+		t.Errorf("found %+v of %d", matches, total)
 	}
 	s := all[1]
 	if s.Name != "Total" || strings.Join(s.Calls, " ") != "price" || strings.Join(s.CalledBy, " ") != "Cart.Totals" {

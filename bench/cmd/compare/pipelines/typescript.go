@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// program is a chain of calls as TypeScript that a model would write for a code mode: a line for each step, its result in a
-// variable if it is used again, and the results of the steps returned returned; none: that of the last. steps are those of a chain
-// without ids, a JSON array.
+// program returns the TypeScript that a model would write for a chain in a code mode. It has a line for each step, and a variable for
+// each result that is used again. It returns the results of the steps returned; none: that of the last step. steps is the JSON array
+// of a chain without ids.
 func program(steps []byte, returned []int) string {
 	used := map[string]bool{}
 	var values []string
@@ -42,8 +42,8 @@ func program(steps []byte, returned []int) string {
 	return strings.Join(lines, "\n")
 }
 
-// sideBySide is how many round trips a model needs at least for the calls of a chain, if it makes all those side by side that read
-// nothing of one another. Calls that write might have to wait all the same.
+// sideBySide returns the minimum number of round trips for the calls of a chain, if a model makes independent calls side by side. Calls
+// that write may need more.
 func sideBySide(steps []byte) (trips int) {
 	depths := map[string]int{}
 	for i, step := range gjson.ParseBytes(steps).Array() {
@@ -59,7 +59,7 @@ func sideBySide(steps []byte) (trips int) {
 	return trips
 }
 
-// literal is a value with the variables that its references stand for. These are noted in used.
+// literal returns the TypeScript of a value, with variables for its references, and records them in used.
 func literal(v gjson.Result, used map[string]bool) string {
 	var list []string
 	switch {
@@ -95,7 +95,7 @@ func literal(v gjson.Result, used map[string]bool) string {
 	return text
 }
 
-// member reads members by their names.
+// member returns the TypeScript that reads members by name.
 func member(names ...string) (text string) {
 	for _, name := range names {
 		if identifier.MatchString(name) {

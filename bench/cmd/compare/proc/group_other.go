@@ -8,7 +8,7 @@ import (
 )
 
 // There are no process groups here: only the program itself is ended.
-func ownGroup(*exec.Cmd) {}
+func setGroup(*exec.Cmd) {}
 
 func terminate(pid int) { kill(pid) }
 

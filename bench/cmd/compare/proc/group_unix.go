@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-func ownGroup(cmd *exec.Cmd) {
+func setGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

@@ -65,7 +65,7 @@ func Start(ctx context.Context, cmd *exec.Cmd, options *Options) (*Process, erro
 		cmd.Stderr = p.out
 	}
 	cmd.WaitDelay = o.Grace // for a child that keeps the pipes open after its parent has ended
-	ownGroup(cmd)
+	setGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

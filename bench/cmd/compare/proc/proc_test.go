@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// asPeer in the environment makes the test binary one of peers.
-const asPeer = "ONECALL_COMPARE_PEER"
+// helperVariable names the environment variable that turns the test binary into a helper process.
+const helperVariable = "ONECALL_COMPARE_PEER"
 
 // peers are programs that behave as some do.
 var peers = map[string]func(){
@@ -37,7 +37,7 @@ var peers = map[string]func(){
 	},
 	"leaves": func() { // a child that outlives it, and keeps its output open
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), asPeer+"=ignores")
+		child.Env = append(os.Environ(), helperVariable+"=ignores")
 		child.Stdout = os.Stdout
 		if err := child.Start(); err != nil {
 			panic(err)
@@ -54,16 +54,16 @@ var peers = map[string]func(){
 }
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(asPeer); name != "" {
+	if name := os.Getenv(helperVariable); name != "" {
 		peers[name]()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-func peer(name string) *exec.Cmd {
+func helper(name string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asPeer+"="+name)
+	cmd.Env = append(os.Environ(), helperVariable+"="+name)
 	return cmd
 }
 
@@ -74,7 +74,7 @@ var ready = regexp.MustCompile(`ready`)
 
 func start(ctx context.Context, t *testing.T, name string, o *Options) *Process {
 	t.Helper()
-	p, err := Start(ctx, peer(name), o)
+	p, err := Start(ctx, helper(name), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func start(ctx context.Context, t *testing.T, name string, o *Options) *Process 
 	return p
 }
 
-// gone fails the test unless the whole group of p has ended.
-func gone(t *testing.T, p *Process) {
+// assertEnded fails the test unless the whole group of p has ended.
+func assertEnded(t *testing.T, p *Process) {
 	t.Helper()
 	for late := time.Now().Add(10 * time.Second); len(members(p.PID())) > 0; time.Sleep(awaitPoll) {
 		if time.Now().After(late) {
@@ -94,17 +94,17 @@ func gone(t *testing.T, p *Process) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	out, err := Run(t.Context(), peer("fine"), short)
+	out, err := Run(t.Context(), helper("fine"), short)
 	if err != nil || out != "listening on http://127.0.0.1:1234/mcp\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := Run(t.Context(), peer("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
+	if _, err := Run(t.Context(), helper("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
 		t.Errorf("a program that fails: %v", err)
 	}
 	if _, err := Run(t.Context(), exec.Command("./no-such-program"), short); err == nil {
 		t.Error("no error without a program")
 	}
-	_, err = Run(t.Context(), peer("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
+	_, err = Run(t.Context(), helper("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "still running after 300ms") {
 		t.Errorf("a program that hangs: %v", err)
 	}
@@ -139,7 +139,7 @@ func TestClose(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Errorf("a program that was closed: %v", err)
 	}
-	gone(t, p)
+	assertEnded(t, p)
 }
 
 func TestIgnoresSIGTERM(t *testing.T) {
@@ -151,7 +151,7 @@ func TestIgnoresSIGTERM(t *testing.T) {
 	if err := p.Close(); err == nil || err.Error() != "ignored SIGTERM for 500ms and was killed" {
 		t.Error(err)
 	}
-	gone(t, p)
+	assertEnded(t, p)
 }
 
 func TestCancel(t *testing.T) {
@@ -166,7 +166,7 @@ func TestCancel(t *testing.T) {
 	if err := p.Close(); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	gone(t, p)
+	assertEnded(t, p)
 }
 
 func TestGarbage(t *testing.T) {
@@ -191,7 +191,7 @@ func TestLeavesAChild(t *testing.T) {
 	if _, err := Self(); err != nil {
 		t.Skip(err)
 	}
-	_, err := Run(t.Context(), peer("leaves"), short)
+	_, err := Run(t.Context(), helper("leaves"), short)
 	if err == nil || !strings.Contains(err.Error(), "left 1 of its processes running, which were killed: ") {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	line := "42 (a) b) S 1 40 40 0 -1 4194560 600 0 0 0 7 3 20 10 20 0 5 0 100 200 300"
 	s, state, err := parseStat("42", line)
-	if err != nil || state != "S" || s.group != 40 || s.own != 100*time.Millisecond || s.children != 300*time.Millisecond {
+	if err != nil || state != "S" || s.group != 40 || s.process != 100*time.Millisecond || s.children != 300*time.Millisecond {
 		t.Errorf("%+v, %s, %v", s, state, err)
 	}
 	for _, bad := range []string{"", "42 (a", "42 (a) S 1 2", strings.Replace(line, "7 3", "7 x", 1)} {

@@ -48,7 +48,7 @@ func sum(group []stat) (Usage, error) {
 	}
 	var u Usage
 	for _, s := range group {
-		u.CPU += s.own + s.children
+		u.CPU += s.process + s.children
 		u.Resident += kilobytes(s.status, "VmRSS:") << 10
 		u.FromFiles += kilobytes(s.status, "RssFile:") << 10
 		u.Peak += kilobytes(s.status, "VmHWM:") << 10
@@ -62,10 +62,10 @@ func sum(group []stat) (Usage, error) {
 
 // stat is what /proc tells of a process.
 type stat struct {
-	pid           string
-	group         int
-	own, children time.Duration // of the processor
-	status        string        // the text of its file status
+	pid               string
+	group             int
+	process, children time.Duration // of the processor
+	status            string        // the text of its file status
 }
 
 // members are the living processes of a group; none where there is no /proc.
@@ -129,7 +129,7 @@ func parseStat(pid, line string) (s stat, state string, err error) {
 			return stat{}, "", fmt.Errorf("bad stat of process %s: %w", pid, err)
 		}
 	}
-	return stat{pid: pid, group: n[0], own: time.Duration(n[1]+n[2]) * tick, children: time.Duration(n[3]+n[4]) * tick}, fields[0], nil
+	return stat{pid: pid, group: n[0], process: time.Duration(n[1]+n[2]) * tick, children: time.Duration(n[3]+n[4]) * tick}, fields[0], nil
 }
 
 // kilobytes is a number of /proc/PID/status, 0 if it is not there.

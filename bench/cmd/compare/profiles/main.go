@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 			fmt.Fprintln(os.Stderr, name)
 			for _, kind := range kinds { // each in a run of its own: one would be in the other
 				file := filepath.Join(temp, name+"-"+kind.name+".prof")
-				chains, err := take(ctx, w, l, era.version, *long, "-"+kind.name+"profile", file)
+				chains, err := runProfiled(ctx, w, l, era.version, *long, "-"+kind.name+"profile", file)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
@@ -99,8 +99,8 @@ func run(ctx context.Context, args []string) error {
 	return os.WriteFile(filepath.Join(to, "README.md"), readme(all), 0o644)
 }
 
-// take has one client run chains for a time while onecall is profiled, and returns how many.
-func take(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, profile ...string) (
+// runProfiled profiles onecall while one client runs chains, and returns the number of chains.
+func runProfiled(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, profile ...string) (
 	chains int, err error,
 ) {
 	limit := long + 2*time.Minute
@@ -109,12 +109,12 @@ func take(ctx context.Context, w *work.Worker, l workload, version string, long 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, up.Close()) }()
-	own, err := w.Serve(ctx, limit, append([]string{"serve", "-upstream", up.URL(version), "-version", version}, profile...)...)
+	server, err := w.Serve(ctx, limit, append([]string{"serve", "-upstream", up.URL(version), "-version", version}, profile...)...)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, own.Close()) }()
-	target := load.Target{URL: own.URL(version), Version: version, Tool: "chain", Args: l.args, Want: l.want}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	target := load.Target{URL: server.URL(version), Version: version, Tool: "chain", Args: l.args, Want: l.want}
 	clients, err := load.Open(ctx, target, 1)
 	if err != nil {
 		return 0, err

@@ -17,7 +17,7 @@ type summary struct {
 	chains      int
 	unit        string // of total: "nanoseconds" or "bytes"
 	total       float64
-	owners      map[string]float64 // shares of the total
+	components  map[string]float64 // shares of the total
 	heaviest    []weight           // the functions that samples are charged to, the heaviest first
 }
 
@@ -26,13 +26,13 @@ type weight struct {
 	share float64
 }
 
-// owner is whose code a sample is charged to: that of the innermost frame with one of its prefixes, in any package of no owner.
-type owner struct {
+// component is a group of packages. A sample is charged to the component of its innermost frame with one of these prefixes.
+type component struct {
 	name     string
 	prefixes []string
 }
 
-var owners = []owner{
+var components = []component{
 	{"onecall's chain", []string{"chain.", "refs.", "budget.", "steps.", "steps/schema.", "internal/admit.", "internal/rawjson."}},
 	{"onecall's MCP server", []string{"mcp.", "mcp/transport.", "internal/protocol."}},
 	{"onecall's MCP client", []string{"steps/source/mcp."}},
@@ -40,18 +40,18 @@ var owners = []owner{
 	{"HTTP", []string{"net/http.", "net/http/internal.", "net/textproto.", "net/url."}},
 }
 
-// Owners of samples in whose stack there is no other.
+// Components of the samples whose stack has none of the others.
 const (
 	collector = "garbage collection"
 	scheduler = "scheduling and the rest"
 )
 
-// own is what the names of onecall's functions begin with.
-const own = "github.com/onecall-mcp/onecall/"
+// modulePrefix begins the names of onecall's functions.
+const modulePrefix = "github.com/onecall-mcp/onecall/"
 
-// ownerOf is whom a stack is charged to, its innermost frame first, and that one's function. What the collector does beside is its own,
-// as is what goroutines give it of their time.
-func ownerOf(stack []string) (name, function string) {
+// componentOf returns the component that a stack, innermost frame first, is charged to, and the function of that component. The garbage
+// collector's background work is charged to the collector, and so is the work that it makes goroutines do.
+func componentOf(stack []string) (name, function string) {
 	for _, frame := range stack {
 		for _, prefix := range []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge"} {
 			if strings.HasPrefix(frame, prefix) {
@@ -60,8 +60,8 @@ func ownerOf(stack []string) (name, function string) {
 		}
 	}
 	for _, frame := range stack {
-		frame = strings.TrimPrefix(frame, own)
-		for _, o := range owners {
+		frame = strings.TrimPrefix(frame, modulePrefix)
+		for _, o := range components {
 			if slices.ContainsFunc(o.prefixes, func(prefix string) bool { return strings.HasPrefix(frame, prefix) }) {
 				return o.name, strings.TrimPrefix(frame, "github.com/modelcontextprotocol/")
 			}
@@ -70,7 +70,7 @@ func ownerOf(stack []string) (name, function string) {
 	return scheduler, ""
 }
 
-// summarize charges a profile's samples of one kind to owners.
+// summarize charges a profile's samples of one kind to components.
 func summarize(file, path, sample string) (summary, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -85,13 +85,13 @@ func summarize(file, path, sample string) (summary, error) {
 	if at < 0 {
 		return summary{}, fmt.Errorf("the profile has no samples of %s", sample)
 	}
-	s := summary{path: path, unit: p.SampleType[at].Unit, owners: map[string]float64{}}
+	s := summary{path: path, unit: p.SampleType[at].Unit, components: map[string]float64{}}
 	functions := map[string]float64{}
 	for _, one := range p.Sample {
 		value := float64(one.Value[at])
-		name, function := ownerOf(frames(one))
+		name, function := componentOf(frames(one))
 		s.total += value
-		s.owners[name] += value
+		s.components[name] += value
 		if function != "" {
 			functions[function] += value
 		}
@@ -99,8 +99,8 @@ func summarize(file, path, sample string) (summary, error) {
 	if s.total == 0 {
 		return summary{}, fmt.Errorf("the profile of %s is empty", sample)
 	}
-	for name := range s.owners {
-		s.owners[name] /= s.total
+	for name := range s.components {
+		s.components[name] /= s.total
 	}
 	for name, value := range functions {
 		if share := value / s.total; share >= 0.01 {
@@ -141,7 +141,7 @@ A sample is charged to the innermost owner in its stack: what the SDK asks of it
 
 | profile | a chain |`)
 	names := []string{collector, scheduler}
-	for _, o := range owners {
+	for _, o := range components {
 		names = append(names, o.name)
 	}
 	for _, name := range names {
@@ -151,7 +151,7 @@ A sample is charged to the innermost owner in its stack: what the SDK asks of it
 	for _, s := range all {
 		fmt.Fprintf(&b, "| [%s](%s) | %s |", s.title, s.path, s.each())
 		for _, name := range names {
-			fmt.Fprintf(&b, " %.0f %% |", 100*s.owners[name])
+			fmt.Fprintf(&b, " %.0f %% |", 100*s.components[name])
 		}
 		b.WriteString("\n")
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-func TestOwnerOf(t *testing.T) {
+func TestComponentOf(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ stack, owner, function string }{
+	for _, c := range []struct{ stack, component, function string }{
 		{"runtime.memmove github.com/onecall-mcp/onecall/chain.(*Engine).Run net/http.x", "onecall's chain", "chain.(*Engine).Run"},
 		{"json.Unmarshal github.com/modelcontextprotocol/go-sdk/mcp.decode github.com/onecall-mcp/onecall/mcp.x", "MCP SDK", "go-sdk/mcp.decode"},
 		{"runtime.scan runtime.gcAssistAlloc1 github.com/onecall-mcp/onecall/chain.x", collector, ""},
 		{"runtime.futex runtime.findRunnable", scheduler, ""},
 		{"github.com/onecall-mcp/onecall/steps/source/mcp.call", "onecall's MCP client", "steps/source/mcp.call"},
 	} {
-		if owner, function := ownerOf(strings.Fields(c.stack)); owner != c.owner || function != c.function {
-			t.Errorf("%s: %s, %s", c.stack, owner, function)
+		if component, function := componentOf(strings.Fields(c.stack)); component != c.component || function != c.function {
+			t.Errorf("%s: %s, %s", c.stack, component, function)
 		}
 	}
 }
@@ -29,7 +29,7 @@ func TestSummarize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cpu.prof")
 	write := func(values ...int64) {
 		p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
-		for i, name := range []string{own + "chain.run", "runtime.findRunnable"} {
+		for i, name := range []string{modulePrefix + "chain.run", "runtime.findRunnable"} {
 			f := &profile.Function{ID: uint64(i) + 1, Name: name}
 			l := &profile.Location{ID: uint64(i) + 1, Line: []profile.Line{{Function: f}}}
 			p.Function, p.Location = append(p.Function, f), append(p.Location, l)
@@ -46,7 +46,7 @@ func TestSummarize(t *testing.T) {
 	}
 	write(3000, 1000)
 	s, err := summarize(file, "cpu.txt", "cpu")
-	if err != nil || s.owners["onecall's chain"] != 0.75 || s.owners[scheduler] != 0.25 || len(s.heaviest) != 1 ||
+	if err != nil || s.components["onecall's chain"] != 0.75 || s.components[scheduler] != 0.25 || len(s.heaviest) != 1 ||
 		s.heaviest[0].name != "chain.run" {
 		t.Fatalf("%+v, %v", s, err)
 	}

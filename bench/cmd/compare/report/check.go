@@ -7,15 +7,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// Checked is what has become of figures that were measured before.
-type Checked struct {
+// Comparison compares figures with those of an earlier measurement.
+type Comparison struct {
 	Compared int
 	Missing  []string          // names of those that were not measured now: the short form does not have all
 	Worse    map[string]string // those that are worse beyond their tolerance: by name, what there is to say
 }
 
-// Check compares figures that have a tolerance with those that were measured before. Less is better, unless a figure has a least value.
-func Check(before, now []*Section) (c Checked) {
+// Check compares figures that have a tolerance with those that were measured before. Less is better, unless a figure has a minimum.
+func Check(before, now []*Section) (c Comparison) {
 	c.Worse = map[string]string{}
 	fresh := map[string]Figure{}
 	for _, s := range now {
@@ -51,23 +51,23 @@ const lost = 0.2
 // project asks, value may miss that by little only.
 func (f *Figure) passed(value float64) (bound float64, passed bool) {
 	reached, asked := f.reached()
-	if f.AtLeast != 0 {
+	if f.Min != 0 {
 		bound = f.Value * (1 - f.Tolerance)
 		if asked && reached {
-			bound = max(bound, f.AtLeast*(1-lost))
+			bound = max(bound, f.Min*(1-lost))
 		}
 		return bound, value < bound
 	}
 	bound = f.Value * (1 + f.Tolerance)
 	if asked && reached {
-		bound = min(bound, f.AtMost*(1+lost))
+		bound = min(bound, f.Max*(1+lost))
 	}
 	return bound, value > bound
 }
 
 // reached reports whether the figure is what the project asks of itself; asked is false where it asks nothing.
 func (f *Figure) reached() (reached, asked bool) {
-	return (f.AtMost == 0 || f.Value <= f.AtMost) && (f.AtLeast == 0 || f.Value >= f.AtLeast), f.AtMost != 0 || f.AtLeast != 0
+	return (f.Max == 0 || f.Value <= f.Max) && (f.Min == 0 || f.Value >= f.Min), f.Max != 0 || f.Min != 0
 }
 
 // near reports whether what the project asks lies within the 95 % confidence interval of the median. The standard error of a median is
@@ -77,5 +77,5 @@ func (f *Figure) near() bool {
 		return false
 	}
 	within := 1.96 * 1.2533 * (f.High - f.Low) / 2.563 / math.Sqrt(float64(f.Rounds))
-	return f.AtMost != 0 && math.Abs(f.Value-f.AtMost) < within || f.AtLeast != 0 && math.Abs(f.Value-f.AtLeast) < within
+	return f.Max != 0 && math.Abs(f.Value-f.Max) < within || f.Min != 0 && math.Abs(f.Value-f.Min) < within
 }

@@ -101,7 +101,7 @@ func (d *document) targets(sections []*Section) {
 
 // text is the figure's value, with its spread, unit and mark.
 func (f *Figure) text() string {
-	text := strings.TrimSpace(figure.Against(f.Value, max(f.AtMost, f.AtLeast)) + " " + f.Unit)
+	text := strings.TrimSpace(figure.Against(f.Value, max(f.Max, f.Min)) + " " + f.Unit)
 	return text + spread(f.Low, f.High) + " " + marks[f.How]
 }
 
@@ -116,11 +116,11 @@ func spread(low, high float64) string {
 // asked is what the project asks of the figure.
 func (f *Figure) asked() string {
 	var pieces []string
-	if f.AtMost != 0 {
-		pieces = append(pieces, "at most "+number(f.AtMost, f.Unit))
+	if f.Max != 0 {
+		pieces = append(pieces, "at most "+number(f.Max, f.Unit))
 	}
-	if f.AtLeast != 0 {
-		pieces = append(pieces, "at least "+number(f.AtLeast, f.Unit))
+	if f.Min != 0 {
+		pieces = append(pieces, "at least "+number(f.Min, f.Unit))
 	}
 	return strings.Join(pieces, ", ")
 }
@@ -157,10 +157,10 @@ func (d *document) section(s *Section) {
 		d.line("![%s](%s%s.svg)\n", p.Title, d.plots, p.Name)
 	}
 	d.figures(s)
-	for _, comment := range s.Notes {
+	for _, comment := range s.Comments {
 		d.line("- %s", comment)
 	}
-	if len(s.Notes) > 0 {
+	if len(s.Comments) > 0 {
 		d.line("")
 	}
 }

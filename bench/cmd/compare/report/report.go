@@ -29,7 +29,7 @@ type Section struct {
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots,omitempty"`
 	Figures  []Figure          `json:"figures"` // what is asked for, quoted, or must not get worse
-	Notes    []string          `json:"notes"`   // what failed, what differs between the arms, why onecall is not first where it is not
+	Comments []string          `json:"notes"`   // failures, differences between the arms, reasons why onecall is not first
 }
 
 // Machine is where a section was measured.
@@ -90,14 +90,14 @@ type Figure struct {
 	Title     string  `json:"title"`
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low,omitempty"`  // of a ratio by rounds: their tenth percentile; 0: not told
+	Low       float64 `json:"low,omitempty"`  // of a ratio by rounds: the tenth percentile; 0: not reported
 	High      float64 `json:"high,omitempty"` // and the ninetieth
 	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`
-	AtMost    float64 `json:"atMost,omitempty"`    // what the project asks of itself; 0: nothing
-	AtLeast   float64 `json:"atLeast,omitempty"`   // likewise
-	Why       string  `json:"why,omitempty"`       // a sentence that tells, if that is not reached, why
-	Tolerance float64 `json:"tolerance,omitempty"` // the share by which a new run may be worse than this one; 0: it is not compared
+	Max       float64 `json:"atMost,omitempty"`    // the project's own limit; 0: none
+	Min       float64 `json:"atLeast,omitempty"`   // likewise
+	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met, if it is not
+	Tolerance float64 `json:"tolerance,omitempty"` // the share by which a new run may be worse; 0: it is not compared
 }
 
 // Options say how a section is run.

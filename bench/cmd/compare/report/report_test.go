@@ -33,13 +33,13 @@ func small() *report.Section {
 			Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {10, 2}, {1000, 3}}}, {Name: "empty"}}}, {Name: "small-bars", Title: "Bars", X: "ms",
 			Bars: []string{"first arm", "other arm"}, Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {1, 2}}}, {Name: "two"}}}},
 		Figures: []report.Figure{
-			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, AtMost: 0.8, Tolerance: 0.35},
-			{Name: "near", Title: "close to what is asked", Value: 0.5, Low: 0.4, High: 0.6, Rounds: 25, How: computed, AtMost: 0.47},
-			{Name: "rate", Title: "things a second", Value: 90, How: measured, AtLeast: 100, Tolerance: 0.1, Why: "The test asks for more."},
+			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, Max: 0.8, Tolerance: 0.35},
+			{Name: "near", Title: "close to what is asked", Value: 0.5, Low: 0.4, High: 0.6, Rounds: 25, How: computed, Max: 0.47},
+			{Name: "rate", Title: "things a second", Value: 90, How: measured, Min: 100, Tolerance: 0.1, Why: "The test asks for more."},
 			{Name: "tokens", Title: "tokens of all", Value: 4453, How: measured, Tolerance: 0.02},
 			{Name: "free", Title: "not compared", Value: 1, How: measured},
 		},
-		Notes: []string{"The rate is low because of the test."},
+		Comments: []string{"The rate is low because of the test."},
 	}
 }
 
@@ -168,7 +168,7 @@ func TestCheck(t *testing.T) {
 func TestLostGoal(t *testing.T) {
 	t.Parallel()
 	was := &report.Section{Name: "made", Figures: []report.Figure{
-		{Name: "time", Value: 1, AtMost: 1, Tolerance: 0.5}, {Name: "rate", Value: 1, AtLeast: 1, Tolerance: 0.5}, {Name: "never", Value: 1, AtMost: 0.5, Tolerance: 0.5},
+		{Name: "time", Value: 1, Max: 1, Tolerance: 0.5}, {Name: "rate", Value: 1, Min: 1, Tolerance: 0.5}, {Name: "never", Value: 1, Max: 0.5, Tolerance: 0.5},
 	}}
 	now := &report.Section{Name: "made", Figures: []report.Figure{{Name: "time", Value: 1.25}, {Name: "rate", Value: 0.75},
 		{Name: "never", Value: 1.25}}}

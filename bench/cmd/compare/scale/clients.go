@@ -44,25 +44,25 @@ func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.S
 		s.Figures = append(s.Figures, clientsFigures(v.name, all)...)
 	}
 	if files := work.FileLimit(); files > 0 {
-		s.Notes = append(s.Notes, "A process may have "+number(files)+
+		s.Comments = append(s.Comments, "A process may have "+number(files)+
 			" files open here, and each connection is one: Go has raised the soft limit to the hard one.")
 	}
 	return nil
 }
 
-// atOnce is what was seen with a number of clients at once: a number for each round.
+// atOnce has the results for a number of clients at once, one for each round.
 type atOnce struct {
 	clients    int
-	own, bare  []work.Loaded
-	ownMemory  float64 // of the server, in MB
+	ours, bare []work.LoadResult
+	ourMemory  float64 // of the server, in MB
 	bareMemory float64
-	why        string // it could not be measured
+	why        string // why it could not be measured
 }
 
 func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int, rounds int) (all []atOnce, err error) {
-	var own, bare side
-	defer func() { err = errors.Join(err, own.close(), bare.close()) }()
-	if err := own.start(ctx, w, version, "chain", tenNoops, "serve"); err != nil {
+	var ours, bare side
+	defer func() { err = errors.Join(err, ours.close(), bare.close()) }()
+	if err := ours.start(ctx, w, version, "chain", tenNoops, "serve"); err != nil {
 		return nil, err
 	}
 	if err := bare.start(ctx, w, version, "noop", `{}`, "upstream"); err != nil {
@@ -74,7 +74,7 @@ func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version s
 		at := atOnce{clients: n}
 		if files > 0 && n+100 > files {
 			at.why = fmt.Sprintf("a process may have %d files open here", files)
-		} else if err := at.measure(&own, &bare, rounds); err != nil {
+		} else if err := at.measure(&ours, &bare, rounds); err != nil {
 			return nil, err
 		}
 		all = append(all, at)
@@ -102,14 +102,14 @@ func (s *side) close() (err error) {
 }
 
 // measure has n clients call each server by turns.
-func (a *atOnce) measure(own, bare *side, rounds int) error {
+func (a *atOnce) measure(ours, bare *side, rounds int) error {
 	calls := max(1000, 2*a.clients)
 	for round := range rounds + 1 {
 		r := work.Round{Clients: a.clients, Calls: calls}
 		if round == 0 {
 			r.Calls = 0 // opens the clients, and warms up
 		}
-		sides := []*side{own, bare}
+		sides := []*side{ours, bare}
 		if round%2 == 0 {
 			sides[0], sides[1] = sides[1], sides[0]
 		}
@@ -123,8 +123,8 @@ func (a *atOnce) measure(own, bare *side, rounds int) error {
 				a.why = l.First
 				return nil
 			case round == 0:
-			case s == own:
-				a.own = append(a.own, l)
+			case s == ours:
+				a.ours = append(a.ours, l)
 			default:
 				a.bare = append(a.bare, l)
 			}
@@ -133,7 +133,7 @@ func (a *atOnce) measure(own, bare *side, rounds int) error {
 	for _, s := range []struct {
 		of *side
 		to *float64
-	}{{own, &a.ownMemory}, {bare, &a.bareMemory}} {
+	}{{ours, &a.ourMemory}, {bare, &a.bareMemory}} {
 		if u, err := s.of.server.Usage(); err == nil {
 			*s.to = float64(u.Resident) / (1 << 20)
 		}
@@ -142,22 +142,22 @@ func (a *atOnce) measure(own, bare *side, rounds int) error {
 }
 
 // values are one number of each round.
-func values(rounds []work.Loaded, of func(work.Loaded) float64) (all []float64) {
+func values(rounds []work.LoadResult, of func(work.LoadResult) float64) (all []float64) {
 	for _, r := range rounds {
 		all = append(all, of(r))
 	}
 	return all
 }
 
-func rate(l work.Loaded) float64 { return l.Rate }
-func p50(l work.Loaded) float64  { return l.P50 }
-func p99(l work.Loaded) float64  { return l.P99 }
+func rate(l work.LoadResult) float64 { return l.Rate }
+func p50(l work.LoadResult) float64  { return l.P50 }
+func p99(l work.LoadResult) float64  { return l.P99 }
 
 // ratios are those of the rounds' rates.
 func (a *atOnce) ratios() (all []float64) {
-	for i := range min(len(a.own), len(a.bare)) {
+	for i := range min(len(a.ours), len(a.bare)) {
 		if a.bare[i].Rate > 0 {
-			all = append(all, a.own[i].Rate/a.bare[i].Rate)
+			all = append(all, a.ours[i].Rate/a.bare[i].Rate)
 		}
 	}
 	return all
@@ -165,7 +165,7 @@ func (a *atOnce) ratios() (all []float64) {
 
 // failed is how many calls of both sides were not answered well, and made how many were made.
 func (a *atOnce) failed() (limit, bare int, first string) {
-	for _, l := range a.own {
+	for _, l := range a.ours {
 		limit += l.Failed
 		first += l.First
 	}
@@ -196,10 +196,10 @@ func clientsTable(title string, all []atOnce) report.Table {
 			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", limit, bare, first)}
 		}
 		row.Cells = []report.Cell{
-			report.Of(values(a.own, rate), "/s"), report.Of(values(a.bare, rate), "/s"), computed(report.Of(a.ratios(), "×")),
-			report.Of(values(a.own, p50), "ms"), report.Of(values(a.own, p99), "ms"),
+			report.Of(values(a.ours, rate), "/s"), report.Of(values(a.bare, rate), "/s"), computed(report.Of(a.ratios(), "×")),
+			report.Of(values(a.ours, p50), "ms"), report.Of(values(a.ours, p99), "ms"),
 			report.Of(values(a.bare, p50), "ms"), report.Of(values(a.bare, p99), "ms"),
-			{Value: a.ownMemory, Unit: "MB", How: report.Measured}, {Value: a.bareMemory, Unit: "MB", How: report.Measured}, failed,
+			{Value: a.ourMemory, Unit: "MB", How: report.Measured}, {Value: a.bareMemory, Unit: "MB", How: report.Measured}, failed,
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -212,7 +212,7 @@ func computed(c report.Cell) report.Cell {
 }
 
 func clientsPlots(name string, all []atOnce) []report.Plot {
-	line := func(name string, rounds func(*atOnce) []work.Loaded, of func(work.Loaded) float64) report.Line {
+	line := func(name string, rounds func(*atOnce) []work.LoadResult, of func(work.LoadResult) float64) report.Line {
 		l := report.Line{Name: name}
 		for i := range all {
 			if v, _, _ := report.Spread(values(rounds(&all[i]), of)); v > 0 {
@@ -221,12 +221,12 @@ func clientsPlots(name string, all []atOnce) []report.Plot {
 		}
 		return l
 	}
-	own, bare := func(a *atOnce) []work.Loaded { return a.own }, func(a *atOnce) []work.Loaded { return a.bare }
+	ours, bare := func(a *atOnce) []work.LoadResult { return a.ours }, func(a *atOnce) []work.LoadResult { return a.bare }
 	return []report.Plot{
 		{Name: "scale-clients-rate-" + name, Title: "Clients over HTTP, " + name + ": rate", X: "clients", Y: "answers a second",
-			LogX: true, LogY: true, Lines: []report.Line{line("onecall, chains of 10", own, rate), line("SDK's server, calls", bare, rate)}},
+			LogX: true, LogY: true, Lines: []report.Line{line("onecall, chains of 10", ours, rate), line("SDK's server, calls", bare, rate)}},
 		{Name: "scale-clients-time-" + name, Title: "Clients over HTTP, " + name + ": time", X: "clients", Y: "ms", LogX: true, LogY: true,
-			Lines: []report.Line{line("a chain, p50", own, p50), line("a chain, p99", own, p99),
+			Lines: []report.Line{line("a chain, p50", ours, p50), line("a chain, p99", ours, p99),
 				line("SDK's call, p50", bare, p50), line("SDK's call, p99", bare, p99)}},
 	}
 }
@@ -237,13 +237,13 @@ func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	for i := range all {
 		a := &all[i]
 		limit, _, _ := a.failed()
-		made += len(a.own) * max(1000, 2*a.clients)
+		made += len(a.ours) * max(1000, 2*a.clients)
 		well -= limit
 		if median, _, _ := report.Spread(a.ratios()); a.clients >= 1000 && median > 0 {
 			figures = append(figures, report.Figure{
 				Name:  fmt.Sprintf("clients%d/%s", a.clients, name),
 				Title: fmt.Sprintf("%s clients, %s: chains of 10 no-ops a second / bare calls a second of the SDK's server", number(a.clients), name),
-				Value: median, Unit: "×", How: report.Computed, AtLeast: minRate, Tolerance: timeTolerance,
+				Value: median, Unit: "×", How: report.Computed, Min: minRate, Tolerance: timeTolerance,
 			})
 		}
 	}
@@ -252,7 +252,7 @@ func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	}
 	return append(figures, report.Figure{
 		Name: "answered/" + name, Title: "chains that were answered well, of all that clients sent, " + name,
-		Value: 100 * float64(made+well) / float64(made), Unit: "%", How: report.Measured, AtLeast: 100, Tolerance: 1e-9,
+		Value: 100 * float64(made+well) / float64(made), Unit: "%", How: report.Measured, Min: 100, Tolerance: 1e-9,
 	})
 }
 

@@ -51,12 +51,12 @@ type value struct {
 	sample, over string // over "": the sample itself
 	size         int
 	unit         string
-	atMost       float64
+	max          float64
 	tolerance    float64
 }
 
-// seen are the samples by size; those of a size that failed are missing.
-type seen map[int]work.Samples
+// samplesBySize has the samples of each size. A size that failed is missing.
+type samplesBySize map[int]work.Samples
 
 // measured runs the measurement at each size, and adds its table, plots and figures to the section.
 func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
@@ -64,7 +64,7 @@ func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options
 	if !o.Short {
 		sizes = slices.Concat(g.short, g.long)
 	}
-	all, failed := seen{}, map[int]string{}
+	all, failed := samplesBySize{}, map[int]string{}
 	for _, size := range sizes {
 		rounds := 5
 		if slices.Contains(g.long, size) {
@@ -120,7 +120,7 @@ func (c *column) cell(size int, samples work.Samples) report.Cell {
 }
 
 // table has a row for each size, and the power with which each column grows between the last two that were measured.
-func (g *growth) table(sizes []int, all seen, failed map[int]string) report.Table {
+func (g *growth) table(sizes []int, all samplesBySize, failed map[int]string) report.Table {
 	t := report.Table{Title: g.title, Columns: []string{g.x}}
 	for _, c := range g.columns {
 		t.Columns = append(t.Columns, c.title)
@@ -146,7 +146,7 @@ func (g *growth) table(sizes []int, all seen, failed map[int]string) report.Tabl
 	return t
 }
 
-func (g *growth) powers(from, to int, all seen) report.Row {
+func (g *growth) powers(from, to int, all samplesBySize) report.Row {
 	row := report.Row{Name: fmt.Sprintf("power of growth from %s to %s", number(from), number(to))}
 	for _, c := range g.columns {
 		a, b := c.cell(from, all[from]).Value, c.cell(to, all[to]).Value
@@ -163,7 +163,7 @@ func (g *growth) powers(from, to int, all seen) report.Row {
 func power(x1, y1, x2, y2 float64) float64 { return math.Log(y2/y1) / math.Log(x2/x1) }
 
 // plots are the plots that the columns name, in the order in which they do.
-func (g *growth) plots(sizes []int, all seen) (plots []report.Plot) {
+func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 	at := map[string]int{}
 	for _, c := range g.columns {
 		if c.plot == "" {
@@ -188,7 +188,7 @@ func (g *growth) plots(sizes []int, all seen) (plots []report.Plot) {
 }
 
 // of is the figure, if both sizes were measured.
-func (f *linear) of(all seen) (report.Figure, bool) {
+func (f *linear) of(all samplesBySize) (report.Figure, bool) {
 	from, to := all[f.from][f.sample], all[f.to][f.sample]
 	if len(from) == 0 || len(to) == 0 {
 		return report.Figure{}, false
@@ -201,8 +201,8 @@ func (f *linear) of(all seen) (report.Figure, bool) {
 }
 
 // of is the figure, if it was measured.
-func (v *value) of(all seen) (report.Figure, bool) {
-	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, AtMost: v.atMost, Tolerance: v.tolerance}
+func (v *value) of(all samplesBySize) (report.Figure, bool) {
+	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max, Tolerance: v.tolerance}
 	f.Value, _, _ = report.Spread(all[v.size][v.sample])
 	if v.over != "" {
 		under, _, _ := report.Spread(all[v.size][v.over])

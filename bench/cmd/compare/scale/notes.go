@@ -1,7 +1,7 @@
 package scale
 
-// notes explain what the figures do not, and where onecall is not first.
-var notes = []string{
+// comments explain the limits of the figures and name the ones where onecall is not first.
+var comments = []string{
 	"Until functions can be called onecall compiles the schema of each, with a validator that knows all drafts, so that what cannot be " +
 		"checked is reported at the start and not by a call. That is nine tenths of the time in which it is behind the SDK's server. What it " +
 		"keeps beyond the SDK's is its index of names and what a schema declares.",

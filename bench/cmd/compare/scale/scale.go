@@ -47,7 +47,7 @@ growth* is p where cost grows as size to the power of p, between the last two si
 	if err := soak(ctx, w, o, s); err != nil {
 		return nil, err
 	}
-	s.Notes = append(s.Notes, notes...)
+	s.Comments = append(s.Comments, comments...)
 	return s, nil
 }
 
@@ -68,7 +68,7 @@ var growths = []growth{{
 	linear: []linear{{"functions-ready", "until a function can be called", "ready-ms", 1000, 10_000}},
 	values: []value{
 		{name: "list-tokens", title: "tools/list with 10,000 functions", sample: "list-tokens", size: 10_000, unit: "tokens",
-			atMost: 600, tolerance: tokenTolerance},
+			max: 600, tolerance: tokenTolerance},
 		{name: "list-tokens/bare", title: "tools/list with 10,000 functions / that of the SDK's server",
 			sample: "list-tokens", over: "bare-list-tokens", size: 10_000, tolerance: tokenTolerance},
 		{name: "ready/bare", title: "until 10,000 functions can be called / until the SDK's server has as many tools",

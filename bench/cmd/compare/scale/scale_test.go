@@ -17,7 +17,7 @@ func TestGrowth(t *testing.T) {
 			{title: "bare", sample: "bare", unit: "ms", plot: "time"},
 		},
 	}
-	all := seen{10: {"ms": {3, 1, 2}, "bare": {1}}, 1000: {"ms": {20_000}}}
+	all := samplesBySize{10: {"ms": {3, 1, 2}, "bare": {1}}, 1000: {"ms": {20_000}}}
 	table := g.table([]int{10, 100, 1000}, all, map[int]string{100: "it hangs"})
 	if c := table.Rows[0].Cells[0]; c.Value != 2 || c.Low >= 2 || c.High <= 2 || c.How != report.Measured {
 		t.Errorf("%+v", c)
@@ -49,7 +49,7 @@ func TestGrowth(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	all := seen{10: {"ms": {1}, "bare": {4}}, 100: {"ms": {50, 20, 90}}}
+	all := samplesBySize{10: {"ms": {1}, "bare": {4}}, 100: {"ms": {50, 20, 90}}}
 	f, ok := (&linear{"a", "time", "ms", 10, 100}).of(all)
 	if !ok || f.Value != 2 || f.Title != "time, of 100 / of 10" {
 		t.Errorf("%+v", f)
@@ -68,11 +68,11 @@ func TestFigures(t *testing.T) {
 
 func TestClientsTable(t *testing.T) {
 	t.Parallel()
-	round := func(rate float64, failed int) work.Loaded {
-		return work.Loaded{Rate: rate, P50: 1, P99: 2, Failed: failed, First: "gone"}
+	round := func(rate float64, failed int) work.LoadResult {
+		return work.LoadResult{Rate: rate, P50: 1, P99: 2, Failed: failed, First: "gone"}
 	}
 	all := []atOnce{
-		{clients: 1000, own: []work.Loaded{round(50, 1), round(60, 0)}, bare: []work.Loaded{round(100, 0), round(100, 0)}},
+		{clients: 1000, ours: []work.LoadResult{round(50, 1), round(60, 0)}, bare: []work.LoadResult{round(100, 0), round(100, 0)}},
 		{clients: 10_000, why: "too many open files"},
 	}
 	rows := clientsTable("title", all).Rows

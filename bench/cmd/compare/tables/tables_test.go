@@ -128,7 +128,7 @@ func TestCut(t *testing.T) {
 
 func TestAdded(t *testing.T) {
 	t.Parallel()
-	var a added
+	var a callTimes
 	for _, more := range []time.Duration{1, 2, 30} {
 		a.add(10*time.Millisecond, (10+more)*time.Millisecond)
 		a.add(10*time.Millisecond, 10*time.Millisecond)
@@ -203,7 +203,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-func TestNothingInstalledIsSaid(t *testing.T) {
+func TestNothingInstalledIsReported(t *testing.T) {
 	t.Setenv("ONECALL_TEST_NPM", "")
 	t.Setenv("ONECALL_TEST_BIN", "")
 	b := &bench{Options: &report.Options{Tools: t.TempDir(), Short: true}, section: &report.Section{Versions: map[string]string{}}}

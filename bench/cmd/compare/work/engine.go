@@ -72,8 +72,8 @@ func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
 	}
 	const maximum = 100
 	for i := 0; i < len(functions); i += maximum {
-		part := functions[i:min(i+maximum, len(functions))]
-		if err := catalog.Add(fmt.Sprint("source", i/maximum), source(part)); err != nil {
+		batch := functions[i:min(i+maximum, len(functions))]
+		if err := catalog.Add(fmt.Sprint("source", i/maximum), source(batch)); err != nil {
 			return nil, err
 		}
 	}

@@ -31,9 +31,10 @@ var (
 
 // describe is the name, the description and the input schema of the i-th function.
 func describe(i int) (name, description, input string) {
-	verb, thing, owner := verbs[i%10], things[i/10%len(things)], things[i/10/len(things)%len(things)]
-	name = fmt.Sprintf("service%d.%s_%s.%s", i/100, owner, thing, verb)
-	description = fmt.Sprintf("%ss the %s of a %s, for the tenant that owns it. Answers within the limits of the service.", verb, thing, owner)
+	verb, thing, parent := verbs[i%10], things[i/10%len(things)], things[i/10/len(things)%len(things)]
+	name = fmt.Sprintf("service%d.%s_%s.%s", i/100, parent, thing, verb)
+	description = fmt.Sprintf("%ss the %s of a %s, for the tenant that owns it. Answers within the limits of the service.",
+		verb, thing, parent)
 	input = fmt.Sprintf(`{"type":"object","properties":{"%sId":{"type":"string","description":"The id of the %s."},`+
 		`"pageSize":{"type":"integer","description":"How many to answer at most."},"cursor":{"type":"string"}}}`, thing, thing)
 	return name, description, input

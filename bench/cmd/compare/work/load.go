@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// Round is a line of a loading client's input: clients at once, and calls of all of them together.
+// Round is a line of a load generator's input: the number of clients, and the calls of all of them together.
 type Round struct {
 	Clients int `json:"clients"`
 	Calls   int `json:"calls"` // 0: clients are opened, and each makes one call that is not counted
 }
 
-// Loaded is what it answers, as a line.
-type Loaded struct {
+// LoadResult is a line of its output, the answer to a Round.
+type LoadResult struct {
 	Rate   float64 `json:"rate"` // good answers a second
 	P50    float64 `json:"p50"`  // milliseconds, of good answers
 	P99    float64 `json:"p99"`
@@ -54,9 +54,9 @@ func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer
 	}
 }
 
-func loadRound(ctx context.Context, clients *load.Clients, r Round) Loaded {
+func loadRound(ctx context.Context, clients *load.Clients, r Round) LoadResult {
 	if err := clients.Grow(ctx, r.Clients); err != nil {
-		return Loaded{Failed: r.Clients - clients.Len(), First: err.Error()}
+		return LoadResult{Failed: r.Clients - clients.Len(), First: err.Error()}
 	}
 	calls := r.Calls
 	if calls == 0 {
@@ -64,7 +64,7 @@ func loadRound(ctx context.Context, clients *load.Clients, r Round) Loaded {
 	}
 	began := time.Now()
 	took, failed, first := clients.Run(ctx, r.Clients, calls)
-	l := Loaded{Rate: float64(len(took)) / time.Since(began).Seconds(), Failed: failed}
+	l := LoadResult{Rate: float64(len(took)) / time.Since(began).Seconds(), Failed: failed}
 	if first != nil {
 		l.First = first.Error()
 	}

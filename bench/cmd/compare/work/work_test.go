@@ -77,9 +77,9 @@ func TestServers(t *testing.T) {
 	bare := serving(t, "upstream")
 	dependent := `{"lite":true,"steps":[{"fn":"up.next","args":{"n":0}},{"fn":"up.next","args":{"n":"$0.n"}}]}`
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
-		own := serving(t, "serve", "-upstream", bare.URL(version), "-version", version)
+		server := serving(t, "serve", "-upstream", bare.URL(version), "-version", version)
 		for _, target := range []load.Target{
-			{URL: own.URL(version), Tool: "chain", Args: dependent, Want: `{"n":2}`},
+			{URL: server.URL(version), Tool: "chain", Args: dependent, Want: `{"n":2}`},
 			{URL: bare.URL(version), Tool: "next", Args: `{"n":1}`, Want: `{"n":2}`},
 		} {
 			target.Version = version
@@ -94,7 +94,7 @@ func TestServers(t *testing.T) {
 			}
 			answers := json.NewDecoder(&out)
 			for range 2 {
-				var l Loaded
+				var l LoadResult
 				if err := answers.Decode(&l); err != nil || l.Failed > 0 || l.Rate <= 0 || l.P50 <= 0 || l.P99 < l.P50 {
 					t.Errorf("%s: %+v, %v", target.Tool, l, err)
 				}

@@ -16,10 +16,10 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// Worker is the program whose Main is that of this package.
+// Worker is a compiled program that runs Main of this package.
 type Worker struct{ path string }
 
-// Build compiles it from the repository at root, into the folder tools.
+// Build compiles the worker from the repository at root into the folder tools.
 func Build(ctx context.Context, root, tools string) (*Worker, error) {
 	if err := os.MkdirAll(tools, 0o755); err != nil {
 		return nil, err
@@ -31,10 +31,10 @@ func Build(ctx context.Context, root, tools string) (*Worker, error) {
 	return w, err
 }
 
-// measureLimit is how long one measurement may take, on a slow machine too.
+// measureLimit is the time limit of one measurement, enough for a slow machine.
 const measureLimit = 4 * time.Minute
 
-// Measure makes one measurement in a process of its own.
+// Measure makes one measurement in a new process.
 func (w *Worker) Measure(ctx context.Context, name string, size, rounds int) (Samples, error) {
 	cmd := exec.Command(w.path, name, fmt.Sprint(size), fmt.Sprint(rounds))
 	out, err := proc.Run(ctx, cmd, &proc.Options{Limit: measureLimit})
@@ -51,7 +51,7 @@ type Server struct {
 	Addresses
 }
 
-// Serve starts a server: "serve" with its flags is onecall, "upstream" the SDK's. It may run for limit.
+// Serve starts a server that runs for at most limit: onecall with "serve" and its flags, the SDK's server with "upstream".
 func (w *Worker) Serve(ctx context.Context, limit time.Duration, args ...string) (*Server, error) {
 	p, err := proc.Start(ctx, exec.Command(w.path, args...), &proc.Options{Limit: limit, Grace: 10 * time.Second})
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *Worker) Serve(ctx context.Context, limit time.Duration, args ...string)
 	return s, nil
 }
 
-// URL is where a server is called with a version of MCP.
+// URL returns the server's URL for a version of MCP.
 func (s *Server) URL(version string) string {
 	if version >= load.WithoutSessions {
 		return s.Stateless
@@ -83,7 +83,7 @@ type Loader struct {
 	answers *json.Decoder
 }
 
-// Load starts a process for clients of a target.
+// Load starts a process with clients of a target.
 func (w *Worker) Load(ctx context.Context, target load.Target, limit time.Duration) (*Loader, error) {
 	text, err := json.Marshal(target)
 	if err != nil {
@@ -105,9 +105,9 @@ func (w *Worker) Load(ctx context.Context, target load.Target, limit time.Durati
 	return &Loader{Process: p, rounds: rounds, answers: json.NewDecoder(answers)}, nil
 }
 
-// Round has the clients make calls. The error is one of the process, not of calls.
-func (l *Loader) Round(r Round) (Loaded, error) {
-	var answer Loaded
+// Round makes calls from the clients. The error is that of the process, not of a call.
+func (l *Loader) Round(r Round) (LoadResult, error) {
+	var answer LoadResult
 	if err := json.NewEncoder(l.rounds).Encode(r); err != nil {
 		return answer, errors.Join(err, l.Close())
 	}

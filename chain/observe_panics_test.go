@@ -36,7 +36,7 @@ func (s saboteur) Step(ctx context.Context, _ chain.StepInfo) (context.Context, 
 	case "nothing":
 		return nil, nil
 	case "context":
-		return broken{ctx}, nil
+		return brokenContext{ctx}, nil
 	}
 	return ctx, func(chain.StepEnd) {
 		if s.where == "step ended" {
@@ -45,10 +45,10 @@ func (s saboteur) Step(ctx context.Context, _ chain.StepInfo) (context.Context, 
 	}
 }
 
-// broken is a context of which nothing can be had.
-type broken struct{ context.Context }
+// brokenContext panics when a value is read from it.
+type brokenContext struct{ context.Context }
 
-func (broken) Value(any) any { panic("a broken context") }
+func (brokenContext) Value(any) any { panic("a broken context") }
 
 // TestObserversChangeNothing holds for any chain: with an observer, also one that panics, the answer is the same, but for
 // the time that it tells; and what a good one is told adds up.
@@ -121,8 +121,8 @@ func shapeOf(answer []byte, bare bool) string {
 func TestDefectsHaveACause(t *testing.T) {
 	t.Parallel()
 	var reported *fault.Error
-	o := observing{step: func(ctx context.Context) (context.Context, func(chain.StepEnd)) {
-		return broken{ctx}, func(e chain.StepEnd) { reported = e.Err }
+	o := funcObserver{step: func(ctx context.Context) (context.Context, func(chain.StepEnd)) {
+		return brokenContext{ctx}, func(e chain.StepEnd) { reported = e.Err }
 	}}
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
@@ -138,8 +138,8 @@ func TestDefectsHaveACause(t *testing.T) {
 func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	t.Parallel()
 	var reported *fault.Error
-	o := observing{request: func(ctx context.Context) (context.Context, func(*chain.RequestEnd)) {
-		return broken{ctx}, func(e *chain.RequestEnd) { reported = e.Err }
+	o := funcObserver{request: func(ctx context.Context) (context.Context, func(*chain.RequestEnd)) {
+		return brokenContext{ctx}, func(e *chain.RequestEnd) { reported = e.Err }
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -154,25 +154,25 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	}
 }
 
-type observing struct {
+type funcObserver struct {
 	request func(context.Context) (context.Context, func(*chain.RequestEnd)) // nil: not that
 	step    func(context.Context) (context.Context, func(chain.StepEnd))
 }
 
-func (o observing) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
+func (o funcObserver) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
 	if o.request != nil {
 		return o.request(ctx)
 	}
 	return ctx, nil
 }
 
-func (o observing) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
+func (o funcObserver) Step(ctx context.Context, _ chain.StepInfo) (context.Context, func(chain.StepEnd)) {
 	return o.step(ctx)
 }
 
 // identifier is an observer that gives ids.
 type identifier struct {
-	observing
+	funcObserver
 	give func(ctx context.Context) (context.Context, string)
 }
 

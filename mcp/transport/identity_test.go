@@ -106,8 +106,8 @@ func TestSlowCallers(t *testing.T) {
 	})
 }
 
-// TestSettledRights: a call ends if the new keys give its caller different rights.
-func TestSettledRights(t *testing.T) {
+// TestChangedRights: a call ends if the new keys give its caller different rights.
+func TestChangedRights(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := serve(t, nil), newKeyring()

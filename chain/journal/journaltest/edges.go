@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// rewritten: a row that is changed is found by what it says now, and by nothing that it said before.
+// rewritten: a changed row is found by its new values, not by its old ones.
 func rewritten(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	write(t, d, added("run_a"))
@@ -46,7 +46,7 @@ func rewritten(t *testing.T, s Store) {
 	}
 }
 
-// unusualText: what a caller writes is kept, whatever it is, and keeps no other write from being done.
+// unusualText: any text of a caller is stored, and no text makes another write fail.
 func unusualText(t *testing.T, s Store) {
 	d := s.Open(t)
 	for i, text := range []string{"'; DROP TABLE onecall_runs; --", `"[]{}\`, "zero\x00byte", "not\xffUTF-8", "%_", "\U0001F600 \u2028"} {
@@ -67,7 +67,7 @@ func unusualText(t *testing.T, s Store) {
 	}
 }
 
-// sums of days that many add to at once miss nothing, and what is refused adds nothing.
+// sums: concurrent writers lose none of a day's sums, and a refused write adds nothing.
 func sums(t *testing.T, s Store) {
 	const goroutines, each = 4, 25
 	functions := []string{"a.b", "c.d", ""}
@@ -244,7 +244,7 @@ func whole(t *testing.T, s Store) {
 	}
 }
 
-// check changes nothing, whoever has written before.
+// check changes nothing, whichever driver has written before.
 func check(t *testing.T, s Store) {
 	d := s.Open(t)
 	if err := d.Check(t.Context()); err != nil {

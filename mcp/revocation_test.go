@@ -28,7 +28,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 		t.Fatal(body)
 	}
 	meanwhile = func() { s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}}) }
-	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") ||
+	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights have changed") ||
 		s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// played takes note of the calls that chains make. The zero value is ready.
-type played struct {
+// callRecorder records the calls that chains make. The zero value is ready.
+type callRecorder struct {
 	mu     sync.Mutex
 	calls  []tally.Call
 	failed []bool // of the calls
 }
 
-func (p *played) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {
+func (p *callRecorder) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {
 	if !tally.Counted(spec.Source()) {
 		return
 	}
@@ -34,17 +34,17 @@ func (p *played) observe(_ context.Context, spec *steps.Spec, args, result []byt
 
 // openQuiet opens an app that reports nothing: what goes wrong is in its answers. The caller closes it.
 func openQuiet(ctx context.Context, o *app.Options) (*app.App, error) {
-	o.Reporter, o.Redactor = silent{}, &app.Redactor{}
+	o.Reporter, o.Redactor = silentReporter{}, &app.Redactor{}
 	return app.Open(ctx, o)
 }
 
-type silent struct{}
+type silentReporter struct{}
 
-// Note implements app.Reporter.
-func (silent) Notice(string, ...any) {}
+// Notice implements app.Reporter.
+func (silentReporter) Notice(string, ...any) {}
 
 // Warn implements app.Reporter.
-func (silent) Warn(*fault.Error) {}
+func (silentReporter) Warn(*fault.Error) {}
 
 // Faults implements app.Reporter.
-func (silent) Faults(string, []byte, []*fault.Error) {}
+func (silentReporter) Faults(string, []byte, []*fault.Error) {}

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// scripted is an engine with a journal, over a store whose calls end as the test says.
+// scripted is an engine with a journal. The test decides how the calls of its store end.
 type scripted struct {
 	t       *testing.T
 	engine  *chain.Engine

@@ -8,20 +8,28 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Durable hands runs to workers, which are other processes with the same journal.
-type Durable struct {
-	// NewKey returns a key for a run whose request has none: workers find a run by its key.
-	NewKey func() string
-	// Start has a worker carry out a run. Until the request is answered the run's lease may still be taken. ended receives the run's
-	// answer if the run ends while this process follows it. A fault means that no worker carries it out.
-	Start func(ctx context.Context, run *DurableRun) (ended <-chan *Answer, f *fault.Error)
+// Durable hands runs to workers, which are other processes with the same journal. It is safe for concurrent use.
+type Durable interface {
+	// NewKey returns a key for a run whose request has none: workers find a run by its caller and key.
+	NewKey() string
+	// Start has a worker carry out a run, as soon as its lease is free. A fault means that it is not known whether one will.
+	Start(ctx context.Context, run *DurableRun) *fault.Error
+	// Wait returns the answer of a run when workers are done with it, and an error if ctx ends first or it is not known.
+	Wait(ctx context.Context, id HandedRun) (*Answer, error)
+	// Cancel asks workers to cancel a run. It does not wait.
+	Cancel(ctx context.Context, id HandedRun) error
 }
 
-// DurableRun is a run for workers.
+// HandedRun identifies a run that is handed to workers: each time, under another lease.
+type HandedRun struct {
+	Run   string // its id
+	Lease int64
+}
+
+// DurableRun is a run for workers. The journal has its chain.
 type DurableRun struct {
-	BackgroundRun
-	Key            string // in the journal
-	Chain          []byte // as it is to run, without Key
+	HandedRun
+	Key            string // in the journal, for its caller
 	Name           string // of the chain; "": none
 	MaxTotalTokens int    // of the answer; 0: unlimited
 }
@@ -35,48 +43,57 @@ func (s *requestState) forWorkers(r *request) bool {
 	return s.durable != nil && hasKey
 }
 
-// prepareDurable refuses a chain for workers if there are none, and gives a new run a key.
+// prepareDurable refuses a chain for workers if there are none, and sets the key of its run.
 func (s *requestState) prepareDurable(r *request) *fault.Error {
+	key := ""
 	switch {
 	case s.durable == nil:
 		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run goes on as long as "+
 			"the server does, and with a key it can be resumed").Under("/durable")
-	case r.Key != nil:
+	case s.leasedRun == nil && r.Key != nil:
+		return nil
 	case s.leasedRun == nil:
-		key := s.durable.NewKey()
-		r.Key = &key
+		key = s.durable.NewKey()
 	case s.leasedRun.Row.Key == "":
 		return fault.New(fault.NotSupported, "this run began in a server, without a key by which workers could find it: resume it with "+
 			"\"durable\": false").Under("/durable")
 	default:
-		key := s.leasedRun.Row.CallersKey()
-		r.Key = &key
+		key = s.leasedRun.Row.CallersKey()
 	}
+	r.Key = &key
 	return nil
 }
 
 // runDurably hands a run to workers, and answers with its result if it ends within after, else with its id.
 func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, after time.Duration) *Answer {
+	lease := s.record.HandOver()
 	if err := s.record.Claim(); err != nil {
 		s.record = nil
 		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
 	}
-	run := &DurableRun{BackgroundRun: s.backgroundRun(p), Key: *r.Key, Chain: s.effectiveText(p, r), Name: s.runName(p, r),
-		MaxTotalTokens: s.maxTokens}
-	ended, f := s.durable.Start(ctx, run)
-	if f != nil {
-		return s.notBegunAnswer(ctx, f)
+	run := &DurableRun{HandedRun: HandedRun{s.record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}
+	if f := s.durable.Start(ctx, run); f != nil {
+		return s.notBegunAnswer(ctx, f) // a worker that was told of it sees that it has failed
 	}
-	_ = s.record.EndUnfinished(journal.Running, "") // after an error the worker waits until the lease has ended
+	_ = s.record.EndUnfinished(journal.Waiting, "") // after an error the worker waits until the lease has ended
 	if after > 0 {
-		timer := time.NewTimer(after)
-		defer timer.Stop()
-		select {
-		case a := <-ended:
+		if a := s.awaitWorkers(ctx, run.HandedRun, after); a != nil {
 			return a
-		case <-timer.C:
-		case <-ctx.Done():
 		}
 	}
-	return startedAnswer(run.ID)
+	return startedAnswer(run.Run)
+}
+
+// awaitWorkers returns the answer of a run if there is one in time. Until then the request can cancel the run.
+func (s *requestState) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
+	within, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
+	a, err := s.durable.Wait(within, run)
+	switch {
+	case err == nil:
+		return a
+	case ctx.Err() != nil:
+		_ = s.durable.Cancel(context.WithoutCancel(ctx), run) // after an error it goes on
+	}
+	return nil
 }

@@ -14,29 +14,48 @@ import (
 )
 
 // workers carry out runs with the same engine, each by its key, as soon as its lease is free.
-func workers(e *chain.Engine, handed *chain.DurableRun) *chain.Durable {
-	return &chain.Durable{
-		NewKey: func() string { return "made" },
-		Start: func(ctx context.Context, run *chain.DurableRun) (<-chan *chain.Answer, *fault.Error) {
-			*handed = *run
-			ended := make(chan *chain.Answer, 1)
-			request := []byte(`{"key":"` + run.Key + `",` + string(run.Chain[1:]))
-			if gjson.GetBytes(run.Chain, "key").Exists() {
-				request = run.Chain
-			}
-			go func() {
-				ctx := context.WithoutCancel(ctx)
-				worker := &chain.Caller{ID: "ann", MaxTotalTokens: run.MaxTotalTokens}
-				answer := e.Run(ctx, request, worker)
-				for !answer.OK && answer.Error.Code == fault.Busy {
-					time.Sleep(time.Millisecond)
-					answer = e.Run(ctx, request, worker)
-				}
-				ended <- answer
-			}()
-			return ended, nil
-		},
+type workers struct {
+	engine *chain.Engine
+	refuse *fault.Error
+	handed chain.DurableRun // last
+	cancel context.CancelFunc
+	ended  chan *chain.Answer
+}
+
+func (*workers) NewKey() string { return "made" }
+
+func (w *workers) Start(_ context.Context, run *chain.DurableRun) *fault.Error {
+	ended := make(chan *chain.Answer, 1)
+	w.handed, w.ended = *run, ended
+	if w.refuse != nil {
+		return w.refuse
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	go func() {
+		request, worker := []byte(`{"key":"`+run.Key+`"}`), &chain.Caller{ID: "ann", MaxTotalTokens: run.MaxTotalTokens}
+		answer := w.engine.Run(ctx, request, worker)
+		for !answer.OK && answer.Error.Code == fault.Busy {
+			time.Sleep(time.Millisecond)
+			answer = w.engine.Run(ctx, request, worker)
+		}
+		ended <- answer
+	}()
+	return nil
+}
+
+func (w *workers) Wait(ctx context.Context, _ chain.HandedRun) (*chain.Answer, error) {
+	select {
+	case a := <-w.ended:
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (w *workers) Cancel(context.Context, chain.HandedRun) error {
+	w.cancel()
+	return nil
 }
 
 // TestDurable: a run is written to the journal and handed to a worker, which finds it by its key; it is one run throughout.
@@ -57,19 +76,20 @@ func TestDurable(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				e, c, _, _ := backgroundEngine(t)
-				var run chain.DurableRun
-				c.Durable, c.MaxTotalTokens = workers(e, &run), 900
+				w := &workers{engine: e}
+				c.Durable, c.MaxTotalTokens = w, 900
 				began := time.Now()
 				a := e.Run(t.Context(), []byte(test.request), c)
 				if took := time.Since(began).Truncate(time.Second); took != test.after || !a.OK || (a.Run == "") != test.answered {
 					t.Fatalf("%v: %s", took, a.JSON)
 				}
-				if run.Key != test.key || run.MaxTotalTokens != 900 || run.Steps != 1 || !test.answered && a.Run != run.ID {
+				run := w.handed
+				if run.Key != test.key || run.MaxTotalTokens != 900 || run.Lease != 1 || !test.answered && a.Run != run.Run {
 					t.Errorf("%+v for %s", run, a.JSON)
 				}
 				time.Sleep(2 * time.Minute)
-				past, err := e.PastRun(t.Context(), run.ID, c)
-				if err != nil || past.Row.Status != journal.OK || past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
+				past, err := e.PastRun(t.Context(), run.Run, c)
+				if err != nil || past.HandedOver != run.Lease || past.Row.Status != journal.OK || past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
 					t.Errorf("%+v: %v", past, err)
 				}
 			})
@@ -89,10 +109,7 @@ func TestDurableIsRefused(t *testing.T) {
 		if a := e.Run(t.Context(), request, &chain.Caller{}); string(a.JSON) != `"done"` {
 			t.Errorf("by a worker: %s", a.JSON)
 		}
-		c.Durable = workers(e, &chain.DurableRun{})
-		c.Durable.Start = func(context.Context, *chain.DurableRun) (<-chan *chain.Answer, *fault.Error) {
-			return nil, fault.New(fault.Unavailable, "no server answers")
-		}
+		c.Durable = &workers{refuse: fault.New(fault.Unavailable, "no server answers")}
 		a := e.Run(t.Context(), request, c)
 		run := gjson.GetBytes(a.JSON, "resume").Str
 		if a.OK || a.Error.Code != fault.Unavailable || run == "" {
@@ -113,20 +130,37 @@ func TestDurableResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, c, _, _ := backgroundEngine(t)
-		var run chain.DurableRun
-		c.Durable = workers(e, &run)
+		w := &workers{engine: e}
+		c.Durable = w
 		e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}],"durable":true}`), c)
 		time.Sleep(2 * time.Minute)
-		first := run
-		a := e.Run(t.Context(), []byte(`{"resume":"`+run.ID+`","replace":{"1":{"expr":"$0 + '!'"}},"asyncAfterMs":1000,"lite":true}`), c)
-		if !a.OK || string(a.JSON) != `"done!"` || run.Key != first.Key || run.ID != first.ID {
-			t.Errorf("%+v after %+v: %s", run, first, a.JSON)
+		first := w.handed
+		a := e.Run(t.Context(), []byte(`{"resume":"`+first.Run+`","replace":{"1":{"expr":"$0 + '!'"}},"asyncAfterMs":1000,"lite":true}`), c)
+		if !a.OK || string(a.JSON) != `"done!"` || w.handed.Key != first.Key || w.handed.Run != first.Run ||
+			w.handed.Lease <= first.Lease {
+			t.Errorf("%+v after %+v: %s", w.handed, first, a.JSON)
 		}
 		failed := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}]}`), c)
 		id := gjson.GetBytes(failed.JSON, "resume").Str
 		a = e.Run(t.Context(), []byte(`{"resume":"`+id+`","durable":true}`), c)
 		if a.OK || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" {
 			t.Errorf("without a key: %s", a.JSON)
+		}
+	})
+}
+
+// TestDurableIsCancelled: a client that cancels before its answer cancels the run at the workers.
+func TestDurableIsCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, c, _, _ := backgroundEngine(t)
+		w := &workers{engine: e}
+		c.Durable = w
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"asyncAfterMs":30000}`), c)
+		if a := <-w.ended; a.OK || a.Error.Code != fault.Cancelled {
+			t.Errorf("%s", a.JSON)
 		}
 	})
 }

@@ -139,7 +139,7 @@ type Caller struct {
 	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
 	// Durable hands chains that are answered before their end to workers, which finish them whatever becomes of this process. nil: they
 	// go on here (Background), and a chain that asks for workers (durable) is refused with not_supported.
-	Durable *Durable
+	Durable Durable
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
 	Warnings []*fault.Error

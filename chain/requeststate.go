@@ -62,7 +62,7 @@ type requestState struct {
 	resumption      resumption
 	detached        bool // the run ends the request: it may go on after the answer
 	background      func(context.Context, BackgroundRun) (*Background, *fault.Error)
-	durable         *Durable           // nil: there are no workers
+	durable         Durable            // nil: there are no workers
 	waiting         *approvalCollector // of a rehearsal: collects the calls that need approval
 	askApproval     func(context.Context, []ApprovalCall) (bool, error)
 

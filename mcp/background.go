@@ -30,12 +30,6 @@ type backgroundRun struct {
 	updated   time.Time
 	cancelled bool // by its caller
 
-	// Of a run that workers have:
-	workers Durable      // nil: this process carries it out
-	key     string       // in the journal
-	idle    bool         // no worker asks for work
-	row     *journal.Row // of a copy: what the journal has of it; nil: it was not read
-
 	ended  time.Time // zero: it goes on
 	status journal.Status
 	code   fault.Code    // "": ok
@@ -68,26 +62,24 @@ func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
 	return *r, true
 }
 
+// drop removes a run, which workers carry out from now on.
+func (b *backgroundRuns) drop(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.byID, id)
+}
+
 // stop cancels a caller's run, and reports whether this process has it. A run that has ended stays as it is.
 func (b *backgroundRuns) stop(id, caller string) bool {
 	b.mu.Lock()
-	r := b.byID[id]
-	here := r != nil && r.caller == caller
-	if here {
-		r.cancelled = r.cancelled || r.ended.IsZero()
-	}
-	b.mu.Unlock()
-	if here {
-		r.cancel(fault.New(fault.Cancelled, "the task was cancelled")) // workers may take a while to learn of it
-	}
-	return here
-}
-
-// setIdle records that no worker asks for work.
-func (b *backgroundRuns) setIdle(r *backgroundRun) {
-	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.idle = true
+	r := b.byID[id]
+	if r == nil || r.caller != caller {
+		return false
+	}
+	r.cancelled = r.cancelled || r.ended.IsZero()
+	r.cancel(fault.New(fault.Cancelled, "the task was cancelled"))
+	return true
 }
 
 // inBackground prepares a run of the call's chain that may go on after the call. It is chain.Caller.Background.
@@ -154,20 +146,36 @@ type runProgress struct {
 
 // oneRun tells a caller how far one of its runs is.
 func (c *call) oneRun(id string) *sdk.CallToolResult {
-	r, here := c.toolset.server.find(c.ctx, c.now, c.transportRequest, c.caller, id)
-	if !here {
-		return c.journaledRun(id)
+	r, here := c.toolset.server.runs.of(id, c.caller.ID)
+	if here && r.ended.IsZero() {
+		return c.backgroundRun(&r)
 	}
+	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
+	if here && (err != nil || !past.Row.Last.After(r.ended)) { // else it was resumed since, and not in the background
+		return c.backgroundRun(&r)
+	}
+	if err != nil {
+		f, coded := fault.As(err)
+		if !coded {
+			f = fault.New(fault.Unavailable, "the run cannot be told of now, as the journal cannot be read")
+		}
+		return c.refuse(f.Under("/run"))
+	}
+	if r := c.now.handedOver(c.ctx, c.caller, past); r != nil {
+		return c.workersRun(r)
+	}
+	return c.journaledRun(&past.Row)
+}
+
+// backgroundRun tells of a run that this process has, or had, in the background.
+func (c *call) backgroundRun(r *backgroundRun) *sdk.CallToolResult {
+	id := r.ID
 	shown := &runProgress{Run: id, Status: journal.Running, Steps: r.Steps, Done: &r.done, Began: stamp(r.Began),
 		Millis: int(time.Since(r.Began).Milliseconds())}
-	switch {
-	case r.ended.IsZero() && r.workers != nil:
-		shown.ofWorkers(&r)
-	case !r.ended.IsZero():
+	if !r.ended.IsZero() {
 		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())
 		if _, life, err := c.now.Engine.StoredResult(c.ctx, r.token, c.caller); err == nil {
-			shown.Fetch = marshal(map[string]any{"continuation_token": r.token, "mode": "full", "lite": true})
-			shown.ExpiresIn, shown.Note = int(life.Seconds()), "send fetch as the arguments of chain: its answer is that of the run"
+			shown.offer(chain.StoredAnswer{Token: r.token, Life: life})
 		} else {
 			shown.Note = noteOf(r.status, id)
 		}
@@ -176,28 +184,30 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 	return result
 }
 
-// ofWorkers says how far a run is that workers have.
-func (p *runProgress) ofWorkers(r *backgroundRun) {
-	p.Done = nil // the journal has its calls
-	if r.row != nil {
-		p.Calls = r.row.Calls
+// workersRun tells of a run that was handed to workers.
+func (c *call) workersRun(r *handedRun) *sdk.CallToolResult {
+	status, code := r.status()
+	shown := &runProgress{Run: r.row.ID, Status: status, Code: code, Steps: r.row.Steps, Calls: r.row.Calls, Began: stamp(r.row.Began),
+		Millis: int(r.row.Took.Milliseconds()), Note: r.note}
+	if r.answer != nil {
+		stored := c.now.Engine.KeepAnswer(c.ctx, r.answer, c.caller)
+		if _, stored.Life, _ = c.now.Engine.StoredResult(c.ctx, stored.Token, c.caller); stored.Life > 0 {
+			shown.offer(stored)
+		}
 	}
-	if p.Note = "a worker carries it out"; r.idle {
-		p.Note = "no worker asks for work: it begins once one does"
-	}
+	result, _ := c.deliver(marshal(shown), 0)
+	return result
+}
+
+// offer adds how to get the answer of a run.
+func (p *runProgress) offer(stored chain.StoredAnswer) {
+	p.Fetch = marshal(map[string]any{"continuation_token": stored.Token, "mode": "full", "lite": true})
+	p.ExpiresIn, p.Note = int(stored.Life.Seconds()), "send fetch as the arguments of chain: its answer is that of the run"
 }
 
 // journaledRun tells of a run that this process has not in the background: it was answered, or was another process's.
-func (c *call) journaledRun(id string) *sdk.CallToolResult {
-	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-	if err != nil {
-		f, coded := fault.As(err)
-		if !coded {
-			f = fault.New(fault.Unavailable, "the run cannot be told of now, as the journal cannot be read")
-		}
-		return c.refuse(f.Under("/run"))
-	}
-	row := &past.Row
+func (c *call) journaledRun(row *journal.Row) *sdk.CallToolResult {
+	id := row.ID
 	shown := &runProgress{Run: id, Status: row.Status, Code: row.Code, Steps: row.Steps, Calls: row.Calls, Began: stamp(row.Began),
 		Millis: int(row.Took.Milliseconds()), Note: noteOf(row.Status, id)}
 	result, _ := c.deliver(marshal(shown), 0)

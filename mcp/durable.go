@@ -4,28 +4,28 @@ import (
 	"context"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Durable hands runs to workers: other processes, which finish them whatever becomes of this one. Callers and keys name runs, as in the
-// journal. It is safe for concurrent use.
+// Durable hands runs to workers: other processes, which finish them whatever becomes of this one. It is safe for concurrent use.
 type Durable interface {
 	// NewKey returns a key for a run whose request has none.
 	NewKey() string
-	// Start has a worker carry out a run, with the rights of its caller. A run that waits for approval goes on.
+	// Start has a worker carry out a run for a caller, with the rights that it has now. See chain.Durable.
 	Start(ctx context.Context, run *chain.DurableRun, c *DurableCaller) *fault.Error
-	// Wait returns the answer of a run once it has ended. idle is called as long as there is no worker. It fails with token_expired if
-	// no worker was given the run, or that is not known any more.
-	Wait(ctx context.Context, caller, key string, idle func()) (*chain.Answer, error)
-	// Running reports whether workers have a run that has not ended.
-	Running(ctx context.Context, caller, key string) (bool, error)
+	// State reports whether workers have yet to finish a run, and then whether none asks for work. It fails if the engine cannot be reached.
+	State(ctx context.Context, run chain.HandedRun) (running, idle bool, err error)
+	// Answer waits until workers are done with a run. It fails if that is not known (any more).
+	Answer(ctx context.Context, run chain.HandedRun) (*DurableAnswer, error)
 	// Cancel asks for a run to end. It does not wait.
-	Cancel(ctx context.Context, caller, key string) error
+	Cancel(ctx context.Context, run chain.HandedRun) error
 }
 
 // DurableCaller is who a worker carries out a run for.
@@ -34,136 +34,158 @@ type DurableCaller struct {
 	Results budget.Rights // to stored results
 }
 
+// DurableAnswer is what came of a run.
+type DurableAnswer struct {
+	Answer *chain.Answer
+	Lease  int64        // of the run when it was answered; 0: not known
+	Fault  *fault.Error // in place of Answer: the workers did not carry it out
+}
+
 const (
-	endedSoon  = 5 * time.Second  // in which the answer of a run that has ended is there
-	cancelTime = 10 * time.Second // in which the engine is told that a run is cancelled
+	askTime    = 2 * time.Second  // in which the engine says what has become of a run
+	cancelTime = 10 * time.Second // in which it is told that a run is cancelled
 )
 
-// durable returns what hands chains of the call to workers; nil: nothing does.
-func (c *call) durable() *chain.Durable {
-	d := c.now.Durable
-	if d == nil {
+// callDurable is chain.Durable for a call.
+type callDurable struct {
+	Durable
+	call *call
+}
+
+// durable returns what hands the call's chain to workers; nil: nothing does.
+func (c *call) durable() chain.Durable {
+	if c.now.Durable == nil {
 		return nil
 	}
-	return &chain.Durable{
-		NewKey: d.NewKey,
-		Start: func(ctx context.Context, run *chain.DurableRun) (<-chan *chain.Answer, *fault.Error) {
-			s := c.toolset.server
-			following, end, refused := s.following(ctx, c.transportRequest)
-			if refused != nil {
-				return nil, refused
-			}
-			who := &DurableCaller{Caller: *c.transportRequest.Caller, Results: c.caller.Rights}
-			if f := d.Start(ctx, run, who); f != nil {
-				end()
-				return nil, f
-			}
-			return s.follow(following, end, &backgroundRun{BackgroundRun: run.BackgroundRun, key: run.Key, workers: d}, c.caller), nil
-		},
-	}
+	return &callDurable{c.now.Durable, c}
 }
 
-// following returns the context in which a request's durable run is followed: until the server ends, or the caller loses its rights.
-func (s *Server) following(ctx context.Context, from *transport.Request) (_ context.Context, end func(), refused *fault.Error) {
-	ctx, leave, refused := from.Follow(ctx)
-	if refused != nil {
-		return nil, nil, refused
+// Start implements chain.Durable.
+func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.Error {
+	if f := d.call.checkHandedOver(ctx); f != nil {
+		return f
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.background.Go(func() {
-		select {
-		case <-s.transport.Done():
-			cancel(nil)
-		case <-ctx.Done():
+	d.call.toolset.server.runs.drop(run.Run) // it may have been in the background here
+	return d.Durable.Start(ctx, run, &DurableCaller{Caller: *d.call.transportRequest.Caller, Results: d.call.caller.Rights})
+}
+
+// checkHandedOver refuses to hand over another run of a caller that has as many under way as may go on in the background.
+func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
+	limit := c.transportRequest.MaxDetached()
+	if limit < 0 {
+		return nil
+	}
+	count := 0
+	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
+		rows, err := c.now.Engine.Journal().List(ctx, &journal.Filter{Caller: &c.caller.ID, Status: status, Limit: limit + 1})
+		if err != nil {
+			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 		}
-	})
-	return ctx, func() { cancel(nil); leave() }, nil
-}
-
-// follow keeps the state of a run that workers carry out, until it has ended or ctx ends. The channel receives its answer, or is closed
-// if that is not known. end is called at the end.
-func (s *Server) follow(ctx context.Context, end func(), r *backgroundRun, c *chain.Caller) <-chan *chain.Answer {
-	caller := &chain.Caller{ID: c.ID, Rights: c.Rights, MaxTotalTokens: c.MaxTotalTokens}
-	r.caller, r.updated = caller.ID, r.Began
-	r.cancel = func(error) { s.cancelAtWorkers(r) }
-	s.runs.add(r)
-	answered := make(chan *chain.Answer, 1)
-	s.background.Go(func() {
-		defer end()
-		defer close(answered)
-		answer, err := r.workers.Wait(ctx, caller.ID, r.key, func() { s.runs.setIdle(r) })
-		now := s.now.Load()
-		switch f, coded := fault.As(err); {
-		case err == nil:
-		case transport.Revoked(ctx) != nil:
-			s.cancelAtWorkers(r)
-			s.runs.end(r, nil, chain.StoredAnswer{})
-			return
-		case !coded || f.Code == fault.TokenExpired || ctx.Err() != nil: // it goes on, or another server may know of it
-			s.runs.end(r, nil, chain.StoredAnswer{})
-			return
-		default:
-			answer = now.Engine.Refuse(ctx, []*fault.Error{f}, caller)
+		for i := range rows {
+			if rows[i].Code == "" { // else it waits for approval
+				count++
+			}
 		}
-		s.runs.end(r, answer, now.Engine.KeepAnswer(ctx, answer, caller))
-		answered <- answer
-	})
-	return answered
+	}
+	if count <= limit { // this one is among them
+		return nil
+	}
+	return fault.New(fault.Busy, "%d of your runs go on, which is the limit: wait until one has ended, and send this one again", limit)
 }
 
-// cancelAtWorkers asks for a run to end. A failure is logged: the run then goes on.
-func (s *Server) cancelAtWorkers(r *backgroundRun) {
-	ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
-	defer cancel()
-	if err := r.workers.Cancel(ctx, r.caller, r.key); err != nil {
-		s.opts().Log.WarnContext(ctx, "a durable run could not be cancelled", "run", r.ID, "error", fault.Message(err))
-	}
-}
-
-// find returns the present state of a caller's run in the background. One that workers have is followed from then on, if another server
-// gave it to them. false: it is not in the background, or not known.
-func (s *Server) find(ctx context.Context, now *generation, from *transport.Request, c *chain.Caller, id string) (backgroundRun, bool) {
-	r, here := s.runs.of(id, c.ID)
-	if here && r.ended.IsZero() && r.workers == nil {
-		return r, true
-	}
-	past, err := now.Engine.PastRun(ctx, id, c)
-	switch {
-	case err != nil:
-		return r, here
-	case here && r.ended.IsZero():
-		r.row = &past.Row
-		return r, true
-	case here && !past.Row.Last.After(r.ended):
-		return r, true
-	case now.Durable == nil || past.Row.Key == "":
-		return r, false // if it was here, it was resumed since, and not in the background
-	}
-	return s.adopt(ctx, now, from, c, past)
-}
-
-// adopt follows a run that workers were given by another process.
-func (s *Server) adopt(ctx context.Context, now *generation, from *transport.Request, c *chain.Caller, past *journal.Past) (
-	backgroundRun, bool) {
-	row := &past.Row
-	running, err := now.Durable.Running(ctx, c.ID, row.CallersKey())
+// Wait implements chain.Durable.
+func (d *callDurable) Wait(ctx context.Context, run chain.HandedRun) (*chain.Answer, error) {
+	ended, err := d.Answer(ctx, run)
 	if err != nil {
-		return backgroundRun{}, false
+		return nil, err
 	}
-	following, end, refused := s.following(ctx, from)
-	if refused != nil {
-		return backgroundRun{}, false
+	return d.call.now.answerOf(ctx, ended, d.call.caller), nil
+}
+
+// answerOf returns the answer of a run that workers are done with.
+func (g *generation) answerOf(ctx context.Context, a *DurableAnswer, c *chain.Caller) *chain.Answer {
+	if a.Fault != nil {
+		return g.Engine.Refuse(ctx, []*fault.Error{a.Fault}, c)
 	}
-	began := chain.BackgroundRun{ID: row.ID, Steps: row.Steps, Began: row.Began}
-	answered := s.follow(following, end, &backgroundRun{BackgroundRun: began, key: row.CallersKey(), workers: now.Durable}, c)
-	if !running {
-		select {
-		case <-answered:
-		case <-time.After(endedSoon):
-		case <-ctx.Done():
-		}
+	return a.Answer
+}
+
+// handedRun is a run that was handed to workers.
+type handedRun struct {
+	id     chain.HandedRun
+	row    *journal.Row
+	note   string        // how far it is
+	answer *chain.Answer // once it has ended; else nil
+}
+
+// handedOver returns the state of a caller's run that was handed to workers; nil: it was not, or something else became of it since, or what
+// came of it is not known any more.
+func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *journal.Past) *handedRun {
+	row := &past.Row
+	if g.Durable == nil || past.HandedOver == 0 {
+		return nil
 	}
-	r, here := s.runs.of(row.ID, c.ID)
-	r.row = row
-	return r, here
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedOver}, row: row}
+	hasEnded := row.Status == journal.OK || row.Status == journal.Failed || row.Code != ""
+	running, idle, err := g.Durable.State(ctx, r.id)
+	switch {
+	case err != nil && hasEnded:
+		return nil
+	case err != nil:
+		r.note = "the workers' engine does not answer now, so how far it is is not known: ask again"
+		return r
+	case idle:
+		r.note = "no worker asks for work: it begins once one does"
+		return r
+	case running:
+		r.note = "a worker carries it out"
+		return r
+	}
+	ended, err := g.Durable.Answer(ctx, r.id)
+	if err != nil || ended.Lease != 0 && ended.Lease != row.Lease || ended.Lease == 0 && hasEnded {
+		return nil
+	}
+	r.answer = g.answerOf(ctx, ended, c)
+	return r
+}
+
+// status returns that of the run, and its code.
+func (r *handedRun) status() (journal.Status, fault.Code) {
+	switch {
+	case r.answer == nil:
+		return journal.Running, ""
+	case r.answer.Error == nil:
+		return journal.OK, ""
+	case r.answer.Error.Code == fault.ApprovalRequired:
+		return journal.Waiting, r.answer.Error.Code
+	}
+	return journal.Failed, r.answer.Error.Code
+}
+
+// describe has a task say how far the run is, or what came of it.
+func (r *handedRun) describe(t *task) {
+	if t.Message = r.note; r.answer == nil {
+		return
+	}
+	ttl := r.row.Expires.Sub(r.row.Began).Milliseconds()
+	t.Status, t.TTL = taskCompleted, &ttl
+	if _, code := r.status(); code == fault.Cancelled {
+		t.Status = taskCancelled
+		return
+	}
+	t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.answer.JSON)}}, IsError: !r.answer.OK})
+}
+
+// cancel asks workers to end a run.
+func (g *generation) cancel(ctx context.Context, r *handedRun) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	err := g.Durable.Cancel(ctx, r.id)
+	if err == nil {
+		return nil
+	}
+	g.Log.WarnContext(ctx, "a run could not be cancelled", "run", r.id.Run, "error", fault.Message(err))
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the run goes on: its workers cannot be told now, so ask again"}
 }

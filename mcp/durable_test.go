@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -22,13 +23,14 @@ type fakeWorkers struct {
 	catalog *steps.Catalog
 
 	mu   sync.Mutex
-	runs map[string]*fakeWork // by caller and key
+	away bool // they cannot be asked
+	runs map[chain.HandedRun]*fakeWork
 }
 
 type fakeWork struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed once it has
-	answer *chain.Answer
+	answer mcp.DurableAnswer
 }
 
 var _ mcp.Durable = (*fakeWorkers)(nil)
@@ -40,60 +42,80 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.Dur
 	work := &fakeWork{cancel: cancel, ended: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.runs[c.ID+" "+run.Key] = work
-	request := []byte(`{"key":"` + run.Key + `",` + string(run.Chain[1:]))
+	w.runs[run.HandedRun] = work
 	caller := &chain.Caller{ID: c.ID, Rights: c.Results, Functions: steps.NewView(w.catalog, c.Caller.Rights.Allows)}
 	go func() {
 		defer close(work.ended)
 		mcptest.Until(func() bool { // the server's lease may still be taken
-			work.answer = w.engine.Run(ctx, request, caller)
-			return work.answer.OK || work.answer.Error.Code != fault.Busy
+			work.answer.Answer = w.engine.Run(ctx, []byte(`{"key":"`+run.Key+`"}`), caller)
+			return work.answer.Answer.OK || work.answer.Answer.Error.Code != fault.Busy
 		})
+		if past, err := w.engine.PastRun(context.Background(), run.Run, caller); err == nil {
+			work.answer.Lease = past.Row.Lease
+		}
 	}()
 	return nil
 }
 
-func (w *fakeWorkers) of(caller, key string) *fakeWork {
+var errAway = fault.New(fault.Unavailable, "no server answers")
+
+func (w *fakeWorkers) of(run chain.HandedRun) (*fakeWork, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.runs[caller+" "+key]
+	if w.away {
+		return nil, errAway
+	}
+	return w.runs[run], nil
 }
 
-func (w *fakeWorkers) Wait(ctx context.Context, caller, key string, _ func()) (*chain.Answer, error) {
-	work := w.of(caller, key)
-	if work == nil {
+// leave has the workers not answer for a while.
+func (w *fakeWorkers) leave(away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = away
+}
+
+func (w *fakeWorkers) State(_ context.Context, run chain.HandedRun) (running, idle bool, err error) {
+	work, err := w.of(run)
+	if err != nil || work == nil {
+		return false, false, err
+	}
+	select {
+	case <-work.ended:
+		return false, false, nil
+	default:
+		return true, false, nil
+	}
+}
+
+func (w *fakeWorkers) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
+	work, err := w.of(run)
+	switch {
+	case err != nil:
+		return nil, err
+	case work == nil:
 		return nil, fault.New(fault.TokenExpired, "unknown")
 	}
 	select {
 	case <-work.ended:
-		return work.answer, nil
+		return &work.answer, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (w *fakeWorkers) Running(_ context.Context, caller, key string) (bool, error) {
-	work := w.of(caller, key)
-	if work == nil {
-		return false, nil
+func (w *fakeWorkers) Cancel(_ context.Context, run chain.HandedRun) error {
+	work, err := w.of(run)
+	if err == nil {
+		work.cancel()
 	}
-	select {
-	case <-work.ended:
-		return false, nil
-	default:
-		return true, nil
-	}
-}
-
-func (w *fakeWorkers) Cancel(_ context.Context, caller, key string) error {
-	w.of(caller, key).cancel()
-	return nil
+	return err
 }
 
 // share gives servers the same engine, journal and workers.
 func (w *fakeWorkers) share(t *testing.T) func(*mcp.Options) {
 	runs := newRuns(t)
-	w.runs = map[string]*fakeWork{}
+	w.runs = map[chain.HandedRun]*fakeWork{}
 	return func(o *mcp.Options) {
 		if w.engine == nil {
 			remembering(t, runs)(o)
@@ -140,10 +162,48 @@ func TestDurableRuns(t *testing.T) {
 	}
 }
 
+// TestDurableRunContinuedHere: a run that failed at workers and was then resumed in a server has the server's result, at any server.
+func TestDurableRunContinuedHere(t *testing.T) {
+	t.Parallel()
+	have := new(fakeWorkers)
+	client := serve(t, have.share(t)).stdio(t, writer, nil)
+	begun, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"expr":"'a'"},{"expr":"int($0)"}],"durable":true}`)
+	id := gjson.Get(begun, "run").Str
+	status := func() string {
+		report, _ := mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
+		return gjson.Get(report, "status").Str
+	}
+	mcptest.Until(func() bool { return status() == "failed" })
+	resumed, _ := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"1":{"expr":"42"}},"durable":false,"lite":true}`)
+	if resumed != "42" || status() != "ok" {
+		t.Errorf("%s, then %s", resumed, status())
+	}
+}
+
+// TestTooManyDurableRuns: a caller has as many runs at workers as may go on in the background.
+func TestTooManyDurableRuns(t *testing.T) {
+	t.Parallel()
+	have := new(fakeWorkers)
+	share := have.share(t)
+	s := serve(t, func(o *mcp.Options) {
+		share(o)
+		o.CallerCalls = 4
+	})
+	client := s.stdio(t, writer, nil)
+	for i, want := range []string{"", "busy"} {
+		answer, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":"shop.slow"}],"durable":true,"key":"%d"}`, i))
+		if gjson.Get(answer, "error.code").Str != want {
+			t.Errorf("%d: %s", i, answer)
+		}
+	}
+	s.shop.enough <- struct{}{}
+}
+
 // TestDurableTasks: clients of tasks follow and cancel the runs that workers have, at any server.
 func TestDurableTasks(t *testing.T) {
 	t.Parallel()
-	share := new(fakeWorkers).share(t)
+	have := new(fakeWorkers)
+	share := have.share(t)
 	first := serve(t, share)
 	one := taskClient(t, first)
 	task := one("tools/call", `{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"durable":true}`)
@@ -154,18 +214,20 @@ func TestDurableTasks(t *testing.T) {
 	<-first.shop.started
 	other := taskClient(t, serve(t, share))
 	params := `{"taskId":"` + id + `"`
-	now := other("tasks/get", params)
-	if now.Get("status").Str != "working" || now.Get("statusMessage").Str != "a worker carries it out" {
-		t.Error(now.Raw)
+	for away, note := range map[bool]string{true: "does not answer now", false: "a worker carries it out"} {
+		have.leave(away)
+		now := other("tasks/get", params)
+		if now.Get("status").Str != "working" || !strings.Contains(now.Get("statusMessage").Str, note) {
+			t.Errorf("away: %t: %s", away, now.Raw)
+		}
 	}
+	have.leave(false)
 	other("tasks/cancel", params)
-	mcptest.Until(func() bool { return other("tasks/get", params).Get("status").Str != "working" })
-	mcptest.Until(func() bool { return one("tasks/get", params).Get("status").Str != "working" })
-	if status := other("tasks/get", params).Get("status").Str; status != "cancelled" {
-		t.Errorf("where it was cancelled: %s", status)
-	}
-	if result := one("tasks/get", params).Get("result.content.0.text").Str; gjson.Get(result, "error.code").Str != "cancelled" {
-		t.Errorf("elsewhere: %s", result)
+	for _, client := range []func(method, params string) gjson.Result{one, other} {
+		mcptest.Until(func() bool { return client("tasks/get", params).Get("status").Str != "working" })
+		if status := client("tasks/get", params).Get("status").Str; status != "cancelled" {
+			t.Error(status)
+		}
 	}
 }
 

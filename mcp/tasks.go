@@ -93,13 +93,23 @@ func (c *call) offerTask(id string) {
 	if !ok {
 		return
 	}
-	if r, ok := c.toolset.server.runs.of(id, c.caller.ID); ok {
-		begun := r
-		begun.done, begun.updated, begun.ended = 0, r.Began, time.Time{} // tasks/get reports its end
-		shown := taskOf(&begun)
-		shown.ResultType = "task"
-		offer.body = marshal(shown)
+	begun, ok := c.toolset.server.runs.of(id, c.caller.ID)
+	if !ok { // workers have it
+		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
+		if err != nil {
+			return
+		}
+		begun.BackgroundRun = begunOf(&past.Row)
 	}
+	begun.done, begun.updated, begun.ended = 0, begun.Began, time.Time{} // tasks/get reports its end
+	shown := taskOf(&begun)
+	shown.ResultType = "task"
+	offer.body = marshal(shown)
+}
+
+// begunOf describes a run of the journal as one in the background.
+func begunOf(row *journal.Row) chain.BackgroundRun {
+	return chain.BackgroundRun{ID: row.ID, Steps: row.Steps, Began: row.Began}
 }
 
 // taskOf returns a run as a task without its result.
@@ -107,10 +117,6 @@ func taskOf(r *backgroundRun) *task {
 	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.updated),
 		Interval: taskPollInterval.Milliseconds(), Message: fmt.Sprintf("%d of %d steps have ended", r.done, r.Steps)}
 	switch {
-	case r.ended.IsZero() && r.workers != nil:
-		shown := &runProgress{}
-		shown.ofWorkers(r)
-		t.Message = shown.Note
 	case r.ended.IsZero():
 	case r.cancelled && r.code == fault.Cancelled:
 		t.Status = taskCancelled
@@ -140,7 +146,7 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 					Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
 			}
 			from := transport.RequestIn(ctx)
-			caller := &taskCaller{now: ctx.Value(generationKey{}).(*generation), from: from, Caller: chain.Caller{ID: from.Caller.ID}}
+			caller := &taskCaller{now: ctx.Value(generationKey{}).(*generation), Caller: chain.Caller{ID: from.Caller.ID}}
 			if from.Token {
 				caller.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
 			}
@@ -163,15 +169,14 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 // taskCaller asks for a task.
 type taskCaller struct {
 	chain.Caller
-	now  *generation
-	from *transport.Request
+	now *generation
 }
 
 var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such task of yours, or it is not kept any more"}
 
 // getTask answers tasks/get.
 func (f *toolset) getTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	r, here := f.server.find(ctx, c.now, c.from, &c.Caller, id)
+	r, here := f.server.runs.of(id, c.ID)
 	if !here {
 		return c.journaledTask(ctx, id)
 	}
@@ -197,8 +202,12 @@ func (c *taskCaller) journaledTask(ctx context.Context, id string) (*task, error
 		return nil, errNoTask
 	}
 	row := &past.Row
-	t := taskOf(&backgroundRun{BackgroundRun: chain.BackgroundRun{ID: id, Steps: row.Steps, Began: row.Began}, updated: row.Last})
+	t := taskOf(&backgroundRun{BackgroundRun: begunOf(row), updated: row.Last})
 	t.Message = ""
+	if r := c.now.handedOver(ctx, &c.Caller, past); r != nil {
+		r.describe(t)
+		return t, nil
+	}
 	switch row.Status {
 	case journal.Running:
 		return t, nil
@@ -218,9 +227,15 @@ func (f *toolset) updateTask(ctx context.Context, c *taskCaller, id string) (*ta
 
 // cancelTask answers tasks/cancel.
 func (f *toolset) cancelTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	_, err := f.getTask(ctx, c, id) // a run of workers is followed from then on
 	if f.server.runs.stop(id, c.ID) {
 		return nil, nil
 	}
-	return nil, err
+	past, err := c.now.Engine.PastRun(ctx, id, &c.Caller)
+	if err != nil {
+		return nil, errNoTask
+	}
+	if r := c.now.handedOver(ctx, &c.Caller, past); r != nil && r.answer == nil {
+		return nil, c.now.cancel(ctx, r)
+	}
+	return f.updateTask(ctx, c, id)
 }

@@ -193,7 +193,7 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 			return
 		case <-tick.C:
 		}
-		if e.isIdle(ctx) { // a query would wait for a worker
+		if e.Idle(ctx) { // a query would wait for a worker
 			if time.Since(began) > beginTime {
 				progress(durable.Progress{NoWorkers: true})
 			}
@@ -207,8 +207,8 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 	}
 }
 
-// isIdle reports whether no worker has asked for work for a while.
-func (e *Engine) isIdle(ctx context.Context) bool {
+// Idle implements durable.Engine: no worker has asked for work for a while.
+func (e *Engine) Idle(ctx context.Context) bool {
 	about, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	return err == nil && len(about.Pollers) == 0
 }

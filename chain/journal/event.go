@@ -17,6 +17,7 @@ const (
 	Waits     Kind = "waits"    // the run stopped before calls that need approval
 	Approved  Kind = "approved" // the calls in Approvals may be made, each once
 	Denied    Kind = "denied"   // the calls in Approvals must not be made
+	Handed    Kind = "handed"   // the run is handed to workers, which take it over
 	Assumed   Kind = "assumed"  // the caller says that the outcome of event Of is Outcome
 )
 

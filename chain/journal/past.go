@@ -18,8 +18,9 @@ type Past struct {
 	Chain  []byte  // the last one that was sent, after merging
 	Events []Event // ordered by lease and number
 
-	Waiting *Event // the Waits event, if the run waits for approval; else nil
-	Decided int    // how often an approval was used or denied
+	HandedOver int64  // the lease under which it was last handed to workers; 0: it never was
+	Waiting    *Event // the Waits event, if the run waits for approval; else nil
+	Decided    int    // how often an approval was used or denied
 
 	calls        map[mac][]*PastCall // by ordinal
 	writes       []*PastCall         // those that write, by their first start
@@ -176,6 +177,8 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	case Denied:
 		p.Waiting = nil
 		p.Decided++
+	case Handed:
+		p.HandedOver = leaseOf(e.N)
 	case Ended, Defaulted, Assumed:
 		p.applyToCall(c, e)
 	}

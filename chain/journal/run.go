@@ -78,6 +78,9 @@ const leaseEvents = 10_000_000
 // firstOf returns the number of the first event under a lease.
 func firstOf(lease int64) int { return int(lease-1)*leaseEvents + 1 }
 
+// leaseOf returns the lease under which an event was numbered.
+func leaseOf(event int) int64 { return int64(event-1)/leaseEvents + 1 }
+
 // Begin begins a run. Nothing is written before it must be.
 func (j *Journal) Begin(s *Start) *Run {
 	now := time.Now()
@@ -103,6 +106,12 @@ func (r *Run) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.awaitWrite(r.takeSegment(false))
+}
+
+// HandOver records that workers take the run over, and returns its lease. EndUnfinished then gives the run up.
+func (r *Run) HandOver() (lease int64) {
+	r.Append(Event{Kind: Handed})
+	return r.row.Lease
 }
 
 // Values reports whether arguments and results are stored to be shown.

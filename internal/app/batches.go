@@ -79,7 +79,7 @@ func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id 
 	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
 }
 
-// FindRun returns the id of a caller's run with a key; "": of this user's. It fails with journal.ErrNotFound if there is none.
-func (a *App) FindRun(ctx context.Context, caller, key string) (id string, err error) {
-	return a.Journal.Find(ctx, caller, a.Scope(), key)
+// FindRun returns the id of this user's run with a key. It fails with journal.ErrNotFound if there is none.
+func (a *App) FindRun(ctx context.Context, key string) (id string, err error) {
+	return a.Journal.Find(ctx, "", a.Scope(), key)
 }

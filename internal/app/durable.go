@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -27,7 +30,7 @@ func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (
 	return context.WithDeadlineCause(ctx, c.Expires, fault.New(fault.Denied, "the token of this run's caller has expired"))
 }
 
-// engines are the engines that a server has opened, by their queues' scopes. An engine that could not be opened is tried again.
+// engines are the engines that a server has opened, by URL and scope. One that could not be opened is tried again.
 type engines struct {
 	open func(context.Context, *App) (durable.Engine, error)
 
@@ -36,20 +39,28 @@ type engines struct {
 }
 
 func (e *engines) of(ctx context.Context, a *App) (durable.Engine, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	key := a.EngineURL() + " " + a.Scope()
-	if engine := e.opened[key]; engine != nil {
+	e.mu.Lock()
+	engine := e.opened[key]
+	e.mu.Unlock()
+	if engine != nil {
 		return engine, nil
 	}
 	engine, err := e.open(ctx, a)
-	if err == nil {
-		if e.opened == nil {
-			e.opened = map[string]durable.Engine{}
-		}
-		e.opened[key] = engine
+	if err != nil {
+		return nil, err
 	}
-	return engine, err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if other := e.opened[key]; other != nil { // opened meanwhile
+		engine.Close()
+		return other, nil
+	}
+	if e.opened == nil {
+		e.opened = map[string]durable.Engine{}
+	}
+	e.opened[key] = engine
+	return engine, nil
 }
 
 func (e *engines) close() {
@@ -64,6 +75,7 @@ func (e *engines) close() {
 type durableRuns struct {
 	*engines
 	app *App
+	log *slog.Logger
 }
 
 var _ mcp.Durable = (*durableRuns)(nil)
@@ -79,78 +91,79 @@ func (s *server) durable(a *App) mcp.Durable {
 	if !a.hasWorkers() {
 		return nil
 	}
-	return &durableRuns{&s.engines, a}
-}
-
-func (d *durableRuns) single(ctx context.Context) (*durable.Single, error) {
-	engine, err := d.of(ctx, d.app)
-	if err != nil {
-		return nil, err
+	if err := a.CheckShared(); err != nil {
+		f, _ := fault.As(err)
+		a.warn(f)
+		return nil
 	}
-	return &durable.Single{Engine: engine, Store: d.app.BatchStore()}, nil
+	return &durableRuns{&s.engines, a, s.log}
 }
 
-// idOf returns the id of the batch of a caller's run with a key.
-func (d *durableRuns) idOf(caller, key string) string {
-	id, _ := durable.BatchOf(d.app.Scope(), caller, key)
-	return id
-}
+// batchOf returns the id of the batch that a run is for workers.
+func batchOf(run chain.HandedRun) string { return fmt.Sprintf("%s.%d", run.Run, run.Lease) }
 
 // NewKey implements mcp.Durable.
-func (d *durableRuns) NewKey() string { return (&durable.Batch{ID: durable.NewID()}).RunKey(0) }
+func (d *durableRuns) NewKey() string { return durable.NewID() }
+
+// startTime bounds how long a run is being handed over.
+const startTime = 10 * time.Second
 
 // Start implements mcp.Durable.
 func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
-	single, err := d.single(ctx)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	as := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
+	as.TraceParent, as.TraceState = steps.Trace(ctx)
+	engine, err := d.of(ctx, d.app)
 	if err == nil {
-		as := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
-		as.TraceParent, as.TraceState = steps.Trace(ctx)
-		one := &durable.Chain{Request: run.Chain, Name: run.Name, Run: run.ID, Caller: as}
-		err = single.Start(ctx, d.idOf(c.ID, run.Key), run.Name, one)
+		single := &durable.Single{Engine: engine, Store: d.app.BatchStore()}
+		err = single.Start(ctx, batchOf(run.HandedRun), run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: as})
 	}
 	if err == nil {
 		return nil
 	}
-	f, coded := fault.As(err)
-	if !coded {
-		f = fault.New(fault.Unavailable, "the run cannot be handed to workers now: %v", err)
-		f.Err = err
-	}
+	d.log.ErrorContext(ctx, "a run could not be handed to workers", "run", run.Run, "error", fault.Message(err))
+	f := fault.New(fault.Unavailable, "the run could not be handed to workers, and nothing of it was done: try again later, or add "+
+		"\"durable\": false to have this server carry it out")
+	f.Err = err
 	return f
 }
 
-// Wait implements mcp.Durable.
-func (d *durableRuns) Wait(ctx context.Context, caller, key string, idle func()) (*chain.Answer, error) {
-	single, err := d.single(ctx)
+// Answer implements mcp.Durable.
+func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
+	engine, err := d.of(ctx, d.app)
 	if err != nil {
 		return nil, err
 	}
-	result, err := single.Wait(ctx, d.idOf(caller, key), idle)
+	result, err := (&durable.Single{Engine: engine, Store: d.app.BatchStore()}).Wait(ctx, batchOf(run))
 	switch {
 	case err != nil:
 		return nil, err
 	case result == nil:
-		return nil, fault.New(fault.Cancelled, "it was cancelled before a worker began it")
+		return &mcp.DurableAnswer{Fault: fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")}, nil
 	case result.Answer == nil:
-		return nil, result.Error
+		return &mcp.DurableAnswer{Fault: result.Error}, nil
 	}
-	return result.ChainAnswer(), nil
+	return &mcp.DurableAnswer{Answer: result.ChainAnswer(), Lease: result.Lease}, nil
 }
 
-// Running implements mcp.Durable.
-func (d *durableRuns) Running(ctx context.Context, caller, key string) (bool, error) {
+// State implements mcp.Durable.
+func (d *durableRuns) State(ctx context.Context, run chain.HandedRun) (running, idle bool, err error) {
 	engine, err := d.of(ctx, d.app)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return engine.Running(ctx, d.idOf(caller, key))
+	if running, err = engine.Running(ctx, batchOf(run)); running {
+		idle = engine.Idle(ctx)
+	}
+	return running, idle, err
 }
 
 // Cancel implements mcp.Durable.
-func (d *durableRuns) Cancel(ctx context.Context, caller, key string) error {
+func (d *durableRuns) Cancel(ctx context.Context, run chain.HandedRun) error {
 	engine, err := d.of(ctx, d.app)
 	if err != nil {
 		return err
 	}
-	return engine.Cancel(ctx, d.idOf(caller, key))
+	return engine.Cancel(ctx, batchOf(run))
 }

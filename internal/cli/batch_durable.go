@@ -220,7 +220,7 @@ func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *du
 
 // findRun fails with journal.ErrNotFound if the journal has no run of a chain.
 func (d *durableRun) findRun(ctx context.Context, one *durable.Chain) error {
-	_, err := d.app.FindRun(ctx, "", keyOf(one.Request, d.batch(0).RunKey(one.Position)))
+	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
 	return err
 }
 

@@ -264,7 +264,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	defer engine.Close()
 	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
 	if key := keyOf(e.Request, ""); key != "" {
-		d.id = durable.IDOf(a.Scope(), "", key)
+		d.id = durable.IDOf(a.Scope(), key)
 	}
 	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
 	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
@@ -331,6 +331,6 @@ func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) 
 		return false, err
 	}
 	defer engine.Close()
-	batch, position := durable.BatchOf(a.Scope(), past.Row.Caller, past.Row.CallersKey())
+	batch, position := durable.BatchOf(a.Scope(), past.Row.CallersKey())
 	return engine.Decided(ctx, batch, position)
 }

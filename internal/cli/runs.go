@@ -52,8 +52,8 @@ func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) erro
 func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
 	if !durable.IsID(begins) {
 		id, err = history.Find(ctx, a.Journal, begins)
-	} else if id, err = a.FindRun(ctx, "", begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
-		id, err = a.FindRun(ctx, "", (&durable.Batch{ID: begins}).RunKey(0))
+	} else if id, err = a.FindRun(ctx, begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
+		id, err = a.FindRun(ctx, (&durable.Batch{ID: begins}).RunKey(0))
 	}
 	if errors.Is(err, journal.ErrNotFound) {
 		return "", noRunError(begins)

@@ -116,45 +116,77 @@ func withKey(request []byte, key string) []byte {
 // runOfBatch runs a chain of a batch in this process.
 func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
 	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
+		if ch.Run != "" {
+			return c.runHandedOver(ctx, a, ch)
+		}
 		request, key := []byte(ch.Text), b.RunKey(ch.Position)
 		if ch.Request != nil {
 			request = withKey(ch.Request, key)
 		}
-		key = gjson.GetBytes(request, "key").Str
 		if first.IsZero() {
 			first = ch.Begun
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		ctx, end := a.ActFor(ctx, caller, ch.Caller)
-		defer end()
-		f := checkStillStored(ctx, a, caller.ID, key, first)
-		if ch.Run != "" {
-			if _, err := a.Journal.Read(ctx, ch.Run, &caller.ID); errors.Is(err, journal.ErrNotFound) {
-				return nil, fault.New(fault.BadRequest, "this worker's journal has no run %s: all who take part need the same one", ch.Run)
-			}
-		}
+		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
 			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
 		}
 		if f != nil {
 			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
 		}
-		answer := a.Run(ctx, request, caller)
-		switch {
-		case answer.OK:
-		case answer.Error.Code == fault.Busy:
-			return nil, answer.Error
-		case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
-			if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
-				return nil, errors.Join(answer.Error, err)
-			}
+		r, err := runOnce(ctx, a, ch, request, caller)
+		if err != nil {
+			return nil, err
 		}
-		r := durable.ResultOf(ch.Position, answer)
-		if derived, _ := durable.BatchOf(a.Scope(), caller.ID, key); ch.Run != "" || derived != b.ID {
-			r.Approval = false // its answer goes to a server's caller, or nobody could say whose decision it is: it tells how to resume it
+		if derived, _ := durable.BatchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
+			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
 		}
 		return r, nil
 	}
+}
+
+// runOnce runs a chain. An error means that nothing can be said of it yet: another worker still has the run, or the journal is away.
+func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte, caller *chain.Caller) (*durable.Result, error) {
+	answer := a.Run(ctx, request, caller)
+	switch {
+	case answer.OK:
+	case answer.Error.Code == fault.Busy:
+		return nil, answer.Error
+	case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
+		if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
+			return nil, errors.Join(answer.Error, err)
+		}
+	}
+	return durable.ResultOf(ch.Position, answer), nil
+}
+
+// runHandedOver goes on with a run that a server has handed over, for the server's caller. The journal has its chain.
+func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) (*durable.Result, error) {
+	caller := &chain.Caller{Log: c.logFunc()}
+	ctx, end := a.ActFor(ctx, caller, ch.Caller)
+	defer end()
+	past, err := a.Journal.Read(ctx, ch.Run, &caller.ID)
+	var f *fault.Error
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && past.Scope != a.Scope():
+		f = fault.New(fault.BadRequest, "the worker's journal has no run %s (any more): the server and its workers need the same one", ch.Run)
+	case err != nil:
+		return nil, err
+	case past.Row.Lease == ch.Lease && past.Row.Status == journal.Failed:
+		f = fault.New(fault.Cancelled, "the server gave this run up when it handed it over: resume it")
+	}
+	if f != nil {
+		return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
+	}
+	r, err := runOnce(ctx, a, ch, fmt.Appendf(nil, `{"key":%s}`, jsonText(past.Row.CallersKey())), caller)
+	if err != nil {
+		return nil, err
+	}
+	r.Approval = false // its answer goes to the caller, and tells how to go on
+	if past, err = a.Journal.Read(context.WithoutCancel(ctx), ch.Run, &caller.ID); err == nil {
+		r.Lease = past.Row.Lease
+	}
+	return r, nil
 }
 
 // checkJournal fails if the worker's journal is not that of the batch: the worker would repeat the runs of another worker.
@@ -185,11 +217,11 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 }
 
 // checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run.
-func checkStillStored(ctx context.Context, a *app.App, caller, key string, first time.Time) *fault.Error {
+func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil
 	}
-	if _, err := a.FindRun(ctx, caller, key); err == nil {
+	if _, err := a.FindRun(ctx, key); err == nil {
 		return nil
 	}
 	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not "+

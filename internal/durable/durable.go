@@ -26,6 +26,8 @@ type Engine interface {
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)
+	// Idle reports whether no worker asks for work. It is false if that is not known.
+	Idle(ctx context.Context) bool
 	// Cancel asks a batch to end: chains under way are cancelled, and others do not start. It does not wait.
 	Cancel(ctx context.Context, id string) error
 	// Decided tells a batch that the approval that the chain at a position waits for was given or refused. It reports whether the batch
@@ -115,7 +117,8 @@ type Chain struct {
 	Begun    time.Time       `json:"begun,omitzero"` // in an earlier round, or later; zero: it never was
 	Override chain.Override  `json:"override"`
 	Caller   *Caller         `json:"caller,omitempty"` // nil: the operator, with all rights that a worker's configuration gives
-	Run      string          `json:"run,omitempty"`    // that is in the journal already; "": there may be none
+	Run      string          `json:"run,omitempty"`    // that was handed over in the journal; "": there may be none
+	Lease    int64           `json:"lease,omitempty"`  // under which it was
 }
 
 // Caller is who a server runs a chain for.
@@ -136,7 +139,8 @@ type Result struct {
 	Faults   []*fault.Error  `json:"faults,omitempty"`
 	Warnings []*fault.Error  `json:"warnings,omitempty"`
 
-	Approval bool `json:"approval,omitempty"` // it waits until somebody decides
+	Approval bool  `json:"approval,omitempty"` // it waits until somebody decides
+	Lease    int64 `json:"lease,omitempty"`    // of its run then, if that was handed over
 }
 
 // ResultOf returns what is passed on of an answer.

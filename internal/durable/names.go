@@ -14,11 +14,8 @@ func NewID() string {
 	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
 }
 
-// IDOf returns the id of the batch of one whose chain has a key of its caller's in a scope of the journal.
-func IDOf(scope, caller, key string) string {
-	if caller != "" {
-		scope += "\x00" + caller
-	}
+// IDOf returns the id of the batch of one whose chain has a key of its own in a scope of the journal.
+func IDOf(scope, key string) string {
 	return "key-" + hashed(scope+"\x00"+key)
 }
 
@@ -29,13 +26,13 @@ func IsID(id string) bool { return strings.HasPrefix(id, "batch-") || strings.Ha
 func (b *Batch) RunKey(position int) string { return b.ID + "/" + strconv.Itoa(position) }
 
 // BatchOf returns the batch, and the position in it, whose chain has a key in the journal.
-func BatchOf(scope, caller, key string) (id string, position int) {
+func BatchOf(scope, key string) (id string, position int) {
 	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
 		if n, err := strconv.Atoi(number); err == nil {
 			return id, n
 		}
 	}
-	return IDOf(scope, caller, key), 0
+	return IDOf(scope, key), 0
 }
 
 // QueueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the

@@ -3,13 +3,9 @@ package durable
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-// endTime is how long Single.Start waits for a workflow whose chain has ended.
-const endTime = 2 * time.Second
 
 // Single runs single chains: a batch of one each, without a record of its own. The run in the journal says what became of it.
 type Single struct {
@@ -17,57 +13,32 @@ type Single struct {
 	Store  Store
 }
 
-// Start has a worker carry out a chain, whose run nobody carries out now. A batch that waits for a decision about the run goes on.
+// Start has a worker carry out a chain. The id must be new.
 func (s *Single) Start(ctx context.Context, id, name string, c *Chain) error {
 	b := &Batch{ID: id, Name: name, Chunks: []int{1}}
 	text, err := json.Marshal([]*Chain{c})
 	if err == nil {
 		err = s.Store.Put(ctx, b.InputKey(0), text)
 	}
-	if err != nil {
-		return err
-	}
-	running, err := s.Engine.Running(ctx, id)
-	if err != nil {
-		return err
-	}
-	if running { // it waits, or is about to end
-		within, cancel := context.WithTimeout(ctx, endTime)
-		_, err = s.Engine.Wait(within, id, nil)
-		cancel()
-		running = err != nil && within.Err() != nil && ctx.Err() == nil
-	}
-	if !running {
-		if err := s.Store.Put(ctx, b.ResultKey(FirstTurn(0)), []byte("[null]")); err != nil { // of an earlier start
-			return err
-		}
-	}
-	if err := s.Engine.Start(ctx, b); err != nil {
-		return err
-	}
-	if running {
-		_, err = s.Engine.Decided(ctx, id, 0)
+	if err == nil {
+		err = s.Engine.Start(ctx, b)
 	}
 	return err
 }
 
-// Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. idle is called if no worker asks for
-// work. It fails with token_expired if the engine, or the store, knows nothing of it (any more).
-func (s *Single) Wait(ctx context.Context, id string, idle func()) (*Result, error) {
-	p, err := s.Engine.Wait(ctx, id, func(p Progress) {
-		if p.NoWorkers {
-			idle()
-		}
-	})
+// Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. It fails with token_expired if the
+// engine, or the store, knows nothing of it (any more).
+func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
+	p, err := s.Engine.Wait(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, parked := range p.Parked {
-		return &Result{Error: ParkedFault(parked.Refused, "resume tries it again")}, nil
+	if len(p.Parked) > 0 {
+		return &Result{Error: ParkedFault(p.Parked[0].Refused, "resume tries it again")}, nil
 	}
 	last := FirstTurn(0)
-	for _, turn := range p.Turns {
-		last = turn
+	if n := len(p.Turns); n > 0 {
+		last = p.Turns[n-1]
 	}
 	text, err := s.Store.Get(ctx, (&Batch{ID: id}).ResultKey(last))
 	if err != nil {
@@ -86,5 +57,6 @@ func ParkedFault(refused bool, remedy string) *fault.Error {
 		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is another one: all who take part need the same one. %s",
 			remedy)
 	}
-	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs. %s", remedy)
+	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs. %s",
+		remedy)
 }

@@ -133,38 +133,31 @@ func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) 
 	return endWith(ctx, r.Session.ctx)
 }
 
+// MaxDetached is how many runs of the caller may go on after their requests; -1: unlimited.
+func (r *Request) MaxDetached() int { return r.server.opts().Limits(r.Token).Detached }
+
 // Detach returns the context of work that goes on after the answer to its request: it ends with the server, and when the caller loses
 // its rights. A shutdown waits for the work as for a call, until end is called. It refuses the work if the caller has as much of it as
 // it may.
 func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
-	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
-	if !ok {
-		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
-	}
-	ctx, leave, refused := r.Follow(ctx)
-	if refused != nil {
-		ended()
-		return nil, nil, refused
-	}
-	return ctx, func() { leave(); ended() }, nil
-}
-
-// Follow is Detach for work that other processes do: a shutdown does not wait for it.
-func (r *Request) Follow(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
-	s := r.server
-	maximum := s.opts().Limits(r.Token).Detached
+	maximum := r.MaxDetached()
 	allowed, ok := s.detached.acquire(r.Caller.ID, maximum)
 	if !ok {
 		return nil, nil, fault.New(fault.Busy, "%d of your runs are in the background, which is the limit: wait until one has "+
 			"ended, then send this one again", maximum)
 	}
+	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
+	if !ok {
+		allowed()
+		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
+	}
 	ctx, stop := endWith(context.WithoutCancel(ctx), s.calls.ctx)
 	if r.from == nil {
-		return ctx, func() { stop(); allowed() }, nil
+		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
 	ctx, release, lost := s.endWithRights(ctx, r.from)
-	end = func() { release(); stop(); allowed() }
+	end = func() { release(); stop(); ended(); allowed() }
 	if lost != nil {
 		end()
 		return nil, nil, fault.New(fault.Denied, "%s", errRightsChanged.Message)

@@ -137,6 +137,9 @@ type Caller struct {
 	// Background lets a chain go on after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the start
 	// of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
 	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
+	// Suspend is how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). One that would pause at least that long ends with
+	// Answer.Resumes, and goes on when it is resumed. It needs a Journal. 0: runs pause where they are.
+	Suspend time.Duration
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
 	Warnings []*fault.Error
@@ -199,6 +202,7 @@ type Answer struct {
 	Question *Question      // about the calls that wait for approval; nil: none, or the run cannot be resumed
 	Plan     *DryRun        // of a dry run, complete even if JSON is not; nil: there was none, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
+	Resumes  time.Time      // the run was suspended, and should be resumed then; zero: it was not. Its Error is not a failure
 	Run      string         // id of the run that goes on in the background, with JSON telling how to follow it; "": it has ended
 }
 

@@ -113,6 +113,9 @@ func withKey(request []byte, key string) []byte {
 	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
 }
 
+// suspendFrom is the shortest pause in which a chain leaves its place to others: a resume reads its whole run.
+const suspendFrom = 10 * time.Second
+
 // runOfBatch runs a chain of a batch in this process.
 func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
 	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
@@ -131,6 +134,9 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		if f != nil {
 			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
 		}
+		if gjson.GetBytes(request, "key").Str != "" && a.Keep() >= 2*suspendFrom { // it is found again
+			caller.Suspend = suspendFrom
+		}
 		answer := a.Run(ctx, request, caller)
 		switch {
 		case answer.OK:
@@ -142,6 +148,9 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			}
 		}
 		r := durable.ResultOf(ch.Position, answer)
+		if kept := time.Now().Add(a.Keep() / 2); r.Resumes.After(kept) { // or the journal would forget it
+			r.Resumes = kept
+		}
 		if derived, _ := batchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
 			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
 		}

@@ -126,12 +126,14 @@ type Result struct {
 	Faults   []*fault.Error  `json:"faults,omitempty"`
 	Warnings []*fault.Error  `json:"warnings,omitempty"`
 
-	Approval bool `json:"approval,omitempty"` // it waits until somebody decides
+	Approval bool      `json:"approval,omitempty"` // it waits until somebody decides
+	Resumes  time.Time `json:"resumes,omitzero"`   // it pauses, and goes on then; zero: it does not
 }
 
 // ResultOf returns what is passed on of an answer.
 func ResultOf(position int, a *chain.Answer) *Result {
-	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings)}
+	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings),
+		Resumes: a.Resumes}
 	if a.Error != nil {
 		r.Error = withoutCauses([]*fault.Error{a.Error})[0]
 		r.Approval = a.Error.Code == fault.ApprovalRequired

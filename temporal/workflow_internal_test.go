@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"pgregory.net/rapid"
 
@@ -103,6 +104,9 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	return done, nil
 }
 
+// patient does not take a busy machine for a deadlock.
+var patient = worker.Options{DeadlockDetectionTimeout: time.Minute}
+
 // play runs a batch over as many histories as it takes.
 func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
 	for range 1000 {
@@ -110,6 +114,7 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 		suite.SetLogger(quiet{})
 		env := suite.NewTestWorkflowEnvironment()
 		env.SetTestTimeout(time.Minute)
+		env.SetWorkerOptions(patient)
 		env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 		env.RegisterActivityWithOptions(p.run, activity.RegisterOptions{Name: chunkActivity})
 		env.RegisterActivityWithOptions(p.end, activity.RegisterOptions{Name: endActivity})
@@ -271,6 +276,7 @@ func TestPausesEnd(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(patient)
 	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex

@@ -46,6 +46,9 @@ type answerBuilder struct {
 // report answers a run.
 func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", run: r}
+	if r.isSuspended() {
+		return b.suspendedAnswer(ctx)
+	}
 	b.findCause()
 	for i := range r.steps {
 		if r.steps[i].truncated {

@@ -21,6 +21,9 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
 		}
+		if s.status == statusFailed || s.defaulted { // the run is not suspended any more
+			r.pauses.add(1)
+		}
 		s.took = time.Since(started)
 		s.endStep(p, ended)
 	}()
@@ -59,6 +62,10 @@ func (r *run) reconcileStep(ctx context.Context, p *plannedStep, s *stepRun, raw
 	}
 	if s.pending {
 		s.status = statusOK
+		return
+	}
+	if r.isSuspended() {
+		s.status, s.reason = statusSkipped, reasonStopped
 		return
 	}
 	if errors.Is(f, errNoCalls) && s.calls == 0 {
@@ -120,6 +127,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	scope.Result = null
 	var joined []byte // the arrays of collect so far
 	for round := 1; ; round++ {
+		s.lastCall = time.Time{}
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
@@ -147,7 +155,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 		if round == p.maxRounds {
 			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.at + "/repeat")
 		}
-		if err := sleep(ctx, p.delay); err != nil {
+		if err := r.pauseAfter(ctx, p.delay, s.lastCall); err != nil {
 			return nil, r.interruptedFault(p)
 		}
 	}
@@ -182,16 +190,19 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		s.args = args
 	}
 	wait := p.backoff
-	s.call, s.recalled = nil, false
+	s.call, s.recalled, s.earlier = nil, false, 0
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
+		for ; attempt+1 < s.earlier; attempt++ {
+			wait *= 2
+		}
 		if writes {
 			outcome = fault.Combined(fault.Combined(outcome, outcomeOfCall(f)), s.unknownEarlier())
 		}
 		if f == nil || attempt >= p.maxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := r.pauseAfter(ctx, wait, s.lastCall); err != nil {
 			return raw, f
 		}
 		wait *= 2
@@ -232,6 +243,8 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		var cancel context.CancelFunc
 		callCtx, cancel = r.withTimeLimit(ctx, p.timeout, timeoutFault(p))
 		defer cancel()
+		r.pauses.add(1) // a resume would begin the time again
+		defer r.pauses.add(-1)
 	}
 	if p.inline != nil {
 		raw, f := r.runInline(callCtx, p, args, scope, s)
@@ -249,7 +262,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	sent, refused := p.fn.Accept(ctx, args)
 	if refused == nil && r.record != nil {
 		if raw, f, known := r.lookUp(ctx, p, sent, scope, s); known {
-			s.recalled = true
+			s.recalled = s.earlier == 0
 			return raw, f
 		}
 	}
@@ -270,6 +283,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	}
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
+	s.lastCall = time.Now()
 	if f == nil {
 		s.truncated = s.truncated || p.mayTruncate && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil

@@ -54,6 +54,7 @@ type run struct {
 	unknownCalls     []*journal.PastCall // calls with an unknown outcome; guarded by approvalMu
 
 	parent context.Context // the caller's, without the chain's own deadline
+	pauses *pauses         // nil: the run is never suspended
 
 	callbacks   steps.Callbacks // of all calls
 	hasListener bool            // the front end wants progress or logs
@@ -80,7 +81,9 @@ type stepRun struct {
 	calls           int64
 	reused          int64         // calls that were taken from the journal
 	call            *journal.Call // the last call that the journal has; nil: none
+	earlier         int           // attempts that were made before the run was suspended
 	recalled        bool          // the result came from the journal, so a retry makes no sense
+	lastCall        time.Time     // when the last call of this round ended, in whichever part of the run; zero: it made none
 	pending         bool          // in a rehearsal: the step has calls that were not made yet
 	took            time.Duration
 	args            []byte // as resolved; only with trace full and without forEach
@@ -102,6 +105,8 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	}
 	ctx, cancel := s.withTimeLimit(ctx, s.maxDuration, r.outOfTimeFault(""))
 	defer cancel()
+	ctx, unwatch := r.watchPauses(ctx)
+	defer unwatch()
 	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.caller, Cached: func() { r.cached.Add(1) }}
 	if r.results != nil {
 		r.callbacks.Keep = r.storeForCaller
@@ -163,14 +168,16 @@ func (l *loop) wait(ctx context.Context) {
 	if len(l.ready) > 0 && !l.halted(ctx) && !l.callsScarce() {
 		slot = l.slots
 	}
+	l.pauses.add(-1)
 	select {
-	case i := <-l.done:
+	case i := <-l.done: // what has ended hands over that it was at work
 		l.running--
 		if l.slotless == i {
 			l.slotless = noStep
 		}
 		l.finishStep(i)
 	case slot <- struct{}{}:
+		l.pauses.add(1)
 		l.releaseSlot() // start takes it again, or another goroutine does
 	}
 }
@@ -235,6 +242,7 @@ func (l *loop) start(ctx context.Context) {
 		if l.slotless == noStep {
 			l.slotless, release = i, func() {}
 		}
+		l.pauses.add(1)
 		go func() {
 			growStack()
 			defer release()
@@ -324,6 +332,8 @@ func (r *run) skipReason(ctx context.Context) string {
 	switch {
 	case r.parent.Err() != nil:
 		return reasonCancelled
+	case r.isSuspended():
+		return reasonStopped
 	case ctx.Err() != nil || r.exhausted.Load():
 		return reasonBudget
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -27,11 +28,17 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
 		maxWorkers: int64(p.concurrency)}
 	e.first.Store(int64(len(items)))
+	e.open.Store(1)
 	e.work(ctx)
 	e.workers.Wait()
+	s.lastCall = e.lastCall
 	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), e.defaulted.Load(), e.truncated.Load()
 	if s.pending = e.pending.Load(); s.pending {
 		s.status = statusOK
+		return
+	}
+	if r.isSuspended() {
+		s.status, s.reason = statusSkipped, reasonStopped
 		return
 	}
 	e.finishForEach(ctx, s)
@@ -122,14 +129,21 @@ type forEachRun struct {
 
 	maxWorkers int64 // including the step's own goroutine
 	extra      atomic.Int64
+	open       atomic.Int64 // goroutines that run elements
 	workers    sync.WaitGroup
 
-	mu     sync.Mutex
-	failed []elementFault
+	mu       sync.Mutex
+	failed   []elementFault
+	lastCall time.Time // as in stepRun
 }
 
 // work runs elements until none is left or none may start. If there are elements and slots left, it adds a worker.
 func (e *forEachRun) work(ctx context.Context) {
+	defer func() {
+		if e.open.Add(-1) > 0 { // the last one hands over to the step's own goroutine that it was at work
+			e.pauses.add(-1)
+		}
+	}()
 	scope := e.scope
 	for {
 		i := int(e.next.Add(1) - 1)
@@ -156,6 +170,8 @@ func (e *forEachRun) addWorker(ctx context.Context) {
 		e.extra.Add(-1)
 		return
 	}
+	e.open.Add(1)
+	e.pauses.add(1)
 	e.workers.Go(func() {
 		growStack()
 		defer e.releaseSlot()
@@ -171,6 +187,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	raw, f := e.runGuarded(ctx, scope, &s)
 	e.calls.Add(s.calls)
 	e.reused.Add(s.reused)
+	e.noteEnd(&s, f)
 	if s.pending {
 		e.pending.Store(true)
 		return
@@ -188,6 +205,18 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 		return
 	}
 	e.results[i] = raw
+}
+
+// noteEnd takes note of when the last call of an element ended. One that has failed keeps the run from being suspended.
+func (e *forEachRun) noteEnd(s *stepRun, f *fault.Error) {
+	if f != nil {
+		e.pauses.add(1)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.lastCall.After(e.lastCall) {
+		e.lastCall = s.lastCall
+	}
 }
 
 // runGuarded runs an element, recovers from a panic and charges the result.

@@ -30,6 +30,9 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 		s.reused += runs[i].reused
 		s.pending = s.pending || runs[i].pending
 		s.truncated = s.truncated || runs[i].truncated
+		if runs[i].lastCall.After(s.lastCall) {
+			s.lastCall = runs[i].lastCall
+		}
 		if runs[i].status == statusFailed && first < 0 {
 			first = i
 		}

@@ -213,6 +213,9 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 	}
 	e := &o.result
 	e.Err, e.Faults, e.Warnings, e.Bytes = (*a).Error, (*a).Faults, len((*a).Warnings), len((*a).JSON)
+	if !(*a).Resumes.IsZero() {
+		e.Err = nil
+	}
 	if e.Tokens == 0 {
 		e.Tokens = s.estimate(1, func(int) []byte { return (*a).JSON }, maxSample)
 	}

@@ -140,6 +140,9 @@ type Caller struct {
 	// Durable hands chains that are answered before their end to workers, which finish them whatever becomes of this process. nil: they
 	// go on here (Background), and a chain that asks for workers (durable) is refused with not_supported.
 	Durable Durable
+	// Suspend is how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). One that would pause at least that long ends with
+	// Answer.Resumes, and goes on when it is resumed. It needs a Journal. 0: runs pause where they are.
+	Suspend time.Duration
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
 	Warnings []*fault.Error
@@ -202,6 +205,7 @@ type Answer struct {
 	Question *Question      // about the calls that wait for approval; nil: none, or the run cannot be resumed
 	Plan     *DryRun        // of a dry run, complete even if JSON is not; nil: there was none, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
+	Resumes  time.Time      // the run was suspended, and should be resumed then; zero: it was not. Its Error is not a failure
 	Run      string         // id of the run that goes on in the background, with JSON telling how to follow it; "": it has ended
 }
 

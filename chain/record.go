@@ -37,7 +37,8 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	}
 	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Lookup: p.undoes(), KeepResults: asks, Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: asks,
+		Canonical: canonical}
 	if s.leasedRun == nil {
 		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
 		return s.claimKey(key)
@@ -254,6 +255,12 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	if previous != nil && previous.Outcome == fault.SentUnknown {
 		s.call.MatchPrevious(false)
 	}
+	if r.awaitsRetry(p, previous) {
+		s.earlier, s.lastCall = s.call.GoOn(), previous.EndedAt()
+		f := fault.New(previous.Code, "%s has ended with %s before, and is tried again", p.name(), previous.Code).Under(p.at)
+		f.Outcome = previous.Outcome
+		return nil, f, true
+	}
 	return nil, nil, false
 }
 
@@ -312,6 +319,7 @@ var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
 	s.reused++
+	s.lastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
 		if f := r.hold(0); f != nil {

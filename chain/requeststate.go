@@ -33,6 +33,8 @@ type requestState struct {
 	progress  func(Progress)
 	log       func(LogMessage)
 	started   time.Time
+	suspend   time.Duration // as Caller.Suspend
+	resumes   time.Time     // as Answer.Resumes
 
 	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
 	meter           *budget.Meter
@@ -77,7 +79,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
-		background: c.Background, durable: c.Durable,
+		background: c.Background, durable: c.Durable, suspend: c.Suspend,
 		started: time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)

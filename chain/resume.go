@@ -239,6 +239,9 @@ func (b *answerBuilder) reconcileRun(status journal.Status) {
 		status = journal.Waiting
 	}
 	code := b.err.Code
+	if !s.resumes.IsZero() {
+		status, code = journal.Waiting, ""
+	}
 	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change it
 		status, code = journal.OK, ""
 	}
@@ -246,7 +249,7 @@ func (b *answerBuilder) reconcileRun(status journal.Status) {
 		return
 	}
 	s.resumeToken = s.record.ID()
-	if status != journal.Waiting {
+	if status != journal.Waiting || !s.resumes.IsZero() {
 		return
 	}
 	past := s.record.Past()
@@ -259,7 +262,7 @@ func (b *answerBuilder) reconcileRun(status journal.Status) {
 // journalAnswer records what the answer of a run cost.
 func (s *requestState) journalAnswer(a *Answer) {
 	s.releaseRun()
-	a.Question = s.question
+	a.Question, a.Resumes = s.question, s.resumes
 	if s.record == nil {
 		return
 	}
@@ -272,6 +275,9 @@ func (s *requestState) journalAnswer(a *Answer) {
 	}
 	if s.executed != nil {
 		storedTokens = s.executed.intermediateTokens()
+	}
+	if !s.resumes.IsZero() { // nobody reads this answer
+		tokens, storedTokens = 0, 0
 	}
 	s.record.Answered(tokens, storedTokens)
 	if s.privateJournal != nil {

@@ -190,7 +190,8 @@ func (p *plan) savedName() string {
 
 // undoSaved undoes what a failed saved chain has written, if its onError says so.
 func (r *run) undoSaved(ctx context.Context, p *plannedStep, frame *inlineFrame, f *fault.Error) *fault.Error {
-	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() {
+	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() ||
+		r.isSuspended() {
 		return f
 	}
 	return r.undoCalls(ctx, formatPath(frame.path())+".").addTo(f)

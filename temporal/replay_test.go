@@ -22,7 +22,7 @@ const histories = "testdata/histories"
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
-	if err != nil || len(files) < 4 {
+	if err != nil || len(files) < 5 {
 		t.Fatalf("%d histories: %v", len(files), err)
 	}
 	for _, file := range files {

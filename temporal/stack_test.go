@@ -99,12 +99,13 @@ type upstream struct {
 	mu      sync.Mutex
 	written map[string]int
 	traces  map[string]string // of reads, by id: the last traceparent
+	polled  map[string]int
 
 	poisoned func() // nil: nothing is
 }
 
 func newUpstream(t testing.TB) *upstream {
-	u := &upstream{written: map[string]int{}, traces: map[string]string{}}
+	u := &upstream{written: map[string]int{}, traces: map[string]string{}, polled: map[string]int{}}
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, text string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -127,6 +128,12 @@ func newUpstream(t testing.TB) *upstream {
 			poisoned()
 		}
 		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
+	})
+	mux.HandleFunc("GET /poll/{id}", func(w http.ResponseWriter, r *http.Request) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.polled[r.PathValue("id")]++
+		answer(w, fmt.Sprintf(`{"polls":%d}`, u.polled[r.PathValue("id")]))
 	})
 	u.Server = httptest.NewServer(mux)
 	t.Cleanup(u.Close)
@@ -152,6 +159,13 @@ func (u *upstream) writes(id string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.written[id]
+}
+
+// polls returns how often something was polled.
+func (u *upstream) polls(id string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.polled[id]
 }
 
 // stack is all that durable runs need: a Temporal server, PostgreSQL, Redis, a service, and a folder with the configuration.
@@ -184,7 +198,10 @@ http:
     read:
       url: "http://%s/read/{id}"
       input: {type: object, required: [id], properties: {id: {type: string}}}
-%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, more))
+    poll:
+      url: "http://%s/poll/{id}"
+      input: {type: object, required: [id], properties: {id: {type: string}}}
+%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, host, more))
 	s.variables = []string{"JOURNAL_KEY=a key that all who take part have got"}
 	t.Cleanup(func() { s.endWorkers(t) })
 	return s

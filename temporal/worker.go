@@ -141,7 +141,7 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	all.Wait()
 	if isStopping(ctx) {
 		for _, r := range results {
-			if r == nil || r.Error != nil && r.Error.Code == fault.Cancelled {
+			if r == nil || r.Resumes.IsZero() && r.Error != nil && r.Error.Code == fault.Cancelled {
 				return nil, errors.New("the worker ends: another one goes on with these chains")
 			}
 		}
@@ -248,6 +248,9 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 		switch {
 		case r == nil:
 			done.Failed++
+		case !r.Resumes.IsZero():
+			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position,
+				Pause: max(time.Until(r.Resumes), time.Millisecond)})
 		case r.Approval:
 			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position})
 		case r.OK:

@@ -27,7 +27,7 @@ const (
 // bounds keep the history of a batch in what Temporal takes.
 type bounds struct {
 	maxActive int // chunks at work at once
-	maxWaits  int // chains that wait; at that number no other chunk begins
+	maxWaits  int // chains that wait or pause; at that number no other chunk begins
 	maxUsed   int // chunks and later turns in one history; the batch goes on in another then
 }
 
@@ -48,6 +48,9 @@ type wait struct {
 	Decided  bool      // in an earlier history
 	First    time.Time // when the chain was tried first
 	Turn     int       // the number of its next turn
+
+	Pause time.Duration `json:",omitzero"` // as its worker told it: clocks may differ; 0: it waits for approval
+	Until time.Time     `json:",omitzero"` // when the pause is over
 }
 
 // state is a batch under way. Coroutines of a workflow run one at a time.
@@ -195,18 +198,27 @@ func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tr
 	s.Progress.Ended += done.OK + done.Failed
 	s.Progress.Failed += done.Failed
 	for _, w := range done.Waits {
-		w.First, w.Turn = began, turn.Number+1
+		if w.First, w.Turn = began, turn.Number+1; w.Pause > 0 {
+			w.Until = workflow.Now(ctx).Add(w.Pause)
+		}
 		s.later(ctx, w)
 	}
 	return nil
 }
 
-// later gives a chain another turn when its time has come or somebody has decided.
+// later gives a chain another turn when its time has come or somebody has decided. Pauses of many chains may end at the same time.
 func (s *state) later(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
-	s.Progress.Waits++
+	wake, forApproval := lookAgain, 1
+	if !w.Until.IsZero() {
+		wake, forApproval = w.Until.Sub(workflow.Now(ctx)), 0
+	}
+	s.Progress.Waits += forApproval
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		_, _ = workflow.AwaitWithTimeout(ctx, lookAgain, func() bool { return w.Decided || s.decided[w.Position] })
+		_, _ = workflow.AwaitWithTimeout(ctx, wake, func() bool { return w.Decided || s.decided[w.Position] })
+		if forApproval == 0 {
+			_ = workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive })
+		}
 		if ctx.Err() == nil && s.used >= s.maxUsed { // the next history gives it its turn
 			return
 		}
@@ -214,7 +226,7 @@ func (s *state) later(ctx workflow.Context, w wait) {
 		defer func() { s.active-- }()
 		delete(s.decided, w.Position)
 		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.Place == w.Place })
-		s.Progress.Waits--
+		s.Progress.Waits -= forApproval
 		if ctx.Err() != nil { // its answer stays that it waits
 			s.Progress.Ended++
 			s.Progress.Failed++

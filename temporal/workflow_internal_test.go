@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"pgregory.net/rapid"
 
@@ -25,6 +26,7 @@ import (
 type fate struct {
 	fails  bool
 	waits  int  // turns that end with waiting
+	pauses int  // turns that end with a pause, after those
 	deaths int  // of workers that run it
 	other  bool // they do not die: their journal is another one
 }
@@ -40,7 +42,10 @@ type players struct {
 	fates   [][]fate // by chunk and item
 	results map[string][]string
 	ends    map[durable.Place]int
-	told    []batchEnd // of the batch's end
+	now     func() time.Time
+	due     map[durable.Place]time.Time // when a pause is over
+	early   []durable.Place             // chains that went on before that
+	told    []batchEnd                  // of the batch's end
 }
 
 func (p *players) end(_ context.Context, in *batchEnd) error {
@@ -69,10 +74,19 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	results := make([]string, len(fates))
 	for i := range fates {
 		f, place := &fates[i], durable.Place{Chunk: in.Chunk, Item: first + i}
+		if p.now().Before(p.due[place]) {
+			p.early = append(p.early, place)
+		}
 		switch {
 		case f.waits > 0:
 			f.waits--
 			w := wait{Place: place, Position: 1000*place.Chunk + place.Item}
+			done.Waits = append(done.Waits, w)
+			results[i] = "waits"
+		case f.pauses > 0:
+			f.pauses--
+			w := wait{Place: place, Position: 1000*place.Chunk + place.Item, Pause: time.Duration(f.pauses*place.Item+1) * time.Minute}
+			p.due[place] = p.now().Add(w.Pause)
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
 		case f.fails:
@@ -90,6 +104,9 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	return done, nil
 }
 
+// patient does not take a busy machine for a deadlock.
+var patient = worker.Options{DeadlockDetectionTimeout: time.Minute}
+
 // play runs a batch over as many histories as it takes.
 func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
 	for range 1000 {
@@ -97,9 +114,11 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 		suite.SetLogger(quiet{})
 		env := suite.NewTestWorkflowEnvironment()
 		env.SetTestTimeout(time.Minute)
+		env.SetWorkerOptions(patient)
 		env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 		env.RegisterActivityWithOptions(p.run, activity.RegisterOptions{Name: chunkActivity})
 		env.RegisterActivityWithOptions(p.end, activity.RegisterOptions{Name: endActivity})
+		p.now = env.Now
 		prepare(env)
 		env.ExecuteWorkflow(batchWorkflow, &in)
 		if !env.IsWorkflowCompleted() {
@@ -130,7 +149,7 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &players{results: map[string][]string{}, ends: map[durable.Place]int{}}
+		p := &players{results: map[string][]string{}, ends: map[durable.Place]int{}, due: map[durable.Place]time.Time{}}
 		in := input{Batch: durable.Batch{ID: "batch-x", Parent: "run_x"}}
 		chunks := rapid.IntRange(1, 20).Draw(t, "chunks")
 		b := bounds{
@@ -150,6 +169,8 @@ func TestBatch(t *testing.T) {
 					fates[i].fails, want[place] = true, "failed"
 				case 1, 2:
 					fates[i].waits = rapid.IntRange(1, 4).Draw(t, "waits")
+				case 5, 6:
+					fates[i].waits, fates[i].pauses = rapid.IntRange(0, 1).Draw(t, "waits"), rapid.IntRange(1, 4).Draw(t, "pauses")
 				case 3:
 					fates[i].deaths = rapid.IntRange(1, 2).Draw(t, "deaths")
 				case 4:
@@ -181,6 +202,9 @@ func TestBatch(t *testing.T) {
 		}
 		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.told, []batchEnd{end}) {
 			t.Errorf("the journal is told %v, want %v", p.told, end)
+		}
+		if len(p.early) > 0 && len(decided) == 0 {
+			t.Errorf("their pauses were not over: %v", p.early)
 		}
 		seenParked := map[durable.Place]bool{}
 		for _, place := range got.Parked {
@@ -243,6 +267,51 @@ func TestDecisionHurries(t *testing.T) {
 				t.Errorf("it waited %v, want %v", waited, want)
 			}
 		})
+	}
+}
+
+// TestPausesEnd: chains that pause have their next turns when their pauses are over, a few at once, and are not said to wait for approval.
+func TestPausesEnd(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(patient)
+	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
+	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
+	var mu sync.Mutex
+	turns, running, most := map[int][]time.Time{}, 0, 0
+	env.RegisterActivityWithOptions(func(_ context.Context, in *chunkInput) (*chunkDone, error) {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		turns[in.Chunk] = append(turns[in.Chunk], env.Now())
+		n := len(turns[in.Chunk])
+		mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		running--
+		if n < 3 {
+			return &chunkDone{Waits: []wait{{Place: in.Place, Position: in.Chunk, Pause: time.Hour}}, Try: 1}, nil
+		}
+		return &chunkDone{OK: 1, Try: 1}, nil
+	}, activity.RegisterOptions{Name: chunkActivity})
+	env.RegisterDelayedCallback(func() {
+		var p durable.Progress
+		if value, err := env.QueryWorkflow(progressQuery); err != nil || value.Get(&p) != nil || p.Waits != 0 || p.Ended != 0 {
+			t.Errorf("%v: %+v", err, p)
+		}
+	}, 30*time.Minute)
+	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1, 1, 1, 1, 1, 1}}})
+	var p durable.Progress
+	if err := env.GetWorkflowResult(&p); err != nil || p.Ended != 6 || p.Failed != 0 || p.Waits != 0 || most > b.maxActive {
+		t.Fatalf("%d at once, %v: %+v", most, err, p)
+	}
+	for chunk, times := range turns {
+		if len(times) != 3 || times[2].Sub(times[0]).Round(time.Minute) != 2*time.Hour {
+			t.Errorf("the turns of chunk %d: %v", chunk, times)
+		}
 	}
 }
 

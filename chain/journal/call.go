@@ -72,6 +72,12 @@ func (r *Run) macOf(function string, args []byte) []byte {
 // Previous returns the same call as it was made before the run was resumed, or nil.
 func (c *Call) Previous() *PastCall { return c.previous }
 
+// GoOn has the next attempt follow those of Previous, and returns how many these are.
+func (c *Call) GoOn() int {
+	c.attempts = c.previous.Attempt + 1
+	return c.attempts
+}
+
 // Ordinal is the index of the call among the run's calls with equal arguments.
 func (c *Call) Ordinal() int { return c.ordinal }
 
@@ -164,6 +170,7 @@ func (c *Call) End(e *Event) error {
 	size := len(event.Result) + len(event.Args)
 	if r.storedBytes += size; !r.writes && r.pendingBytes+size > maxPending || r.storedBytes > maxStored {
 		event.Result, event.Args = nil, nil // a resume reads it again
+		r.forgot = true
 	}
 	if event.MAC == nil {
 		event.readArgs = c.Args

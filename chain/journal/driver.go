@@ -50,7 +50,7 @@ const (
 	Running Status = "running"
 	OK      Status = "ok"
 	Failed  Status = "failed"
-	Waiting Status = "waiting" // for approval
+	Waiting Status = "waiting" // for approval (Row.Code says so), or until its pauses are over
 	Undone  Status = "undone"
 
 	// Interrupted is a run whose process ended while it was running. It can be resumed. It is never written: drivers report it for a

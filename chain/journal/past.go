@@ -216,6 +216,17 @@ func (p *Past) applyUndo(c *PastCall) {
 	}
 }
 
+// EndedAt is when the last attempt ended, to the microsecond.
+func (c *PastCall) EndedAt() time.Time {
+	if c.Writes() {
+		return time.UnixMicro(c.At + c.Took)
+	}
+	return time.UnixMicro(c.At)
+}
+
+// IsSuspended reports whether the run ended so as to be resumed when its pauses are over.
+func (p *Past) IsSuspended() bool { return p.Row.Status == Waiting && p.Row.Code == "" }
+
 // Known returns the known outcome of the call: SentUnknown while the outcome of an undo of it is unknown, else Outcome.
 func (c *PastCall) Known() fault.Outcome {
 	if c.UndoUnknown {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"sync"
@@ -36,7 +37,7 @@ type Start struct {
 	Text        []byte        // the chain, JSON
 	Steps       int           // of the outermost chain
 	Functions   []string
-	Writes      bool // it may call functions that write
+	Writes      bool // it may call functions that write, or be suspended: results of reads are written when they have become many
 	Lookup      bool // calls are looked up while the run goes on, to undo them
 	KeepResults bool // results are looked up as well, for calls that wait for approval
 	// Canonical returns the spelling that equal arguments share; nil: they are compared as they are.
@@ -67,6 +68,7 @@ type Run struct {
 	accounted     int                    // how many leading writes of past are accounted for
 	hasRow        bool                   // the run has been written
 	endWritten    bool
+	forgot        bool  // the result of a read was not stored
 	failure       error // why nothing more can be written
 }
 
@@ -112,6 +114,13 @@ func (r *Run) Claim() error {
 func (r *Run) HandOver() (lease int64) {
 	r.Append(Event{Kind: Handed})
 	return r.row.Lease
+}
+
+// Forgot reports whether the result of a read was not stored, so that a resume reads it again.
+func (r *Run) Forgot() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.forgot
 }
 
 // Values reports whether arguments and results are stored to be shown.
@@ -164,7 +173,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 			r.row.Functions = append(slices.Clip(r.row.Functions), f)
 		}
 	}
-	if s.Text != nil {
+	if s.Text != nil && !(past.IsSuspended() && bytes.Equal(s.Text, past.Chain)) { // a run that polls goes on a thousand times
 		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
 	}
 	return r

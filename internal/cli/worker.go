@@ -113,6 +113,9 @@ func withKey(request []byte, key string) []byte {
 	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
 }
 
+// suspendFrom is the shortest pause in which a chain leaves its place to others: a resume reads its whole run.
+const suspendFrom = 10 * time.Second
+
 // runOfBatch runs a chain of a batch in this process.
 func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
 	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
@@ -147,6 +150,9 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 
 // runOnce runs a chain. An error means that nothing can be said of it yet: another worker still has the run, or the journal is away.
 func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte, caller *chain.Caller) (*durable.Result, error) {
+	if gjson.GetBytes(request, "key").Str != "" && a.Keep() >= 2*suspendFrom { // it is found again
+		caller.Suspend = suspendFrom
+	}
 	answer := a.Run(ctx, request, caller)
 	switch {
 	case answer.OK:
@@ -157,7 +163,11 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 			return nil, errors.Join(answer.Error, err)
 		}
 	}
-	return durable.ResultOf(ch.Position, answer), nil
+	r := durable.ResultOf(ch.Position, answer)
+	if kept := time.Now().Add(a.Keep() / 2); r.Resumes.After(kept) { // or the journal would forget it
+		r.Resumes = kept
+	}
+	return r, nil
 }
 
 // runHandedOver goes on with a run that a server has handed over, for the server's caller. The journal has its chain.

@@ -139,13 +139,15 @@ type Result struct {
 	Faults   []*fault.Error  `json:"faults,omitempty"`
 	Warnings []*fault.Error  `json:"warnings,omitempty"`
 
-	Approval bool  `json:"approval,omitempty"` // it waits until somebody decides
-	Lease    int64 `json:"lease,omitempty"`    // of its run then, if that was handed over
+	Approval bool      `json:"approval,omitempty"` // it waits until somebody decides
+	Resumes  time.Time `json:"resumes,omitzero"`   // it pauses, and goes on then; zero: it does not
+	Lease    int64     `json:"lease,omitempty"`    // of its run then, if that was handed over
 }
 
 // ResultOf returns what is passed on of an answer.
 func ResultOf(position int, a *chain.Answer) *Result {
-	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings)}
+	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings),
+		Resumes: a.Resumes}
 	if a.Error != nil {
 		r.Error = withoutCauses([]*fault.Error{a.Error})[0]
 		r.Approval = a.Error.Code == fault.ApprovalRequired

@@ -30,8 +30,8 @@ func poll(ctx context.Context, look func() (more bool, err error)) error {
 	}
 }
 
-// Follow calls each for the events of a run, and for further ones until it has ended or waits for approval. read returns the current
-// state of the run. Reads are written late: those of a run that only reads appear when it ends.
+// Follow calls each for the events of a run, and for further ones until it has ended or waits. read returns the current state of the run.
+// Reads are written late: those of a run that only reads appear when it ends.
 func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), each func(*Call) error) error {
 	reported := map[int]string{} // the status by the number of the event
 	return poll(ctx, func() (bool, error) {

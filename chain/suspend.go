@@ -1,0 +1,133 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxDoublings of the longest backoffMs are more than any run takes.
+const maxDoublings = 20
+
+// pauses counts what of a run is at work. The run is suspended when all that goes on in it are pauses, the first of which ends late. What
+// it has done comes from the journal when it is resumed, so it is not suspended once something has failed: that would be done again.
+// A nil *pauses counts nothing.
+type pauses struct {
+	least   time.Duration      // shorter ones are not worth a resume
+	suspend context.CancelFunc // ends the context of the steps
+	mayNot  func() bool        // reports whether the run must not be suspended now
+
+	mu     sync.Mutex
+	atWork int         // goroutines that neither pause nor wait for others, and all else that needs this process
+	ends   []time.Time // of the pauses under way
+	until  time.Time   // the end of the first of them, when the run was suspended; zero: it is not
+}
+
+// watchPauses returns the context of the steps, which ends when the run is suspended.
+func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.record == nil || !r.mayBeSuspended(r.plan) {
+		return ctx, func() {}
+	}
+	watched, suspend := context.WithCancel(ctx)
+	r.pauses = &pauses{least: r.suspend, suspend: suspend, atWork: 1, mayNot: func() bool {
+		return ctx.Err() != nil || r.exhausted.Load() || r.mustStop() || r.record.Forgot()
+	}}
+	return watched, suspend
+}
+
+// mayBeSuspended reports whether the plan has a pause that is long enough.
+func (s *requestState) mayBeSuspended(p *plan) bool {
+	return s.suspend > 0 && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
+		return step.until != nil && step.delay >= s.suspend || step.inline != nil && s.mayBeSuspended(step.inline) ||
+			step.fn != nil && step.maxRetries > 0 && step.backoff<<min(step.maxRetries-1, maxDoublings) >= s.suspend
+	})
+}
+
+// add adds n to what is at work.
+func (p *pauses) add(n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.atWork += n; p.atWork > 0 || len(p.ends) == 0 || !p.until.IsZero() || p.mayNot() {
+		return
+	}
+	if first := slices.MinFunc(p.ends, time.Time.Compare); time.Until(first) >= p.least {
+		p.until = first
+		p.suspend()
+	}
+}
+
+// begin begins a pause of a goroutine that was at work.
+func (p *pauses) begin(end time.Time) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.ends = append(p.ends, end)
+	p.mu.Unlock()
+	p.add(-1)
+}
+
+// end ends a pause.
+func (p *pauses) end(end time.Time) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.ends, end)
+	p.ends = slices.Delete(p.ends, i, i+1)
+	p.atWork++
+}
+
+// suspendedUntil returns when a suspended run goes on; zero: it was not suspended.
+func (p *pauses) suspendedUntil() time.Time {
+	if p == nil {
+		return time.Time{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until
+}
+
+func (r *run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
+
+// pauseAfter pauses until d after the last call of a round or attempt. If an earlier part of the run made that call, some of the pause is
+// over. The journal knows nothing of a round without calls, so the run is not suspended in the pause after it, which a resume would begin
+// again.
+func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
+	switch {
+	case r.rehearsal:
+		return ctx.Err()
+	case lastCall.IsZero():
+		return sleep(ctx, d)
+	}
+	end := lastCall.Add(d)
+	if d = time.Until(end); d <= 0 {
+		return ctx.Err()
+	}
+	r.pauses.begin(end)
+	defer r.pauses.end(end)
+	return sleep(ctx, d)
+}
+
+// awaitsRetry reports whether the run was suspended between two attempts at a call.
+func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
+	return previous != nil && r.record.Past().IsSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
+		previous.Attempt < p.maxRetries
+}
+
+// suspendedAnswer answers a run that was suspended. It is shown to nobody if the run is resumed, so it has no result.
+func (b *answerBuilder) suspendedAnswer(ctx context.Context) *Answer {
+	b.resumes = b.run.pauses.suspendedUntil()
+	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and goes on when it is resumed", b.resumes.UTC().Format(time.RFC3339)))
+	b.reconcileRun(journal.Waiting)
+	b.countTokens()
+	return b.answer(ctx)
+}

@@ -1,0 +1,80 @@
+//go:build unix
+
+package temporal_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+)
+
+// pollTwice is a chain that polls, pauses, polls again and writes.
+func pollTwice(id string) string {
+	return fmt.Sprintf(`{"steps":[{"fn":"http.poll","args":{"id":%q},"repeat":{"until":"$result.polls == 2","max":5,"delayMs":20000}},`+
+		`{"fn":"http.write","args":{"id":%q}}]}`+"\n", id, id)
+}
+
+// awaitWaiting waits until n runs wait.
+func (s *stack) awaitWaiting(t *testing.T, n int) {
+	t.Helper()
+	listed := ""
+	for end := time.Now().Add(clitest.TooLong); gjson.Get(listed, "runs.#").Int() != int64(n); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not %d runs wait: %s", n, listed)
+		}
+		listed, _, _ = s.run(t, "runs", "--status", "waiting", "--json")
+	}
+}
+
+// TestPauses: chains that pause hold no place of a worker, and outlive it. A batch that is cancelled in a pause goes on when it is resumed.
+// No call is made twice.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	first := s.startWorker(t, "--jobs", "1")
+	var ids []string
+	lines := ""
+	for i := range 5 {
+		ids = append(ids, fmt.Sprint("p", i))
+		lines += pollTwice(ids[i])
+	}
+	clitest.Write(t, s.home, "p.jsonl", lines)
+	c := s.begin(t, "run", "--durable", "p.jsonl")
+	s.awaitWaiting(t, len(ids)) // in the only place, one after the other
+	first.kill()
+	for _, id := range ids {
+		if n := s.polls(id); n != 1 {
+			t.Errorf("%s was polled %d times before its pause was over", id, n)
+		}
+	}
+	s.startWorker(t, "--jobs", "1")
+	<-c.ended
+	if ok := s.checkAnswers(t, ids, c.stdout.String()); ok != len(ids) || strings.Contains(c.stderr.String(), "approve") {
+		t.Errorf("%d ok: %s%s", ok, &c.stdout, &c.stderr)
+	}
+	s.record(t, "paused", c.batch())
+
+	ids = append(ids, "cancelled")
+	clitest.Write(t, s.home, "c.jsonl", pollTwice("cancelled"))
+	c = s.begin(t, "run", "--durable", "c.jsonl")
+	s.awaitWaiting(t, 1)
+	_ = c.cmd.Process.Signal(os.Interrupt)
+	<-c.ended
+	if a := c.stdout.String(); gjson.Get(a, "error.code").Str != "cancelled" || !strings.Contains(a, "pauses until") {
+		t.Errorf("cancelled in its pause: %s%s", a, &c.stderr)
+	}
+	if answers, message, status := s.run(t, "resume", c.batch()); status != "0" || s.checkAnswers(t, ids[5:], answers) != 1 {
+		t.Errorf("resumed: exit %s: %s%s", status, answers, message)
+	}
+	for _, id := range ids {
+		if n := s.polls(id); n != 2 {
+			t.Errorf("%s was polled %d times", id, n)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -174,20 +175,44 @@ func registryOf(t testing.TB, w *world) *steps.Registry {
 // engine is an engine over the functions of these tests, with a store in memory.
 func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
 	t.Helper()
-	registry := registryOf(t, w)
-	store, err := memstore.New(nil)
+	return engineOf(t, w.functions(), o, true)
+}
+
+// engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
+func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *chain.Engine {
+	t.Helper()
+	registry, err := steps.NewRegistry(fns, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
+	o.Functions = registry.LinkChains(nil)
+	if keeps {
+		store, err := memstore.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Results, err = budget.NewResults(store, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { o.Results.Close() })
 	}
-	t.Cleanup(func() { results.Close() })
-	o.Functions, o.Results = registry, results
 	e, err := chain.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// newJournal is a journal over a driver, nil: one in memory.
+func newJournal(t testing.TB, d journal.Driver) *journal.Journal {
+	t.Helper()
+	if d == nil {
+		d = &journal.Memory{}
+	}
+	j, err := journal.New(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
 }

@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -70,45 +68,4 @@ type forgetful struct{ journal.Memory }
 
 func (*forgetful) Write(_ context.Context, list []journal.Write) ([]bool, error) {
 	return make([]bool, len(list)), nil
-}
-
-// TestRecallSideBySide: elements look up what the run has done while others add to it (the race detector watches), and
-// nothing that was applied is done again.
-func TestRecallSideBySide(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ first, then string }{
-		"of elements that end": {
-			`{"steps":[{"forEach":"1..40","concurrency":4,"args":{"i":"$item"},
-				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}}]}`,
-			``,
-		},
-		"of elements that begin, after much was written": {
-			`{"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},
-				{"fn":"store.get","forEach":"1..80","args":{"k":"$item"},"concurrency":4,"orElse":1},
-				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,
-			`,"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},{"forEach":"1..80","concurrency":8,"args":{"i":"$item"},
-				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}},
-				{"fn":"store.put","args":{"k":0}}]`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for range 5 {
-				var mended atomic.Bool
-				var applied sync.Map
-				s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {
-					if !mended.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
-						return nil, refuses()
-					}
-					if _, again := applied.LoadOrStore(function+args.Raw, true); again && function == "store.put" {
-						t.Errorf("%s was put twice", args.Raw)
-					}
-					return []byte(`{"id":"x"}`), nil
-				})
-				run := s.run(fault.FunctionFailed, "%s", test.first).Get("resume").Str
-				mended.Store(true)
-				s.run("", `{"resume":%q%s}`, run, test.then)
-			}
-		})
-	}
 }

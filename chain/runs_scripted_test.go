@@ -44,25 +44,11 @@ func newScripted(t *testing.T, d journal.Driver, ends func(function string, args
 	} {
 		functions = append(functions, steps.Function{Spec: spec, Call: s.call(spec.Name)})
 	}
-	careful, faults := chain.Saved("careful", []byte(`{"onError":"undo","params":{"k":{}},"steps":[
-		{"fn":"store.put","args":{"k":"$input.k"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
-		{"fn":"store.put","args":{"k":"after ${$input.k}"}}]}`), &chain.Options{})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	registry, err := steps.NewRegistry(append(functions, *careful), nil)
+	registry, err := steps.NewRegistry(functions, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry = registry.LinkChains(nil)
-	if d == nil {
-		d = &journal.Memory{}
-	}
-	if s.journal, err = journal.New(d, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.journal.Close() })
-	s.all = registry
+	s.all, s.journal = registry, newJournal(t, d)
 	if s.engine, err = chain.New(&chain.Options{Functions: registry, Journal: s.journal}); err != nil {
 		t.Fatal(err)
 	}

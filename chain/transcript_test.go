@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,11 +27,8 @@ func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	schemas := compileSchemas(t)
 	eachArchive(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
-		for i := range archive.Files {
-			name, isChain := strings.CutSuffix(archive.Files[i].Name, "/chain")
-			if isChain {
-				t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
-			}
+		for _, name := range chainsOf(archive) {
+			t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
 		}
 	})
 }
@@ -60,11 +58,7 @@ func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archi
 
 func transcript(t *testing.T, archive *txtar.Archive, name string, schemas [2]*jsonschema.Schema) {
 	var o chain.Options
-	if options := section(archive, name+"/options"); options != nil {
-		if err := json.Unmarshal(options.Data, &o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	decode(t, archive, name+"/options", &o)
 	w := &world{}
 	request := section(archive, name+"/chain").Data
 	answer := engine(t, w, o).Run(context.Background(), request, nil)
@@ -92,6 +86,35 @@ func section(archive *txtar.Archive, name string) *txtar.File {
 	return nil
 }
 
+// chainsOf are the names of an archive's requests.
+func chainsOf(archive *txtar.Archive) (names []string) {
+	for _, f := range archive.Files {
+		if name, isChain := strings.CutSuffix(f.Name, "/chain"); isChain {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// decode puts a section, if there is one, into a value.
+func decode(t *testing.T, archive *txtar.Archive, name string, value any) {
+	t.Helper()
+	if f := section(archive, name); f != nil {
+		if err := json.Unmarshal(f.Data, value); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+}
+
+// lines are those of a section; an empty one has none.
+func lines(text []byte) []string {
+	if len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// check compares a section with what there is. With -update, it is written, beside the others of its name.
 func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	t.Helper()
 	want := section(archive, name)
@@ -99,7 +122,14 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 		if !*update {
 			t.Fatalf("the transcript has no %s; got:\n%s", name, got)
 		}
-		archive.Files = append(archive.Files, txtar.File{Name: name, Data: got})
+		group, _, _ := strings.Cut(name, "/")
+		at := len(archive.Files)
+		for i := range archive.Files {
+			if strings.HasPrefix(archive.Files[i].Name, group+"/") {
+				at = i + 1
+			}
+		}
+		archive.Files = slices.Insert(archive.Files, at, txtar.File{Name: name, Data: got})
 		return
 	}
 	if *update {

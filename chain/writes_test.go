@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -37,31 +36,6 @@ func writingFunctions() []steps.Function {
 		answering(steps.Spec{Name: "do.light", Effect: steps.Read, EffectDeclared: true, Heavy: "never"}),
 		answering(steps.Spec{Name: "do.lightWrite", EffectDeclared: true, Heavy: "never"}),
 	}
-}
-
-// engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
-func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *chain.Engine {
-	t.Helper()
-	registry, err := steps.NewRegistry(fns, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Functions = registry
-	if keeps {
-		store, err := memstore.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.Results, err = budget.NewResults(store, nil); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { o.Results.Close() })
-	}
-	e, err := chain.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
 }
 
 // objects is an array of n objects of a usual size.

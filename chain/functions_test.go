@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,11 @@ func (w *world) functions() []steps.Function {
 				return []byte(`{"card":{"id":` + gjson.GetBytes(args, "cardId").Raw + `,"size":7}}`), nil
 			}},
 	}
+	return fns
+}
+
+// recorded lets the world remember the calls.
+func (w *world) recorded(fns []steps.Function) []steps.Function {
 	for i := range fns {
 		name, call := fns[i].Name, fns[i].Call
 		fns[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
@@ -161,6 +167,16 @@ func (w *world) functions() []steps.Function {
 		}
 	}
 	return fns
+}
+
+// viewWithout is a view of functions without some.
+func viewWithout(t testing.TB, fns []steps.Function, hidden ...string) *steps.Registry {
+	t.Helper()
+	registry, err := steps.NewRegistry(fns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
 }
 
 func registryOf(t testing.TB, w *world) *steps.Registry {
@@ -175,7 +191,7 @@ func registryOf(t testing.TB, w *world) *steps.Registry {
 // engine is an engine over the functions of these tests, with a store in memory.
 func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
 	t.Helper()
-	return engineOf(t, w.functions(), o, true)
+	return engineOf(t, w.recorded(w.functions()), o, true)
 }
 
 // engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
@@ -215,4 +231,11 @@ func newJournal(t testing.TB, d journal.Driver) *journal.Journal {
 	}
 	t.Cleanup(func() { j.Close() })
 	return j
+}
+
+func codeOf(a *chain.Answer) fault.Code {
+	if a.Error == nil {
+		return ""
+	}
+	return a.Error.Code
 }

@@ -28,8 +28,13 @@ func FuzzRequest(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, section := range txtar.Parse(text).Files {
-			if filepath.Base(section.Name) == "chain" {
+			switch filepath.Base(section.Name) {
+			case "chain":
 				f.Add(section.Data)
+			case "chains":
+				for _, line := range lines(section.Data) {
+					f.Add([]byte(line))
+				}
 			}
 		}
 	}

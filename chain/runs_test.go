@@ -146,7 +146,7 @@ func newStory(t *testing.T, archive *txtar.Archive) *story {
 }
 
 func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
-	for _, name := range chainsOf(archive) {
+	for _, name := range namesOf(archive, "/chain") {
 		if section(archive, name+"/mend") != nil {
 			s.store.mended = true
 		}
@@ -163,7 +163,8 @@ func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
 		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
 			validate(s.t, published, answer.JSON)
 		}
-		check(s.t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(s.remember(answer.JSON)), []byte(`"tokens":0`)))
+		report := times.ReplaceAll(s.remember(answer.JSON), []byte(`"ms":0`))
+		check(s.t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(report), []byte(`"tokens":0`)))
 		check(s.t, archive, name+"/calls", s.calls())
 		if section(archive, name+"/journal") != nil {
 			check(s.t, archive, name+"/journal", s.ended())
@@ -222,7 +223,9 @@ func savedChains(t *testing.T, archive *txtar.Archive) (list []steps.Function) {
 	return list
 }
 
-// tokenCounts are those of answers with the true ids.
-var tokenCounts = regexp.MustCompile(`"tokens":\d+`)
+var (
+	times       = regexp.MustCompile(`"ms":\d+`)
+	tokenCounts = regexp.MustCompile(`"tokens":\d+`) // of answers with the true ids
+)
 
 func noop(context.Context, []byte) ([]byte, error) { return []byte(`{"keys":[],"n":0}`), nil }

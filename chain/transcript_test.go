@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -20,15 +23,20 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
-// TestTranscripts runs the chains of ../testdata/chain: `name/chain` is a request, `name/answer` what it must be
-// answered, `name/calls` the calls that must have reached the functions, in order. `name/options` holds chain.Options as
-// JSON. Every answer is held against the published schema, every request that compiles against the other.
+// TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine, one
+// a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line each, and
+// `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an answer, and
+// a word before it for the ID of its caller. `NAME/options` holds chain.Options, and `NAME/caller` the chain.Caller as JSON; `NAME/hidden`
+// names functions that the caller may not use, `NAME/cancel` is when it goes, and `NAME/functions` says which of functionsOf there are.
+// Every answer is held against the published schema, every request that compiles against the other.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	schemas := compileSchemas(t)
 	eachArchive(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
-		for _, name := range chainsOf(archive) {
-			t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
+		for _, name := range namesOf(archive, "/chain", "/chains", "/call") {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { transcript(t, archive, name, schemas) })
+			})
 		}
 	})
 }
@@ -57,24 +65,92 @@ func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archi
 }
 
 func transcript(t *testing.T, archive *txtar.Archive, name string, schemas [2]*jsonschema.Schema) {
+	defer time.Sleep(2 * time.Hour) // what ignores its context ends, and with it the bubble
 	var o chain.Options
 	decode(t, archive, name+"/options", &o)
+	var caller chain.Caller
+	decode(t, archive, name+"/caller", &caller)
 	w := &world{}
-	request := section(archive, name+"/chain").Data
-	answer := engine(t, w, o).Run(context.Background(), request, nil)
-	check(t, archive, name+"/answer", normalise(answer.JSON))
+	functions := w.recorded(functionsOf["test"](w))
+	if f := section(archive, name+"/functions"); f != nil {
+		functions = w.recorded(functionsOf[strings.TrimSpace(string(f.Data))](w))
+	}
+	e := engineOf(t, functions, o, true)
+	if hidden := section(archive, name+"/hidden"); hidden != nil {
+		caller.Functions = viewWithout(t, functions, lines(hidden.Data)...)
+	}
+	var all []byte
+	token := ""
+	for _, request := range requestsOf(archive, name) {
+		who := caller
+		if id, rest, hasID := strings.Cut(request, " "); hasID && !strings.ContainsAny(id, "{[\"") {
+			who.ID, request = id, rest
+		}
+		request = strings.ReplaceAll(request, "oc1_TOKEN", token)
+		answer := send(t, archive, name, e, request, &who)
+		if text := tokens.Find(answer.JSON); text != nil {
+			token = string(text)
+		}
+		all = append(all, normalise(answer.JSON)...)
+		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
+			validate(t, schemas[1], answer.JSON)
+		}
+		if !json.Valid(answer.JSON) {
+			t.Errorf("the answer is not JSON: %s", answer.JSON)
+		}
+		report := gjson.GetBytes(answer.JSON, "error")
+		if report.Get("code").Str != string(codeOf(answer)) || len(report.Get("faults").Array())+int(report.Get("more").Int()) > len(answer.Faults) {
+			t.Errorf("%s and %d faults, and the answer is %s", codeOf(answer), len(answer.Faults), answer.JSON)
+		}
+		if answer.OK && section(archive, name+"/call") == nil && o.Hoist == nil && !strings.Contains(request, "continuation_token") {
+			validate(t, schemas[0], []byte(request))
+		}
+	}
+	check(t, archive, name+"/answer", all)
 	if calls := section(archive, name+"/calls"); calls != nil {
 		check(t, archive, name+"/calls", []byte(strings.Join(w.seen(), "\n")+"\n"))
 	}
-	if !json.Valid(answer.JSON) {
-		t.Errorf("the answer is not JSON: %s", answer.JSON)
+}
+
+// requestsOf are the requests of a name.
+func requestsOf(archive *txtar.Archive, name string) []string {
+	if f := section(archive, name+"/chain"); f != nil {
+		return []string{string(f.Data)}
 	}
-	if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
-		validate(t, schemas[1], answer.JSON)
+	if f := section(archive, name+"/chains"); f != nil {
+		return lines(f.Data)
 	}
-	if answer.OK {
-		validate(t, schemas[0], request)
+	return lines(section(archive, name+"/call").Data)
+}
+
+// send runs a chain or makes a call. The client goes when the transcript says so.
+func send(t *testing.T, archive *txtar.Archive, name string, e *chain.Engine, request string, who *chain.Caller) *chain.Answer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if f := section(archive, name+"/cancel"); f != nil {
+		after, err := time.ParseDuration(strings.TrimSpace(string(f.Data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(after, cancel)
 	}
+	if section(archive, name+"/call") == nil {
+		return e.Run(ctx, []byte(request), who)
+	}
+	var call struct {
+		chain.Call
+		Args json.RawMessage
+		Text string // instead of Args: what is not JSON
+	}
+	if err := json.Unmarshal([]byte(request), &call); err != nil {
+		t.Fatal(err)
+	}
+	call.Call.Args = call.Args
+	if call.Text != "" {
+		call.Call.Args = []byte(call.Text)
+	}
+	return e.Call(ctx, &call.Call, who)
 }
 
 func section(archive *txtar.Archive, name string) *txtar.File {
@@ -86,11 +162,13 @@ func section(archive *txtar.Archive, name string) *txtar.File {
 	return nil
 }
 
-// chainsOf are the names of an archive's requests.
-func chainsOf(archive *txtar.Archive) (names []string) {
+// namesOf are the names of an archive's sections with one of these endings.
+func namesOf(archive *txtar.Archive, endings ...string) (names []string) {
 	for _, f := range archive.Files {
-		if name, isChain := strings.CutSuffix(f.Name, "/chain"); isChain {
-			names = append(names, name)
+		for _, ending := range endings {
+			if name, ok := strings.CutSuffix(f.Name, ending); ok {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
@@ -140,14 +218,10 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	}
 }
 
-var (
-	times  = regexp.MustCompile(`"ms":\d+`)
-	tokens = regexp.MustCompile(`oc1_\w+`)
-)
+var tokens = regexp.MustCompile(`oc1_\w+`)
 
 // normalise takes out of an answer what differs from run to run.
 func normalise(answer []byte) []byte {
-	answer = times.ReplaceAll(answer, []byte(`"ms":0`))
 	return append(tokens.ReplaceAll(answer, []byte("oc1_TOKEN")), '\n')
 }
 

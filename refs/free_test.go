@@ -46,6 +46,18 @@ func TestEvalFree(t *testing.T) {
 	}
 }
 
+// TestCheckFree: a fault says what would have been right.
+func TestCheckFree(t *testing.T) {
+	t.Parallel()
+	if f := CheckFree("join(xs, '\n')", []string{"xs"}); f == nil || !strings.Contains(f.Message, `write \\n`) {
+		t.Errorf("a line break in a text: %v", f)
+	}
+	if f := CheckFree("len(files)", []string{"xs"}); f == nil || !strings.Contains(f.Message, "the keys of vars") ||
+		!slices.Equal(f.Available, []string{"xs"}) {
+		t.Errorf("an unknown name: %v", f)
+	}
+}
+
 // TestConcurrent uses one expression, one template and the cache of sources from many goroutines.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
@@ -96,58 +108,4 @@ func TestCancelled(t *testing.T) {
 		_, err := x.True(ctx, scopeOf(orders))
 		wantCode(t, err, fault.Timeout)
 	})
-}
-
-func TestSelector(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		`$0.items[0].id`:       `717897987691852588770249`,
-		`$0.items[*]?.price`:   `[1.10,null,null]`,
-		`$0.nope ?? [1.10]`:    `[1.10]`,
-		`$0`:                   orders,
-		`$0.keys`:              `{"z":1,"a":{"q":1.50},"m":3}`,
-		`$0["total"]`:          `5`,
-		`$0.total - $0.total`:  `0`,
-		`$0.total-$index`:      `3`,
-		`$0.total / 5`:         `1`,
-		`$0.nope ?? $0.total`:  `5`,
-		`filter($0.items, .z)`: `fault`,
-		`$0.items | len()`:     `3`,
-		` $0.total `:           `5`,
-		`$0.items[0].a == 2`:   `true`,
-		`$0.nope`:              `missing`,
-		`$0.items[0].nope`:     `missing`,
-		`"$0.total"`:           `"$0.total"`,
-		`$item`:                `{"id":"i1"}`,
-	} {
-		s, faults := CompileSelector(text, scope())
-		if len(faults) > 0 {
-			t.Errorf("%s: %v", text, faults[0])
-			continue
-		}
-		got, err := s.Resolve(context.Background(), scopeOf(orders))
-		switch want {
-		case "missing":
-			wantCode(t, err, fault.ReferenceMissing)
-		case "fault":
-			wantCode(t, err, fault.BadExpression)
-		default:
-			if err != nil || string(got) != want {
-				t.Errorf("%s gives %s, %v; want %s", text, got, err, want)
-			}
-		}
-		if strings.HasPrefix(text, "$0") && len(s.Uses()) == 0 {
-			t.Errorf("%s uses nothing", text)
-		}
-	}
-	for text, code := range map[string]fault.Code{
-		`$5`: fault.BadReference, `$4.items`: fault.BadReference, `$0.a + $9`: fault.BadReference, `$0.a[`: fault.BadExpression,
-		`$0.items[01x]`: fault.BadReference, `$0[*].a[x]`: fault.BadReference, ``: fault.BadExpression, `foo`: fault.BadExpression,
-		`$secret.x`: fault.NotSupported,
-	} {
-		_, faults := CompileSelector(text, scope())
-		if len(faults) != 1 || faults[0].At != "/args" || faults[0].Code != code && text != `$0.items[01x]` && text != `$0.a[` {
-			t.Errorf("%s: %v, want %s", text, faults, code)
-		}
-	}
 }

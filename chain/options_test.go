@@ -1,31 +1,11 @@
 package chain_test
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	var reports []string
-	caller := &chain.Caller{Progress: func(p chain.Progress) {
-		reports = append(reports, fmt.Sprintf("%d/%d step %d %s %t", p.Done, p.Total, p.Step, p.Function, p.Ended))
-	}}
-	request := `{"steps":[{"fn":"test.get","args":{"value":1}},{"chain":{"steps":[{"fn":"test.write"}]}},{"fn":"test.get","when":"false","args":{"value":1}}]}`
-	if answer := engine(t, &world{}, chain.Options{}).Run(context.Background(), []byte(request), caller); !answer.OK {
-		t.Fatal(string(answer.JSON))
-	}
-	want := []string{"0/3 step 0 test.get false", "1/3 step 0 test.get true", "1/3 step 1  false", "2/3 step 1  true",
-		"2/3 step 2 test.get false", "3/3 step 2 test.get true"}
-	if !slices.Equal(reports, want) {
-		t.Errorf("told %q, want %q", reports, want)
-	}
-}
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
@@ -43,6 +23,20 @@ func TestOptions(t *testing.T) {
 	} {
 		if _, err := chain.New(test.o); fault.CodeOf(err) != test.want {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// TestHoistFaults: what the contract has a field for, in any request, cannot be hoisted.
+func TestHoistFaults(t *testing.T) {
+	t.Parallel()
+	refused := []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query",
+		"page_size", "resume", "approve", "undo", "chain", "action", "resource", "params", "schema", "again", "names"}
+	registry := registryOf(t, &world{})
+	for _, name := range refused {
+		_, err := chain.New(&chain.Options{Functions: registry, Hoist: []string{"repoId", name}})
+		if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest || f.At != "/hoist/1" {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pkoukk/tiktoken-go-loader"
+	tiktoken_loader "github.com/pkoukk/tiktoken-go-loader"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/budget"

@@ -41,14 +41,20 @@ func TestFetchFlood(t *testing.T) {
 	server := redistest.Start(t)
 	for name, store := range map[string]string{"disk": t.TempDir(), "redis": server.URL()} {
 		t.Run(name, func(t *testing.T) {
-			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFetchFlood$", "-test.v")
-			self.Env = append(os.Environ(), floodOf+"="+store)
-			output, err := self.CombinedOutput()
-			t.Logf("%s", output)
-			if err != nil {
-				t.Error(err)
-			}
+			inOwnProcess(t, "TestFetchFlood", floodOf+"="+store)
 		})
+	}
+}
+
+// inOwnProcess runs a test alone, with one more variable of the environment, so that its memory is that of this test.
+func inOwnProcess(t *testing.T, test, variable string) {
+	t.Helper()
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	self.Env = append(os.Environ(), variable)
+	output, err := self.CombinedOutput()
+	t.Logf("%s", output)
+	if err != nil {
+		t.Error(err)
 	}
 }
 

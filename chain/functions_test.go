@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -169,16 +168,6 @@ func (w *world) recorded(fns []steps.Function) []steps.Function {
 	return fns
 }
 
-// viewWithout is a view of functions without some.
-func viewWithout(t testing.TB, fns []steps.Function, hidden ...string) *steps.Registry {
-	t.Helper()
-	registry, err := steps.NewRegistry(fns, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return registry.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
-}
-
 func registryOf(t testing.TB, w *world) *steps.Registry {
 	t.Helper()
 	registry, err := steps.NewRegistry(w.functions(), nil)
@@ -201,7 +190,13 @@ func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Functions = registry.LinkChains(nil)
+	return engineOn(t, registry.LinkChains(nil), o, keeps)
+}
+
+// engineOn is an engine over these functions as they stand in a registry.
+func engineOn(t testing.TB, registry *steps.Registry, o chain.Options, keeps bool) *chain.Engine {
+	t.Helper()
+	o.Functions = registry
 	if keeps {
 		store, err := memstore.New(nil)
 		if err != nil {

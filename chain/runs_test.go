@@ -138,7 +138,7 @@ type story struct {
 
 func newStory(t *testing.T, archive *txtar.Archive) *story {
 	var o chain.Options
-	decode(t, archive, "options", &o)
+	decode(t, section(archive, "options"), &o)
 	s := &story{t: t, store: &bin{items: map[string]string{}}, journal: newJournal(t, nil)}
 	o.Journal = s.journal
 	s.engine = engineOf(t, append(s.store.functions(), savedChains(t, archive)...), o, false)
@@ -157,7 +157,7 @@ func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
 			s.store.script = lines(script.Data)
 		}
 		var who *chain.Caller
-		decode(s.t, archive, name+"/caller", &who)
+		decode(s.t, section(archive, name+"/caller"), &who)
 		request := strings.NewReplacer("RESUME", s.resume, "APPROVE", s.approve).Replace(string(section(archive, name+"/chain").Data))
 		answer := s.engine.Run(s.t.Context(), []byte(request), who)
 		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {

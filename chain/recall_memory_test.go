@@ -3,7 +3,6 @@ package chain_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -25,13 +24,7 @@ func TestMemoryOfRecall(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfRecall$", "-test.v")
-	self.Env = append(os.Environ(), recallHere+"=1")
-	output, err := self.CombinedOutput()
-	t.Logf("%s", output)
-	if err != nil {
-		t.Error(err)
-	}
+	inOwnProcess(t, "TestMemoryOfRecall", recallHere+"=1")
 }
 
 // recall makes runs that read 128 MiB.

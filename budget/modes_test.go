@@ -89,9 +89,7 @@ func TestQuery(t *testing.T) {
 	}
 	all := func(_ context.Context, _ string, v []byte) ([]byte, error) { return v, nil }
 	got, err := ask("x", within(1000), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := decode[probe](t, []byte(got))
 	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != value || p.Token == token {
 		t.Errorf("a result that does not fit gives %s, which holds %.50s, %v", got, stored, err)
@@ -113,9 +111,7 @@ func TestProbeOfAnAnswer(t *testing.T) {
 		strings.Repeat("d", 90) + `","e":"` + strings.Repeat("e", 90) + `","n":[1,2]}`
 	for _, f := range []budget.Fetch{{Mode: "summary"}, {Mode: "filtered", FilterKeys: []string{"e", "d", "c", "b", "a"}}} {
 		whole, err := fetch(t, r, value, f, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := fetch(t, r, value, f, within(450))
 		if err != nil {
 			t.Fatalf("%s: %v", f.Mode, err)

@@ -69,9 +69,7 @@ func (p pager) all(size int) (items [][]byte) {
 // wholeFromPages checks that the pages of a value joined are the value, for an array, one array in an object, or text.
 func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 	token, _, err := r.Keep(context.Background(), "me", []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := pager{t, r, token, nil}
 	paged := []byte(value)
 	switch value[0] {
@@ -195,9 +193,7 @@ func TestEveryItemIsReached(t *testing.T) {
 		limit := rapid.IntRange(150, 1500).Draw(t, "limit")
 		envelope := &budget.Envelope{Meter: budget.NewMeter(c, limit)}
 		token, _, err := r.Keep(context.Background(), "me", []byte("["+strings.Join(items, ",")+"]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := pager{t, r, token, envelope}
 		size := rapid.IntRange(1, 70).Draw(t, "size")
 		for next, number := 0, 1; next < len(items); {

@@ -30,9 +30,7 @@ func TestProbe(t *testing.T) {
 	r := results(t, nil)
 	value := numbered(500)
 	answer, err := r.Probe(t.Context(), "me", value, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := decode[probe](t, answer)
 	want := fmt.Sprintf(`{"preview":%s,"total_size":%d,"total_tokens":%d,"shape":"array of 500 {id,name,price}","count":500,`+
 		`"available_modes":["summary","paginated","filtered","query","full"],"continuation_token":"%s","expires_in":300}`,
@@ -60,9 +58,7 @@ func TestShapeIsCut(t *testing.T) {
 		`{"` + strings.Repeat("k", 100_000) + `":1}`,
 	} {
 		answer, err := r.Probe(t.Context(), "me", []byte(value), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shape := decode[probe](t, answer).Shape
 		if utf8.RuneCountInString(shape) > 80 || !strings.HasSuffix(shape, "…}") {
 			t.Errorf("%.40s: %d characters: %s", value, utf8.RuneCountInString(shape), shape)
@@ -77,9 +73,7 @@ func TestProbeIsSmall(t *testing.T) {
 	r := results(t, nil)
 	check := func(t rapid.TB, value string, runes int) {
 		answer, err := r.Probe(context.Background(), "me", []byte(value), runes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var p probe
 		if err := json.Unmarshal(answer, &p); err != nil {
 			t.Fatalf("%s: %v", answer, err)
@@ -140,9 +134,7 @@ func TestProbeWithin(t *testing.T) {
 		}
 	}
 	nothing, err := budget.NewResults(memory, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := nothing.ProbeWithin(t.Context(), "me", value, within(fixed-1)); fault.CodeOf(err) != fault.BudgetTooSmall {
 		t.Errorf("when nothing fits: %v, want budget_too_small", err)
 	}

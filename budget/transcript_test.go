@@ -21,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the lines of the transcripts give")
 
-// TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line is a kept value, how it is fetched, and what
-// that gives: `VALUE ← FETCH ⇒ ANSWER`. In one that begins with probe, it is a value, and the shape, count and modes of its probe. A fault is
-// written with its code, its place, its message, and the names that are nearest. OBJECTS and LINES with a number are long values.
+// TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line is a kept value, how it is fetched, and
+// what that gives: `VALUE ← FETCH ⇒ ANSWER`. In one that begins with probe, it is a value, and the shape, count and modes of its probe. A
+// fault is written with its code, its place, its message, and the names that are nearest. OBJECTS and LINES with a number are long values.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../testdata/budget/*.txtar")
@@ -32,17 +32,13 @@ func TestTranscripts(t *testing.T) {
 	}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range archive.Files {
 			f := &archive.Files[i]
 			f.Data = transcript(t, f)
 		}
 		if *update {
-			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 		}
 	}
 }
@@ -119,9 +115,7 @@ func fetchAs(t *testing.T, r *budget.Results, value, how string) string {
 
 func probeOf(t *testing.T, r *budget.Results, value string) string {
 	answer, err := r.Probe(context.Background(), "me", []byte(value), 200)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := decode[probe](t, answer)
 	return fmt.Sprintf("%q; %d; %s", p.Shape, p.Count, strings.Join(p.Modes, " "))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -89,10 +88,7 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 // TestFactor: with a dear counter the least budget grows, and an answer at it still carries its probe.
 func TestFactor(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 2.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 2.5)
 	e := engine(t, &world{}, chain.Options{Counter: counter})
 	request := `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"test.items","args":{"n":500}}]}`
 	if answer := e.Run(context.Background(), fmt.Appendf(nil, request, 374), nil); answer.OK || answer.Faults[0].Code != fault.BudgetTooSmall {

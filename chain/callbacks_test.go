@@ -57,13 +57,9 @@ func one(_ context.Context, _ []byte) ([]byte, error) { return []byte(`1`), nil 
 func catalogOf(t *testing.T, sources ...*late) *steps.Catalog {
 	t.Helper()
 	c, err := steps.NewCatalog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range sources {
-		if err := c.Add(s.name, s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Add(s.name, s))
 	}
 	return c
 }
@@ -90,9 +86,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 				comes := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
 				never := &late{name: "never", state: steps.Status{State: steps.StateStarting}}
 				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, comes, never)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				time.AfterFunc(time.Second, func() { comes.become(steps.StateReady, nil, one) })
 				time.AfterFunc(3*time.Second, func() {
 					never.become(steps.StateFailed, fault.New(fault.Unavailable, "no such program"), nil)
@@ -127,9 +121,7 @@ func TestSourcesThatComeBack(t *testing.T) {
 			state("now", steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(-time.Second)}),
 			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
 		)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`,
 			"; send the same chain again when it is ready"
 		for steps, want := range map[string]struct {

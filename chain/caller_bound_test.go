@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -20,10 +19,7 @@ func TestCallerBound(t *testing.T) {
 	t.Parallel()
 	schema := compileSchemas(t)[1]
 	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 2000})
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	rapid.Check(t, func(r *rapid.T) {
 		caller := &chain.Caller{MaxTotalTokens: rapid.SampledFrom([]int{0, 1, 150, 200, 300, 5000}).Draw(r, "the caller's")}
 		length := rapid.SampledFrom([]int{0, 20, 130}).Draw(r, "words of the notice")

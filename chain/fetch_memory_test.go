@@ -67,9 +67,7 @@ func storeFor(t *testing.T, store string) (d budget.Driver) {
 	} else {
 		d, err = diskstore.Open(store, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -88,9 +86,7 @@ var records = steps.Function{
 
 func flood(t *testing.T, store string) {
 	results, err := budget.NewResults(storeFor(t, store), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer results.Close()
 	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000,
 		MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)

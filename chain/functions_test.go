@@ -170,11 +170,21 @@ func (w *world) recorded(fns []steps.Function) []steps.Function {
 
 func registryOf(t testing.TB, w *world) *steps.Registry {
 	t.Helper()
-	registry, err := steps.NewRegistry(w.functions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return newRegistry(t, w.functions())
+}
+
+func newRegistry(t testing.TB, fns []steps.Function) *steps.Registry {
+	t.Helper()
+	registry, err := steps.NewRegistry(fns, nil)
+	must(t, err)
 	return registry
+}
+
+func newCounter(t testing.TB, factor float64) budget.Counter {
+	t.Helper()
+	counter, err := budget.NewCounter("", factor)
+	must(t, err)
+	return counter
 }
 
 // engine is an engine over the functions of these tests, with a store in memory.
@@ -186,10 +196,7 @@ func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
 // engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
 func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *chain.Engine {
 	t.Helper()
-	registry, err := steps.NewRegistry(fns, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := newRegistry(t, fns)
 	return engineOn(t, registry.LinkChains(nil), o, keeps)
 }
 
@@ -199,18 +206,14 @@ func engineOn(t testing.TB, registry *steps.Registry, o chain.Options, keeps boo
 	o.Functions = registry
 	if keeps {
 		store, err := memstore.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if o.Results, err = budget.NewResults(store, nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { o.Results.Close() })
 	}
 	e, err := chain.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -221,9 +224,7 @@ func newJournal(t testing.TB, d journal.Driver) *journal.Journal {
 		d = &journal.Memory{}
 	}
 	j, err := journal.New(d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -233,4 +234,15 @@ func codeOf(a *chain.Answer) fault.Code {
 		return ""
 	}
 	return a.Error.Code
+}
+
+// must ends a test at an error that its own preparations should not have.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

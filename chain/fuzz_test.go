@@ -24,9 +24,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		for _, section := range txtar.Parse(text).Files {
 			switch filepath.Base(section.Name) {
 			case "chain":

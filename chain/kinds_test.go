@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/ladder"
 	stepschema "github.com/onecall-mcp/onecall/steps/schema"
-	"github.com/tidwall/gjson"
 )
 
 // kind is a sort of functions, and what an engine over them needs besides.
@@ -36,7 +37,8 @@ var kinds = map[string]kind{
 func symbols() []steps.Function {
 	read := func(name, properties, required, result string) steps.Function {
 		return steps.Function{
-			Spec: steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true, Input: schema(`"repoId":{"type":"string"},`+properties, "repoId", required)},
+			Spec: steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true,
+				Input: schema(`"repoId":{"type":"string"},`+properties, "repoId", required)},
 			Call: func(_ context.Context, args []byte) ([]byte, error) {
 				if gjson.GetBytes(args, "repoId").Str != "my-repo" {
 					return nil, fault.New(fault.FunctionFailed, "no such repository: %s", args)
@@ -142,8 +144,10 @@ var seenList = steps.Function{Spec: steps.Spec{Name: "s.list", Effect: steps.Rea
 
 // seenShapes lets a registry know results that were seen, some of which have rare members.
 func seenShapes(r *steps.Registry) *steps.Registry {
-	seen := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},` +
-		`"tags":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"total":{"type":"integer"}},"additionalProperties":false}`),
+	const item = `{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},` +
+		`"additionalProperties":false}`
+	seen := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":` + item +
+		`},"total":{"type":"integer"}},"additionalProperties":false}`),
 		Rare: func(path []stepschema.Element) bool { return path[0].Key == "rare" }}
 	return r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
 		return call, func() *steps.ResultShape { return seen }

@@ -62,10 +62,7 @@ func TestLadderSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := ladderKind(ladder.Enforce)
-		registry, err := steps.NewRegistry(k.functions(nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		registry := newRegistry(t, k.functions(nil))
 		e := engineOn(t, k.registry(registry), chain.Options{Rung: k.rung}, false)
 		card, skeleton := []byte(`{"steps":[{"fn":"code.card","args":{"id":"x"}}]}`),
 			[]byte(`{"steps":[{"fn":"code.skeleton","args":{"id":"x"}}]}`)

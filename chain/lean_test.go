@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -18,10 +17,7 @@ import (
 // least budget has room for the dearest lean form.
 func TestLeanSize(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	e := engineOf(t, writingFunctions(), chain.Options{Lite: true}, true)
 	for _, made := range []string{objects(60), `{"status":201,"headers":{},"body":` + objects(60) + `}`} {
 		answer := e.Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
@@ -41,10 +37,7 @@ func TestLeanSize(t *testing.T) {
 // TestLeanBounds: where the lean form begins, that it can be off, and that nothing is lost without a store.
 func TestLeanBounds(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	made := wide(`"id":7`)
 	size := counter.Count([]byte(made), -1)
 	run := func(o chain.Options, keeps bool) bool {
@@ -65,7 +58,7 @@ func TestLeanBounds(t *testing.T) {
 		}
 	}
 	registry := registryOf(t, &world{})
-	_, err = chain.New(&chain.Options{Functions: registry, LeanAbove: -2})
+	_, err := chain.New(&chain.Options{Functions: registry, LeanAbove: -2})
 	if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest {
 		t.Errorf("LeanAbove -2: %v", err)
 	}

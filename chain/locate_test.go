@@ -7,9 +7,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // place is where one pointer's value is: the simple way, one after the other.

@@ -148,9 +148,7 @@ func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
 	s.called()
 	shown, err = chain.Waiting(t.Context(), s.journal, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); err != nil {
 		t.Fatal(err)
 	}

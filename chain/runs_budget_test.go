@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/tidwall/gjson"
 )
 
 // TestApprovalWithinBudget: however many calls wait, the answer fits the least budget, and whoever has it can go on.

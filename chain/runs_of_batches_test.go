@@ -22,9 +22,7 @@ func TestParts(t *testing.T) {
 	})
 	j := g.engine.Journal()
 	batch, err := j.BeginBatch(t.Context(), &journal.Start{Chain: "nightly"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantCounts := func(want journal.Parts) {
 		t.Helper()
 		rows, err := j.List(t.Context(), &journal.Filter{Parent: &batch})

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/tidwall/gjson"
 )
 
 // TestUndoOfElementsAtOnce: elements side by side each take back what they have made, while the others go on.

@@ -30,7 +30,7 @@ type bin struct {
 }
 
 // scripted is how script lets a call end; false: it says nothing of it.
-func (b *bin) scripted(call string) (result []byte, err error, ok bool) {
+func (b *bin) scripted(call string) (result []byte, ok bool, err error) {
 	for i, line := range b.script {
 		outcome, text, _ := strings.Cut(line, " ")
 		outcome, once := strings.CutSuffix(outcome, "-once")
@@ -42,15 +42,15 @@ func (b *bin) scripted(call string) (result []byte, err error, ok bool) {
 		}
 		switch outcome {
 		case "refused":
-			return nil, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the bin says no"}, true
+			return nil, true, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the bin says no"}
 		case "lost":
-			return nil, fault.New(fault.Timeout, "the line is dead"), true
+			return nil, true, fault.New(fault.Timeout, "the line is dead")
 		case "away":
-			return nil, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the bin is away"}, true
+			return nil, true, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the bin is away"}
 		}
-		return []byte(outcome), nil, true
+		return []byte(outcome), true, nil
 	}
-	return nil, nil, false
+	return nil, false, nil
 }
 
 func (b *bin) functions() []steps.Function {
@@ -63,7 +63,7 @@ func (b *bin) functions() []steps.Function {
 				line += " " + header + ": " + key
 			}
 			b.log = append(b.log, line)
-			if result, err, ok := b.scripted(line); ok {
+			if result, ok, err := b.scripted(line); ok {
 				return result, err
 			}
 			return do(gjson.ParseBytes(args))
@@ -91,19 +91,23 @@ func (b *bin) functions() []steps.Function {
 		delete(b.items, strings.TrimPrefix(args.Get("id").Str, "id-"))
 		return []byte(`{"deleted":true}`), nil
 	}
-	put1, get1 := call("bin.put", put), call("bin.get", get)
+	writes := func(spec steps.Spec) steps.Function {
+		spec.EffectDeclared = true
+		return steps.Function{Spec: spec, Call: call(spec.Name, put)}
+	}
+	byHeader, byArgument := &steps.Idempotency{Header: "Idempotency-Key"}, &steps.Idempotency{Argument: "token"}
 	return []steps.Function{
-		{Spec: steps.Spec{Name: "bin.put", EffectDeclared: true}, Call: put1},
+		writes(steps.Spec{Name: "bin.put"}),
+		writes(steps.Spec{Name: "bin.pay", Idempotency: byHeader}),
+		writes(steps.Spec{Name: "bin.charge", Idempotency: byArgument}),
+		writes(steps.Spec{Name: "bin.make", Undo: &steps.Undo{Function: "bin.remove", Args: []byte(`{"id":"$result.id"}`)}}),
+		writes(steps.Spec{Name: "bin.set", Idempotent: true}),
+		writes(steps.Spec{Name: "bin.guarded", Approve: steps.ApproveWrite}),
+		writes(steps.Spec{Name: "bin.reset", Idempotent: true, Approve: steps.ApproveWrite}),
+		writes(steps.Spec{Name: "bin.take", Undo: &steps.Undo{Function: "bin.reset", Args: []byte(`{"key":"$result.id"}`)}}),
 		{Spec: steps.Spec{Name: "bin.guess"}, Call: call("bin.guess", put)},
-		{Spec: steps.Spec{Name: "bin.pay", EffectDeclared: true, Idempotency: &steps.Idempotency{Header: "Idempotency-Key"}}, Call: call("bin.pay", put)},
-		{Spec: steps.Spec{Name: "bin.charge", EffectDeclared: true, Idempotency: &steps.Idempotency{Argument: "token"}}, Call: call("bin.charge", put)},
-		{Spec: steps.Spec{Name: "bin.make", EffectDeclared: true, Undo: &steps.Undo{Function: "bin.remove", Args: []byte(`{"id":"$result.id"}`)}}, Call: call("bin.make", put)},
-		{Spec: steps.Spec{Name: "bin.set", EffectDeclared: true, Idempotent: true}, Call: call("bin.set", put)},
-		{Spec: steps.Spec{Name: "bin.guarded", EffectDeclared: true, Approve: steps.ApproveWrite}, Call: call("bin.guarded", put)},
-		{Spec: steps.Spec{Name: "bin.reset", EffectDeclared: true, Idempotent: true, Approve: steps.ApproveWrite}, Call: call("bin.reset", put)},
-		{Spec: steps.Spec{Name: "bin.take", EffectDeclared: true, Undo: &steps.Undo{Function: "bin.reset", Args: []byte(`{"key":"$result.id"}`)}}, Call: call("bin.take", put)},
 		{Spec: steps.Spec{Name: "bin.remove", Effect: steps.Destroy, EffectDeclared: true}, Call: call("bin.remove", remove)},
-		{Spec: steps.Spec{Name: "bin.get", Effect: steps.Read}, Call: get1},
+		{Spec: steps.Spec{Name: "bin.get", Effect: steps.Read}, Call: call("bin.get", get)},
 	}
 }
 
@@ -203,9 +207,7 @@ func (s *story) number(word string, what *regexp.Regexp, text string) string {
 // ended is how the journal says that the run of the last answer and its calls ended.
 func (s *story) ended() []byte {
 	past, err := s.journal.Read(s.t.Context(), s.resume, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	text := fmt.Sprintln(past.Row.Status)
 	for _, c := range past.Calls() {
 		text += fmt.Sprintln(c.StepPath, c.Function, c.Outcome)
@@ -227,5 +229,3 @@ var (
 	times       = regexp.MustCompile(`"ms":\d+`)
 	tokenCounts = regexp.MustCompile(`"tokens":\d+`) // of answers with the true ids
 )
-
-func noop(context.Context, []byte) ([]byte, error) { return []byte(`{"keys":[],"n":0}`), nil }

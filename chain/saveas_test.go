@@ -19,7 +19,7 @@ func TestSaveAs(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	want, err := os.ReadFile("testdata/saved-as.chain.json")
+	want, err := os.ReadFile("../testdata/chain/saved-as.json")
 	if err != nil || string(saved) != string(want) {
 		t.Errorf("%v, saved:\n%s", err, saved)
 	}

@@ -51,13 +51,6 @@ func TestSavedAlone(t *testing.T) {
 	}
 }
 
-func errorOf(a *chain.Answer) error {
-	if a.Error == nil {
-		return nil
-	}
-	return a.Error
-}
-
 // TestSavedResume: a resume compiles a saved chain as it is then, and makes none of the calls again that it shares with the run.
 func TestSavedResume(t *testing.T) {
 	t.Parallel()
@@ -129,18 +122,13 @@ func TestSavedChangesWhileItRuns(t *testing.T) {
 			functions.Store(nil)
 			return []byte("1"), nil
 		}
-		made, err := steps.NewRegistry(list, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := newRegistry(t, list)
 		return made.LinkChains(nil)
 	}
 	old, mended := registry("old"), registry("new")
 	functions.Store(old)
 	engine, err := chain.New(&chain.Options{Functions: functions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{`"id-old"`, `"id-new"`} {
 		a := engine.Run(context.Background(), []byte(`{"lite":true,"steps":[{"fn":"chain.two"}]}`), nil)
 		if string(a.JSON) != want || functions.Load() != nil {

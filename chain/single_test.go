@@ -65,19 +65,14 @@ func TestCallEnds(t *testing.T) {
 // code.
 func TestNoCallPassesItsBudget(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	functions := append((&world{}).functions(), writingFunctions()...)
 	e := engineOf(t, functions, chain.Options{}, true)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.OneOf(rapid.Just(budget.MinTokens), rapid.IntRange(budget.MinTokens, 2000)).Draw(t, "limit")
 		lite := rapid.Bool().Draw(t, "lite")
 		value, err := json.Marshal(drawValue(2).Draw(t, "value"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		caller := &chain.Caller{Label: rapid.SampledFrom([]string{"", "a label", strings.Repeat("𓀀", 100)}).Draw(t, "label")}
 		var answer *chain.Answer
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {

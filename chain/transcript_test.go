@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
-// TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine, one
-// a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line each, and
+// TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine,
+// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line each, and
 // `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an answer,
 // FILLER and "OBJECTS n" for long values, and a word before it for the ID of its caller.
 //
@@ -59,14 +59,10 @@ func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archi
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run(t, archive)
 			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
 		})
 	}
@@ -333,17 +329,11 @@ func compileSchemas(t *testing.T) []*jsonschema.Schema {
 func compileSchema(t *testing.T, text []byte, fragment string) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("schema.json", document))
 	compiled, err := c.Compile("schema.json" + fragment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return compiled
 }
 

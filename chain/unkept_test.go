@@ -41,9 +41,7 @@ func (failingStore) Close() error                                     { return n
 func withoutStore(t testing.TB, o chain.Options, f error) *chain.Engine {
 	t.Helper()
 	results, err := budget.NewResults(failingStore{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.Results = results
 	return engineOf(t, writingFunctions(), o, false)
 }
@@ -66,10 +64,7 @@ func TestUnkeptOthers(t *testing.T) {
 // answer is whole JSON of the published form within the budget, and tells its own size.
 func TestUnkeptWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	published := compileSchema(t, chain.AnswerSchema(), "")
 	rapid.Check(t, func(rt *rapid.T) {
 		why := rapid.StringN(1, 400, 800).Draw(rt, "why")
@@ -117,9 +112,7 @@ func TestUnkeptIsTriedOnce(t *testing.T) {
 	for _, lite := range []bool{true, false} {
 		asked := 0
 		results, err := budget.NewResults(counted{failingStore{errAway}, &asked}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
 		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK ||
 			asked != 1 {

@@ -50,9 +50,7 @@ func work(t *testing.T) {
 func peakMiB(t *testing.T) (n int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, after, _ := bytes.Cut(status, []byte("VmHWM:"))
 	if _, err := fmt.Sscanf(string(after), "%d kB", &n); err != nil {
 		t.Fatal(err)

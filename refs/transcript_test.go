@@ -31,14 +31,10 @@ func TestTranscripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			transcript(t, archive)
 			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
 		})
 	}
@@ -137,9 +133,7 @@ func givenBySelector(t *testing.T, text string, s *Scope) string {
 // givenByTemplate resolves a text as the string that it is in arguments, behind bytes that are there.
 func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string {
 	value, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tpl, faults := CompileTemplate(value, p)
 	if len(faults) > 0 {
 		if string(tpl.Value()) != "null" || tpl.Broken()[0] != faults[0].At {

@@ -17,26 +17,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestCallOfAWrite has the lean form, unless Verify, and the whole may be fetched by a chain or by a call.
-func TestCallOfAWrite(t *testing.T) {
-	t.Parallel()
-	e := engineOf(t, writingFunctions(), chain.Options{}, true)
-	args, _ := json.Marshal(map[string]string{"answer": objects(60)})
-	answer := e.Call(context.Background(), &chain.Call{Function: "do.write", Args: args}, nil)
-	token := gjson.GetBytes(answer.JSON, "result.continuation_token").Str
-	if !answer.OK || gjson.GetBytes(answer.JSON, "result.accepted").Int() != 60 || token == "" {
-		t.Fatal(string(answer.JSON))
-	}
-	whole := e.Call(context.Background(), &chain.Call{Function: "do.write", Args: args, Verify: true}, nil)
-	if gjson.GetBytes(whole.JSON, "result.#").Int() != 60 {
-		t.Errorf("verify: %.200s", whole.JSON)
-	}
-	fetch := fmt.Sprintf(`{"continuation_token":%q,"query":"$result[59].id","lite":true}`, token)
-	if answer := e.Run(context.Background(), []byte(fetch), nil); string(answer.JSON) != "1059" {
-		t.Errorf("run: %s", answer.JSON)
-	}
-}
-
 // TestCallEnds: a call has its function's time, ends with its caller, and tells how far it is.
 func TestCallEnds(t *testing.T) {
 	t.Parallel()

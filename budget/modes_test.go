@@ -133,7 +133,8 @@ func TestUnset(t *testing.T) {
 	if got, err := fetch(t, r, `[1]`, budget.Fetch{Page: 7, PageSize: 7}, nil); err != nil || got != `[1]` {
 		t.Errorf("gives %s, %v", got, err)
 	}
-	if _, err := r.Answer(t.Context(), "me", budget.Fetch{Token: "oc1_0", Mode: "everything"}, nil, nil); fault.CodeOf(err) != fault.TokenExpired {
+	expired := budget.Fetch{Token: "oc1_0", Mode: "everything"}
+	if _, err := r.Answer(t.Context(), "me", expired, nil, nil); fault.CodeOf(err) != fault.TokenExpired {
 		t.Errorf("a token that is not live with a mode that is not known: %v", err)
 	}
 }

@@ -122,7 +122,9 @@ func writingFunctions() []steps.Function {
 func objects(n int) string {
 	list := make([]string, n)
 	for i := range list {
-		list[i] = fmt.Sprintf(`{"id":%d,"url":"https://netbox.example/api/dcim/devices/%d/","name":"rack-%02d-switch","status":{"value":"active","label":"Active"},"tags":["core","edge"],"description":"The switch of rack %d, ordered by the network team."}`, 1000+i, 1000+i, i, i)
+		list[i] = fmt.Sprintf(`{"id":%d,"url":"https://netbox.example/api/dcim/devices/%d/","name":"rack-%02d-switch",`+
+			`"status":{"value":"active","label":"Active"},"tags":["core","edge"],`+
+			`"description":"The switch of rack %d, ordered by the network team."}`, 1000+i, 1000+i, i, i)
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }

@@ -42,7 +42,8 @@ func TestLeanBounds(t *testing.T) {
 	size := counter.Count([]byte(made), -1)
 	run := func(o chain.Options, keeps bool) bool {
 		o.Lite = true
-		answer := engineOf(t, writingFunctions(), o, keeps).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
+		e := engineOf(t, writingFunctions(), o, keeps)
+		answer := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("do.write", made, "")+`]}`), nil)
 		return answer.OK && string(answer.JSON) == made
 	}
 	for name, test := range map[string]struct {

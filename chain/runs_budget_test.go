@@ -18,7 +18,8 @@ func TestApprovalWithinBudget(t *testing.T) {
 	b := &bin{items: map[string]string{}}
 	engine := engineOf(t, b.functions(), chain.Options{Journal: newJournal(t, nil)}, true)
 	for _, limit := range []int{150, 300, 1000} {
-		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
+		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},
+			{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
 		report := gjson.ParseBytes(a.JSON)
 		if n := report.Get("usage.tokens").Int(); n > int64(limit) || report.Get("error.code").Str != "approval_required" ||
 			report.Get("resume").Str == "" || report.Get("approve").Str == "" {

@@ -30,7 +30,8 @@ func TestUndoOfElementsAtOnce(t *testing.T) {
 func TestResumedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, failing("b", refuses))
-	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"}},{"fn":"store.put","args":{"k":"b"}}]}`).Get("resume").Str
+	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"}},
+		{"fn":"store.put","args":{"k":"b"}}]}`).Get("resume").Str
 	began, goOn := make(chan bool), make(chan bool)
 	s.ends = func(string, gjson.Result) ([]byte, error) {
 		close(began)

@@ -28,9 +28,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
 // TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine,
-// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line each, and
-// `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an answer,
-// FILLER and "OBJECTS n" for long values, and a word before it for the ID of its caller.
+// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line
+// each, and `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an
+// answer, FILLER and "OBJECTS n" for long values, and a word before it for the ID of its caller.
 //
 // What else a name may have, and the archive for all of its names: `options` holds chain.Options and `caller` the chain.Caller as JSON;
 // `hidden` names functions that the caller may not use, `cancel` is when it goes, `functions` says which of kinds there are, and `store`

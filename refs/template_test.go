@@ -52,7 +52,8 @@ func TestOddBytes(t *testing.T) {
 			t.Errorf("%q: the caret is at %d of %q", text, e.Offset, e.Source)
 		}
 	}
-	if _, faults := CompileExpression("1 + \xff", scope()); len(faults) == 0 || faults[0].Code != fault.BadExpression || faults[0].Offset != 0 {
+	_, faults := CompileExpression("1 + \xff", scope())
+	if len(faults) == 0 || faults[0].Code != fault.BadExpression || faults[0].Offset != 0 {
 		t.Errorf("an expression that is no UTF-8: %v", faults)
 	}
 	got, err := compileWhole(t, "tab\t\"q\" ${0.total} \\ é \u2028 <&>").Resolve(context.Background(), nil, scopeOf(compact))

@@ -121,9 +121,7 @@ func TestMemory(t *testing.T) {
 		}
 		before := allocated()
 		answer, err := r.Probe(t.Context(), "me", value, 200)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		token := decode[probe](t, answer).Token
 		uses := 0
 		for _, f := range []budget.Fetch{{Page: 1, PageSet: true}, {Page: 20_000, PageSet: true},
@@ -141,13 +139,9 @@ func TestMemory(t *testing.T) {
 		t.Errorf("a use in memory allocates %d %% of the value", percent)
 	}
 	disk, err := diskstore.Open(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := budget.NewResults(disk, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if percent := use(r); percent > 150 {
 		t.Errorf("a use from the disk allocates %d %% of the value", percent)

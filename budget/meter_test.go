@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pkoukk/tiktoken-go-loader"
+	tiktoken_loader "github.com/pkoukk/tiktoken-go-loader"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -17,9 +17,7 @@ import (
 func counter(t testing.TB, factor float64) budget.Counter {
 	t.Helper()
 	c, err := budget.NewCounter("", factor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -75,9 +73,7 @@ func TestCountStopsAboveLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := budget.NewCounter("", rapid.SampledFrom([]float64{0, 0.3, 1, 1.1, 1.7, 30}).Draw(t, "factor"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := []byte(jsonText(2).Draw(t, "text"))
 		exact := c.Count(text, -1)
 		limit := rapid.OneOf(rapid.IntRange(0, 2*exact+1), rapid.Just(math.MaxInt)).Draw(t, "limit")
@@ -102,9 +98,7 @@ func TestEstimate(t *testing.T) {
 func TestLongestToken(t *testing.T) {
 	t.Parallel()
 	vocabulary, err := tiktoken_loader.NewOfflineLoader().LoadTiktokenBpe("https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	longest := ""
 	for token := range vocabulary {
 		if len(token) > len(longest) {
@@ -123,9 +117,7 @@ func TestMeterAllows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := budget.NewCounter("", rapid.SampledFrom([]float64{0, 0.5, 1, 1.3, 4}).Draw(t, "factor"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var pieces [][]byte
 		for range rapid.IntRange(0, 4).Draw(t, "parts") {
 			piece := jsonText(1).Draw(t, "part")
@@ -196,9 +188,7 @@ func TestSelfCountIsExact(t *testing.T) {
 	check(t, plain, "", "")
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := budget.NewCounter("", rapid.SampledFrom([]float64{0, 0.01, 0.7, 1.1, 3, 1000}).Draw(t, "factor"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab cD\n\t 'é語🙂.:,;{}[]\"\\/_-«\u0301")))
 		before, after := text.Draw(t, "before"), text.Draw(t, "after")
 		if rapid.Bool().Draw(t, "long") {

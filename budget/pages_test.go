@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,48 +66,10 @@ func (p pager) all(size int) (items [][]byte) {
 	}
 }
 
-func TestPages(t *testing.T) {
-	t.Parallel()
-	r := results(t, &budget.ResultsOptions{PageSize: 2})
-	for _, test := range []struct {
-		value      string
-		page, size int
-		want       string
-	}{
-		{`[1.10,2,3]`, 0, 0, `{"items":[1.10,2],"page":1,"page_size":2,"total":3,"has_more":true}`},
-		{`[1.10,2,3]`, 2, 0, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
-		{`[1,2,3]`, 0, 3, `{"items":[1,2,3],"page":1,"page_size":3,"total":3,"has_more":false}`},
-		{`[1,2,3]`, 2, 3, `{"items":[],"page":2,"page_size":3,"total":3,"has_more":false}`},
-		{`[1,2,3]`, math.MaxInt, math.MaxInt,
-			fmt.Sprintf(`{"items":[],"page":%d,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt, math.MaxInt)},
-		{`[1,2,3]`, 1, math.MaxInt, fmt.Sprintf(`{"items":[1,2,3],"page":1,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt)},
-		{`[1,2,3]`, math.MaxInt, 1, fmt.Sprintf(`{"items":[],"page":%d,"page_size":1,"total":3,"has_more":false}`, math.MaxInt)},
-		{`[]`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
-		{`[717897987691852588770249,{"b":1,"a":"\u00e9"}]`, 0, 0,
-			`{"items":[717897987691852588770249,{"b":1,"a":"\u00e9"}],"page":1,"page_size":2,"total":2,"has_more":false}`},
-		{`{"count":3,"results":[1,2,3],"next":null}`, 2, 2, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
-		{`{"results":[]}`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
-		{`"a\nb\r\nc"`, 1, 2, `{"items":["a\n","b\r\n"],"page":1,"page_size":2,"total":3,"has_more":true}`},
-		{`"a\nb\r\nc"`, 2, 2, `{"items":["c"],"page":2,"page_size":2,"total":3,"has_more":false}`},
-		{`"\n\n"`, 1, 5, `{"items":["\n","\n"],"page":1,"page_size":5,"total":2,"has_more":false}`},
-		{`"a\u000ab\\n"`, 1, 5, `{"items":["a\u000a","b\\n"],"page":1,"page_size":5,"total":2,"has_more":false}`},
-		{`"a\rb"`, 1, 5, `{"items":["a\rb"],"page":1,"page_size":5,"total":1,"has_more":false}`},
-		{`""`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
-		{" [ 1 , [ 2 ] , 3 ] ", 2, 2, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
-	} {
-		f := budget.Fetch{Mode: "paginated", Page: test.page, PageSet: test.page != 0, PageSize: test.size, PageSizeSet: test.size != 0}
-		if got, err := fetch(t, r, test.value, f, nil); err != nil || got != test.want {
-			t.Errorf("page %d of size %d of %s = %s, %v\nwant %s", test.page, test.size, test.value, got, err, test.want)
-		}
-	}
-}
-
 // wholeFromPages checks that the pages of a value joined are the value, for an array, one array in an object, or text.
 func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 	token, _, err := r.Keep(context.Background(), "me", []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := pager{t, r, token, nil}
 	paged := []byte(value)
 	switch value[0] {
@@ -232,9 +193,7 @@ func TestEveryItemIsReached(t *testing.T) {
 		limit := rapid.IntRange(150, 1500).Draw(t, "limit")
 		envelope := &budget.Envelope{Meter: budget.NewMeter(c, limit)}
 		token, _, err := r.Keep(context.Background(), "me", []byte("["+strings.Join(items, ",")+"]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := pager{t, r, token, envelope}
 		size := rapid.IntRange(1, 70).Draw(t, "size")
 		for next, number := 0, 1; next < len(items); {

@@ -26,9 +26,7 @@ func TestRights(t *testing.T) {
 		})
 		owner, had := owners.Draw(t, "owner"), some.Draw(t, "had")
 		token, _, err := results.WithRights(had).Keep(t.Context(), owner, []byte(`1`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		who, has := owners.Draw(t, "who"), some.Draw(t, "has")
 		want := who == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
 		_, _, err = results.WithRights(has).Value(t.Context(), who, token)
@@ -62,13 +60,9 @@ func TestRightsOfOldMarks(t *testing.T) {
 	t.Parallel()
 	store := &markedDriver{}
 	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, _, err := results.Keep(t.Context(), "a", []byte(`1`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain := store.entry.Owner
 	for mark, want := range map[string]fault.Code{plain: "", plain + ":x:": fault.TokenExpired, plain + ":2:": "", plain +
 		":3:": fault.TokenExpired, "": fault.TokenExpired, ":2:": fault.TokenExpired} {

@@ -20,19 +20,21 @@ import (
 func memory(t testing.TB) budget.Driver {
 	t.Helper()
 	d, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
 // results are Results in memory, closed at the end of the test.
 func results(t testing.TB, o *budget.ResultsOptions) *budget.Results {
 	t.Helper()
-	r, err := budget.NewResults(memory(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return resultsOn(t, memory(t), o)
+}
+
+// resultsOn are Results in a store.
+func resultsOn(t testing.TB, d budget.Driver, o *budget.ResultsOptions) *budget.Results {
+	t.Helper()
+	r, err := budget.NewResults(d, o)
+	must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -40,9 +42,7 @@ func results(t testing.TB, o *budget.ResultsOptions) *budget.Results {
 func keep(t testing.TB, r *budget.Results, value string) string {
 	t.Helper()
 	token, _, err := r.Keep(context.Background(), "me", []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 
@@ -196,15 +196,8 @@ func TestDriverErrors(t *testing.T) {
 		{context.DeadlineExceeded, fault.Timeout},
 		{fault.New(fault.LimitExceeded, "full"), fault.LimitExceeded},
 	} {
-		memory, err := memstore.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := budget.NewResults(failing{memory, test.err, test.err, nil}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = r.Keep(t.Context(), "me", []byte("1"))
+		r := resultsOn(t, failing{memory(t), test.err, test.err, nil}, nil)
+		_, _, err := r.Keep(t.Context(), "me", []byte("1"))
 		if fault.CodeOf(err) != test.code || !errors.Is(err, test.err) {
 			t.Errorf("Keep with %v: %v, want %s", test.err, err, test.code)
 		}
@@ -224,15 +217,7 @@ func TestDriverErrors(t *testing.T) {
 func TestTouchFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := memstore.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := budget.NewResults(failing{Driver: memory, touch: errors.New("read-only")}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
+		r := resultsOn(t, failing{Driver: memory(t), touch: errors.New("read-only")}, nil)
 		token := keep(t, r, "1")
 		time.Sleep(time.Minute)
 		if v, left, err := r.Value(t.Context(), "me", token); err != nil || string(v) != "1" || left != 4*time.Minute {
@@ -256,20 +241,10 @@ func (r *recording) Put(ctx context.Context, key string, e budget.Entry) error {
 // Whoever reads the store finds neither tokens nor the names of owners.
 func TestStoreHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
-	memory, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &recording{Driver: memory}
-	r, err := budget.NewResults(d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	d := &recording{Driver: memory(t)}
+	r := resultsOn(t, d, nil)
 	token, _, err := r.Keep(t.Context(), "alice@example.com", []byte("1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(d.key, token[4:14]) || strings.Contains(d.entry.Owner, "alice") || d.entry.Owner == "" {
 		t.Errorf("the driver is told %q of %q", d.key, d.entry.Owner)
 	}
@@ -284,5 +259,16 @@ func TestCompact(t *testing.T) {
 		if (unsafe.SliceData(got) == unsafe.SliceData(value)) != same || !bytes.Equal(got, value) || cap(got) > 128 {
 			t.Errorf("of room for %d: the same memory is kept where %t was to be, with room for %d", capacity, same, cap(got))
 		}
+	}
+}
+
+// must ends a test at an error that its own preparations should not have.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -50,9 +50,7 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 					return err
 				}
 				other, err := limiter.Acquire(t.Context(), "other")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				done, left := make(chan error, 1), make(chan error, 1)
 				ctx, cancel := context.WithCancel(mine)
 				go func() { done <- fetch(mine, token) }()
@@ -188,11 +186,7 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := admit.New(1, 1)
-		r, err := budget.NewResults(slowly{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
+		r := resultsOn(t, slowly{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
 		token := keep(t, r, `[`+strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000)+`{"id":2}]`)
 		done := make(chan error, 1)
 		go func() {
@@ -205,9 +199,7 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 			t.Fatalf("it kept nothing: %v", <-done)
 		}
 		release, err := limiter.Acquire(t.Context(), "other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		release()
 		if err := <-done; err != nil {
 			t.Error(err)

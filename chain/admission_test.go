@@ -65,9 +65,7 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 				limiter := admit.New(1, 1)
 				e := engineOf(t, texts(t), chain.Options{Admission: limiter}, false)
 				other, err := limiter.Acquire(t.Context(), "other")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				heavy := strings.Replace(heavy, "LONG", strings.Repeat("a", 200_000), 1)
 				answers := make(chan *chain.Answer, 1)
 				go func() { answers <- e.Run(t.Context(), []byte(heavy), &chain.Caller{ID: "greedy"}) }()
@@ -282,10 +280,7 @@ func TestReferencesEnd(t *testing.T) {
 // TestRunningBytesOption: the bound must let one chain have what a chain may have.
 func TestRunningBytesOption(t *testing.T) {
 	t.Parallel()
-	registry, err := steps.NewRegistry(texts(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := newRegistry(t, texts(t))
 	for _, c := range []struct {
 		chain, running int64
 		ok             bool

@@ -210,10 +210,7 @@ func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	g := newGuarded(t)
 	defer g.journal.Close()
 	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
-	without, err := steps.NewRegistry(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	without := newRegistry(t, nil)
 	for _, request := range []string{fmt.Sprintf(`{"resume":%q,"approve":%q}`, a.Question.Run, gjson.GetBytes(a.JSON, "approve").Str), `{}`} {
 		c := &chain.Caller{Functions: without}
 		if request == `{}` {

@@ -9,10 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -21,7 +18,7 @@ import (
 // those that did.
 func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended chan *chain.Answer, tokens chan string) {
 	t.Helper()
-	registry, err := steps.NewRegistry([]steps.Function{{
+	e = engineOf(t, []steps.Function{{
 		Spec: steps.Spec{Name: "job.run", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read},
 		Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 			select {
@@ -31,30 +28,7 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 				return []byte(`"done"`), nil
 			}
 		},
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		runs.Close()
-		results.Close()
-	})
-	if e, err = chain.New(&chain.Options{Functions: registry, Journal: runs, Results: results, StepTimeout: time.Hour,
-		MaxDuration: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	}}, chain.Options{Journal: newJournal(t, nil), StepTimeout: time.Hour, MaxDuration: time.Hour}, true)
 	ended, tokens = make(chan *chain.Answer, 1), make(chan string, 1)
 	return e, &chain.Caller{ID: "ann", Background: func(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
 		if run.ID == "" || run.Steps != 1 {

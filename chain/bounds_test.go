@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -86,72 +85,10 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 	})
 }
 
-func TestBoundsOfResults(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		o       chain.Options
-		request string
-		want    map[string]string // path in the answer → its raw value
-	}{
-		"a refused result is not answered": {chain.Options{MaxResultBytes: 100},
-			`{"steps":[{"fn":"test.get","args":{"value":1}},{"fn":"test.items","args":{"n":50}}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "result": "null", "steps.1.tokens": ""}},
-		"refused bytes are not charged": {chain.Options{MaxChainBytes: 500},
-			`{"onError":"continue","steps":[{"fn":"test.items","args":{"n":15}},{"fn":"test.items","args":{"n":"$0.total"},"orElse":1},{"fn":"test.get","args":{"value":2}}],"return":["$1","$2"]}`,
-			map[string]string{"ok": "true", "result": "[1,2]"}},
-		"orElse is charged": {chain.Options{MaxChainBytes: 5000},
-			`{"steps":[{"fn":"test.fail","concurrency":1,"forEach":"1..1000","orElse":"` + strings.Repeat("x", 100) + `"}]}`,
-			map[string]string{"ok": "false", "result.#": "49"}},
-		"the array of a forEach is bounded": {chain.Options{MaxResultBytes: 5000},
-			`{"steps":[{"fn":"test.fail","forEach":"1..1000","orElse":"` + strings.Repeat("x", 100) + `"}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "result": "null"}},
-		"arguments are bounded": {chain.Options{MaxResultBytes: 5000},
-			`{"steps":[{"fn":"test.items","args":{"n":100}},{"fn":"test.get","args":{"value":["$0","$0"]}}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "error.step": "1"}},
-		"expressions hold memory of the chain": {chain.Options{MaxChainBytes: 1 << 20},
-			`{"steps":[{"expr":"len(map(1..250000, ({'a': #})))"}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "error.step": "0"}},
-		"expressions give memory back": {chain.Options{MaxChainBytes: 1 << 20},
-			`{"steps":[{"expr":"len(map(1..100000, ({'a': #})))"},{"expr":"len(map(1..100000, ({'a': #}))) + $0"},{"expr":"len(map(1..100000, ({'a': #}))) + $1"}]}`,
-			map[string]string{"ok": "true", "result": "300000"}},
-		"what needs no call is within maxCalls": {chain.Options{MaxCalls: 1},
-			`{"steps":[{"fn":"test.get","args":{"value":[]}},{"fn":"test.get","when":"len($0) > 0","args":{"value":1}},{"fn":"test.get","forEach":"$0","args":{"value":1}}]}`,
-			map[string]string{"ok": "true", "result": "[]"}},
-		"a forEach that is refused its calls": {chain.Options{MaxCalls: 1},
-			`{"onError":"continue","steps":[{"fn":"test.write"},{"fn":"test.write"},{"fn":"test.get","forEach":"1..2","args":{"value":1}}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "error.step": "1", "steps.1.reason": `"budget"`, "steps.2.reason": `"budget"`}},
-		"a forEach that runs out of calls": {chain.Options{MaxCalls: 3},
-			`{"steps":[{"fn":"test.write"},{"fn":"test.get","forEach":"1..9","args":{"value":1}}]}`,
-			map[string]string{"error.code": `"limit_exceeded"`, "error.step": "1", "error.retryable": "false"}},
-		"a write is not safe to send again": {chain.Options{},
-			`{"steps":[{"fn":"test.write"},{"fn":"test.flaky","args":{"failures":1}}]}`,
-			map[string]string{"error.code": `"unavailable"`, "error.retryable": "false"}},
-		"a read is": {chain.Options{},
-			`{"steps":[{"fn":"test.get","args":{"value":1}},{"fn":"test.flaky","args":{"failures":1}}]}`,
-			map[string]string{"error.code": `"unavailable"`, "error.retryable": "true"}},
-		"null is as if it were not there": {chain.Options{},
-			`{"continuation_token":null,"mode":null,"resume":null,"steps":[{"fn":"test.get","args":{"value":1},"undo":null,"when":null,"retry":null}]}`,
-			map[string]string{"ok": "true", "result": "1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			answer := engine(t, &world{}, test.o).Run(context.Background(), []byte(test.request), nil)
-			for path, want := range test.want {
-				if got := gjson.GetBytes(answer.JSON, path).Raw; got != want {
-					t.Errorf("%s is %s, want %s: %.500s", path, got, want, answer.JSON)
-				}
-			}
-		})
-	}
-}
-
 // TestFactor: with a dear counter the least budget grows, and an answer at it still carries its probe.
 func TestFactor(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 2.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 2.5)
 	e := engine(t, &world{}, chain.Options{Counter: counter})
 	request := `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"test.items","args":{"n":500}}]}`
 	if answer := e.Run(context.Background(), fmt.Appendf(nil, request, 374), nil); answer.OK || answer.Faults[0].Code != fault.BudgetTooSmall {
@@ -161,17 +98,6 @@ func TestFactor(t *testing.T) {
 	if !answer.OK || gjson.GetBytes(answer.JSON, "result.continuation_token").Str == "" || counter.Count(answer.JSON, -1) > 375 {
 		t.Errorf("375: %s", answer.JSON)
 	}
-}
-
-// TestInlineTakesItsTime: an inline chain has no time of its own but that of its calls, unless timeoutMs gives it one.
-func TestInlineTakesItsTime(t *testing.T) {
-	t.Parallel()
-	runTimed(t, `{"steps":[{"chain":{"steps":[{"fn":"test.sleep","args":{"ms":20000}},{"fn":"test.sleep","args":{"ms":"$0.slept"}}]}}]}`, 0,
-		func(a *chain.Answer, took time.Duration) {
-			if !a.OK || took != 40*time.Second {
-				t.Errorf("took %v: %s", took, a.JSON)
-			}
-		})
 }
 
 // TestCallersDeadline is told as the caller's.

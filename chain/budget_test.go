@@ -60,9 +60,7 @@ func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 		"onError": rapid.SampledFrom([]string{"stop", "continue"}).Draw(t, "onError"),
 		"trace":   rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(t, "trace")}
 	request, err := json.Marshal(chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return request, limit, lite
 }
 
@@ -70,10 +68,7 @@ func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 // it costs, and a failure keeps its code.
 func TestNoAnswerPassesItsBudget(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	e := engine(t, &world{}, chain.Options{})
 	rapid.Check(t, func(t *rapid.T) {
 		request, limit, lite := drawChain(t)

@@ -57,13 +57,9 @@ func one(_ context.Context, _ []byte) ([]byte, error) { return []byte(`1`), nil 
 func catalogOf(t *testing.T, sources ...*late) *steps.Catalog {
 	t.Helper()
 	c, err := steps.NewCatalog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range sources {
-		if err := c.Add(s.name, s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Add(s.name, s))
 	}
 	return c
 }
@@ -90,9 +86,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 				comes := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
 				never := &late{name: "never", state: steps.Status{State: steps.StateStarting}}
 				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, comes, never)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				time.AfterFunc(time.Second, func() { comes.become(steps.StateReady, nil, one) })
 				time.AfterFunc(3*time.Second, func() {
 					never.become(steps.StateFailed, fault.New(fault.Unavailable, "no such program"), nil)
@@ -127,9 +121,7 @@ func TestSourcesThatComeBack(t *testing.T) {
 			state("now", steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(-time.Second)}),
 			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
 		)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`,
 			"; send the same chain again when it is ready"
 		for steps, want := range map[string]struct {
@@ -165,7 +157,8 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 	}
 	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: reporting}}, chain.Options{}, false)
 	var reports []string
-	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}}]}`), &chain.Caller{
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}},
+		{"fn":"a.get","when":"$1 == 2"}]}`), &chain.Caller{
 		Progress: func(p chain.Progress) {
 			reports = append(reports, fmt.Sprintf("%d/%d %d %q %t %v/%v %s", p.Done, p.Total, p.Step, p.Function, p.Ended, p.FunctionDone, p.FunctionTotal, p.Message))
 		},
@@ -174,8 +167,9 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 		},
 	})
 	want := []string{
-		`0/2 0 "a.get" false 0/0 `, `0/2 0 "a.get" false 1/4 a quarter`, `0 "a.get" warning disk {"free":7}`, `1/2 0 "a.get" true 0/0 `,
-		`1/2 1 "" false 0/0 `, `1/2 1 "" false 1/4 a quarter`, `1 "" warning disk {"free":7}`, `2/2 1 "" true 0/0 `,
+		`0/3 0 "a.get" false 0/0 `, `0/3 0 "a.get" false 1/4 a quarter`, `0 "a.get" warning disk {"free":7}`, `1/3 0 "a.get" true 0/0 `,
+		`1/3 1 "" false 0/0 `, `1/3 1 "" false 1/4 a quarter`, `1 "" warning disk {"free":7}`, `2/3 1 "" true 0/0 `,
+		`2/3 2 "a.get" false 0/0 `, `3/3 2 "a.get" true 0/0 `,
 	}
 	if !a.OK || !slices.Equal(reports, want) {
 		t.Errorf("%s told\n%s", a.JSON, strings.Join(reports, "\n"))
@@ -262,23 +256,4 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the stubborn call ends, and with it the bubble
 	})
-}
-
-// TestAliasesBesideCommon: a step's own arguments win over common, by whichever name they are given.
-func TestAliasesBesideCommon(t *testing.T) {
-	t.Parallel()
-	e := engineOf(t, []steps.Function{{Spec: steps.Spec{
-		Name: "a.echo", Effect: steps.Read, Aliases: map[string]string{"msg": "text"},
-		Input: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"}}}`),
-	}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }}}, chain.Options{}, false)
-	for request, want := range map[string]string{
-		`{"lite":true,"common":{"text":"c"},"steps":[{"fn":"a.echo","args":{"msg":"own"}}]}`:      `{"text":"own"}`,
-		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo","args":{"text":"own"}}]}`:      `{"text":"own"}`,
-		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo"}]}`:                            `{"text":"c"}`,
-		`{"lite":true,"input":{"m":"x"},"steps":[{"fn":"a.echo","args":{"msg":"${$input.m}y"}}]}`: `{"text":"xy"}`,
-	} {
-		if a := e.Run(t.Context(), []byte(request), nil); string(a.JSON) != want {
-			t.Errorf("%s gives %s", request, a.JSON)
-		}
-	}
 }

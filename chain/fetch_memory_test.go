@@ -41,14 +41,20 @@ func TestFetchFlood(t *testing.T) {
 	server := redistest.Start(t)
 	for name, store := range map[string]string{"disk": t.TempDir(), "redis": server.URL()} {
 		t.Run(name, func(t *testing.T) {
-			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFetchFlood$", "-test.v")
-			self.Env = append(os.Environ(), floodOf+"="+store)
-			output, err := self.CombinedOutput()
-			t.Logf("%s", output)
-			if err != nil {
-				t.Error(err)
-			}
+			inOwnProcess(t, "TestFetchFlood", floodOf+"="+store)
 		})
+	}
+}
+
+// inOwnProcess runs a test alone, with one more variable of the environment, so that its memory is that of this test.
+func inOwnProcess(t *testing.T, test, variable string) {
+	t.Helper()
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	self.Env = append(os.Environ(), variable)
+	output, err := self.CombinedOutput()
+	t.Logf("%s", output)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -61,9 +67,7 @@ func storeFor(t *testing.T, store string) (d budget.Driver) {
 	} else {
 		d, err = diskstore.Open(store, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -82,9 +86,7 @@ var records = steps.Function{
 
 func flood(t *testing.T, store string) {
 	results, err := budget.NewResults(storeFor(t, store), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer results.Close()
 	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000,
 		MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)

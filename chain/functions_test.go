@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -152,6 +153,11 @@ func (w *world) functions() []steps.Function {
 				return []byte(`{"card":{"id":` + gjson.GetBytes(args, "cardId").Raw + `,"size":7}}`), nil
 			}},
 	}
+	return fns
+}
+
+// recorded lets the world remember the calls.
+func (w *world) recorded(fns []steps.Function) []steps.Function {
 	for i := range fns {
 		name, call := fns[i].Name, fns[i].Call
 		fns[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
@@ -164,30 +170,79 @@ func (w *world) functions() []steps.Function {
 
 func registryOf(t testing.TB, w *world) *steps.Registry {
 	t.Helper()
-	registry, err := steps.NewRegistry(w.functions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return newRegistry(t, w.functions())
+}
+
+func newRegistry(t testing.TB, fns []steps.Function) *steps.Registry {
+	t.Helper()
+	registry, err := steps.NewRegistry(fns, nil)
+	must(t, err)
 	return registry
+}
+
+func newCounter(t testing.TB, factor float64) budget.Counter {
+	t.Helper()
+	counter, err := budget.NewCounter("", factor)
+	must(t, err)
+	return counter
 }
 
 // engine is an engine over the functions of these tests, with a store in memory.
 func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
 	t.Helper()
-	registry := registryOf(t, w)
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
+	return engineOf(t, w.recorded(w.functions()), o, true)
+}
+
+// engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
+func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *chain.Engine {
+	t.Helper()
+	registry := newRegistry(t, fns)
+	return engineOn(t, registry.LinkChains(nil), o, keeps)
+}
+
+// engineOn is an engine over these functions as they stand in a registry.
+func engineOn(t testing.TB, registry *steps.Registry, o chain.Options, keeps bool) *chain.Engine {
+	t.Helper()
+	o.Functions = registry
+	if keeps {
+		store, err := memstore.New(nil)
+		must(t, err)
+		if o.Results, err = budget.NewResults(store, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { o.Results.Close() })
 	}
-	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { results.Close() })
-	o.Functions, o.Results = registry, results
 	e, err := chain.New(&o)
+	must(t, err)
+	return e
+}
+
+// newJournal is a journal over a driver, nil: one in memory.
+func newJournal(t testing.TB, d journal.Driver) *journal.Journal {
+	t.Helper()
+	if d == nil {
+		d = &journal.Memory{}
+	}
+	j, err := journal.New(d, nil)
+	must(t, err)
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func codeOf(a *chain.Answer) fault.Code {
+	if a.Error == nil {
+		return ""
+	}
+	return a.Error.Code
+}
+
+// must ends a test at an error that its own preparations should not have.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
 }

@@ -24,12 +24,15 @@ func FuzzRequest(f *testing.F) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		for _, section := range txtar.Parse(text).Files {
-			if filepath.Base(section.Name) == "chain" {
+			switch filepath.Base(section.Name) {
+			case "chain":
 				f.Add(section.Data)
+			case "chains":
+				for _, line := range lines(section.Data) {
+					f.Add([]byte(line))
+				}
 			}
 		}
 	}

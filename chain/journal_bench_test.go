@@ -1,13 +1,13 @@
 package chain_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // BenchmarkJournal runs ten reads that do nothing with a journal in memory and without one.
@@ -21,25 +21,18 @@ func BenchmarkJournal(b *testing.B) {
 			functions[i].Call = noop
 		}
 	}
-	registry, err := steps.NewRegistry(functions, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	registry := newRegistry(b, functions)
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprintf("journal=%t", on), func(b *testing.B) {
 			o := &chain.Options{Functions: registry}
 			if on {
 				j, err := journal.New(&journal.Memory{}, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				defer j.Close()
 				o.Journal = j
 			}
 			engine, err := chain.New(o)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			b.ReportAllocs()
 			for b.Loop() {
 				if a := engine.Run(b.Context(), text, nil); !a.OK {
@@ -49,3 +42,5 @@ func BenchmarkJournal(b *testing.B) {
 		})
 	}
 }
+
+func noop(context.Context, []byte) ([]byte, error) { return []byte(`{"keys":[],"n":0}`), nil }

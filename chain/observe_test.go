@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -263,10 +262,7 @@ func TestObservedPass(t *testing.T) {
 // TestObservedTokens holds what is told of results that the answer does not hold, near to what they cost.
 func TestObservedTokens(t *testing.T) {
 	t.Parallel()
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	items := func(n int) []byte {
 		e := engine(t, &world{}, chain.Options{})
 		return e.Run(context.Background(), fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":"test.items","args":{"n":%d}}]}`, n), nil).JSON

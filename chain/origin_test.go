@@ -69,9 +69,7 @@ func TestPathFaultsAreCertain(t *testing.T) {
 		first["args"] = map[string]any{}
 		second := step(path("$0"), "$item", "$0")
 		request, err := json.Marshal(map[string]any{"steps": []any{first, second}, "return": []any{path("$0"), path("$1")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checked := closed.Run(context.Background(), request, &chain.Caller{Override: chain.Override{Check: true}})
 		answer := open.Run(context.Background(), request, nil)
 		switch {

@@ -29,9 +29,7 @@ func TestPass(t *testing.T) {
 	} {
 		s := newScripted(t, nil, test.ends)
 		entry, err := s.all.Resolve(test.function)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		value, err := s.engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
 		s.called(test.function + ` {"k":"$0"}`)
 		if (err == nil) != (test.ends == nil) || err == nil && string(value) != `{"id":"x"}` {
@@ -56,9 +54,7 @@ func TestPassWithoutJournal(t *testing.T) {
 	s := newScripted(t, unwritable{&journal.Memory{}}, nil)
 	for function, code := range map[string]fault.Code{"store.put": fault.Unavailable, "store.get": ""} {
 		entry, err := s.all.Resolve(function)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.engine.Pass(t.Context(), entry, []byte(`{}`), ""); fault.CodeOf(err) != code || code != "" &&
 			fault.OutcomeOf(err) != fault.NotSent {
 			t.Errorf("%s: %v", function, err)

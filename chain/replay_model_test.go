@@ -61,16 +61,12 @@ func TestReplayEqualsRun(t *testing.T) {
 func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, tape string) {
 	scrubber := secret.New([]string{configured})
 	registry, err := steps.NewRegistry(fns, &steps.RegistryOptions{Scrubber: scrubber})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file bytes.Buffer
 	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configured})
 	e := engineFor(t, registry.Observe(recorder.Observe), recorder.Functions)
 	answer = answerOf(t.Context(), e, request)
-	if err := recorder.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, recorder.Err())
 	return answer, file.String()
 }
 
@@ -82,10 +78,7 @@ func replayRun(t *testing.T, tape string, request []byte, absent bool) string {
 	if !absent {
 		cassette.Secrets = []string{configured}
 	}
-	nothing, err := steps.NewRegistry(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nothing := newRegistry(t, nil)
 	registry, err := cassette.Registry(nothing)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, tape)
@@ -95,13 +88,9 @@ func replayRun(t *testing.T, tape string, request []byte, absent bool) string {
 
 func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.Entry)) *chain.Engine {
 	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { results.Close() })
 	// Each call takes a time of its own, so that what runs side by side ends in the same order each time.
 	slow := functions.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
@@ -113,9 +102,7 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 		}
 	})
 	e, err := chain.New(&chain.Options{Functions: slow, Hoist: []string{"repoId"}, Planned: planned, Results: results, LeanAbove: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 

@@ -32,10 +32,7 @@ type depot struct {
 func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
 	s := &depot{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
 		unsure: map[string]bool{}, approved: map[string]int{}}
-	registry, err := steps.NewRegistry(append(s.functions(), savedFunctions()...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := newRegistry(t, append(s.functions(), savedFunctions()...))
 	s.registry = registry.LinkChains(nil)
 	return s
 }

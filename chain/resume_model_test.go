@@ -73,9 +73,7 @@ var modelKey = []byte(strings.Repeat("k", 32))
 
 func (w *deliveries) journal(t *testing.T, d journal.Driver) *journal.Journal {
 	j, err := journal.New(d, &journal.Options{Key: modelKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -95,9 +93,7 @@ func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 		who.Approve = w.asked
 	}
 	engine, err := chain.New(&chain.Options{Functions: w.shop.registry, Journal: j})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := engine.Run(ctx, []byte(text), who)
 	j.Close()
 	w.died = w.died || driver.left == 0

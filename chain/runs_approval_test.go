@@ -17,40 +17,6 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestApprovalBindsUndo: what takes an approved call back is approved with it, as it would be sent.
-func TestApprovalBindsUndo(t *testing.T) {
-	t.Parallel()
-	s := newScripted(t, nil, failing("fail", refuses))
-	a := s.run(fault.ApprovalRequired, `{"steps":[{"expr":"\"mine\""},
-		{"fn":"guarded.put","args":{"k":"1"},"undo":{"fn":"guarded.set","args":{"k":"$0","was":"$result.id"}}},
-		{"fn":"store.put","args":{"k":"fail"}}]}`)
-	if got, want := a.Get("error.calls.0.undo").Raw, `{"fn":"guarded.set","args":{"k":"mine","was":"$result.id"}}`; got != want {
-		t.Errorf("the undo is shown as %s, not %s", got, want)
-	}
-	run := a.Get("resume").Str
-	b := s.run(fault.ApprovalRequired, `{"resume":%q,"approve":%q,"replace":{"0":{"expr":"\"another's\""}}}`, run, a.Get("approve").Str)
-	s.called()
-	s.run(fault.FunctionFailed, `{"resume":%q,"approve":%q}`, run, b.Get("approve").Str)
-	s.run("", `{"resume":%q,"undo":true}`, run)
-	s.called(`guarded.put {"k":"1"}`, `store.put {"k":"fail"}`, `guarded.set {"k":"another's","was":"x"}`)
-}
-
-// TestRetryOfApprovedCall: an approval is for the call, and its retry is no other.
-func TestRetryOfApprovedCall(t *testing.T) {
-	t.Parallel()
-	n := 0
-	s := newScripted(t, nil, func(string, gjson.Result) ([]byte, error) {
-		if n++; n == 1 {
-			return nil, fault.New(fault.Unavailable, "the store is away")
-		}
-		return []byte(`{"id":"x"}`), nil
-	})
-	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.set","args":{"k":"1"},"retry":{"max":2}}]}`)
-	s.called()
-	s.run("", `{"resume":%q,"approve":%q}`, a.Get("resume").Str, a.Get("approve").Str)
-	s.called(`guarded.set {"k":"1"}`, `guarded.set {"k":"1"}`)
-}
-
 // TestRefusalIsOfAll: when one is asked for all elements and says no, each of them is denied, and none waits for approval.
 func TestRefusalIsOfAll(t *testing.T) {
 	t.Parallel()
@@ -113,19 +79,7 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 		}}
 		put := steps.Function{Spec: steps.Spec{Name: "guarded.put", EffectDeclared: true, Effect: steps.Write, Approve: steps.ApproveWrite},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}
-		registry, err := steps.NewRegistry([]steps.Function{see, put}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := journal.New(&journal.Memory{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer j.Close()
-		engine, err := chain.New(&chain.Options{Functions: registry, Journal: j})
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine := engineOf(t, []steps.Function{see, put}, chain.Options{Journal: newJournal(t, nil)}, false)
 		for _, who := range []*chain.Caller{nil, {Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
 			time.Sleep(time.Hour)
 			return true, nil
@@ -194,9 +148,7 @@ func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
 	s.called()
 	shown, err = chain.Waiting(t.Context(), s.journal, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); err != nil {
 		t.Fatal(err)
 	}
@@ -222,19 +174,4 @@ func TestApproveShownAgain(t *testing.T) {
 	}
 	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
 	s.called()
-}
-
-// TestApprovalForUndo: a call needs approval for the sake of the undo that its step brings, and says so; not for that of the configuration.
-func TestApprovalForUndo(t *testing.T) {
-	t.Parallel()
-	s := newScripted(t, nil, failing("fail", refuses))
-	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"store.put","undo":{"fn":"guarded.put"}}]}`)
-	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs approval because its undo, guarded.put, does") {
-		t.Error(message)
-	}
-	s.called()
-	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"taken.put"},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
-	s.called(`taken.put {}`, `store.put {"k":"fail"}`)
-	s.run("", `{"resume":%q,"undo":true}`, run)
-	s.called(`guarded.set {"id":"x"}`)
 }

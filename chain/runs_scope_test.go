@@ -14,10 +14,7 @@ import (
 // inScope is an engine of another scope over the same functions and the same journal.
 func (s *scripted) inScope(scope string) *scripted {
 	s.t.Helper()
-	engine, err := chain.New(&chain.Options{Functions: s.all, Journal: s.journal, Scope: scope})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	engine := engineOn(s.t, s.all, chain.Options{Journal: s.journal, Scope: scope}, false)
 	return &scripted{t: s.t, engine: engine, all: s.all, journal: s.journal}
 }
 
@@ -96,9 +93,7 @@ func TestKeysOfScopes(t *testing.T) {
 	}
 	s.called(`store.put {}`, `store.put {}`, `store.put {}`)
 	rows, err := s.journal.List(t.Context(), &journal.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range rows { // as they are stored, the keys of others are keys like any
 		if rows[i].Key != "seed" {
 			put(none, rows[i].Key, "ok")
@@ -110,9 +105,7 @@ func TestKeysOfScopes(t *testing.T) {
 	}
 	s.called()
 	runs, err := history.Runs(t.Context(), s.journal, &journal.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := map[int]int{} // runs, by how many marks of a scope their keys are shown with
 	for i := range runs {
 		shown[strings.Count(runs[i].Key, "\x1f")]++

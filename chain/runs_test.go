@@ -3,30 +3,54 @@ package chain_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// bin is a store whose functions do what their arguments say, until they are mended, and that logs what reached it.
+// bin is a store that logs what reached it. Its functions do what the argument fail says, until they are mended, and what script says.
 type bin struct {
 	mu     sync.Mutex
 	items  map[string]string
 	log    []string
 	mended bool
+	script []string // lines of an outcome and the beginning of the calls that end with it
+}
+
+// scripted is how script lets a call end; false: it says nothing of it.
+func (b *bin) scripted(call string) (result []byte, ok bool, err error) {
+	for i, line := range b.script {
+		outcome, text, _ := strings.Cut(line, " ")
+		outcome, once := strings.CutSuffix(outcome, "-once")
+		if !strings.HasPrefix(call, text) {
+			continue
+		}
+		if once {
+			b.script = slices.Delete(b.script, i, i+1)
+		}
+		switch outcome {
+		case "refused":
+			return nil, true, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the bin says no"}
+		case "lost":
+			return nil, true, fault.New(fault.Timeout, "the line is dead")
+		case "away":
+			return nil, true, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the bin is away"}
+		}
+		return []byte(outcome), true, nil
+	}
+	return nil, false, nil
 }
 
 func (b *bin) functions() []steps.Function {
@@ -36,9 +60,12 @@ func (b *bin) functions() []steps.Function {
 			defer b.mu.Unlock()
 			line := name + " " + string(args)
 			if header, key := steps.IdempotencyKey(ctx); key != "" {
-				line += " " + header + ": KEY"
+				line += " " + header + ": " + key
 			}
-			b.log = append(b.log, keys.ReplaceAllString(line, "oc-KEY"))
+			b.log = append(b.log, line)
+			if result, ok, err := b.scripted(line); ok {
+				return result, err
+			}
 			return do(gjson.ParseBytes(args))
 		}
 	}
@@ -64,144 +91,141 @@ func (b *bin) functions() []steps.Function {
 		delete(b.items, strings.TrimPrefix(args.Get("id").Str, "id-"))
 		return []byte(`{"deleted":true}`), nil
 	}
-	put1, get1 := call("bin.put", put), call("bin.get", get)
+	writes := func(spec steps.Spec) steps.Function {
+		spec.EffectDeclared = true
+		return steps.Function{Spec: spec, Call: call(spec.Name, put)}
+	}
+	byHeader, byArgument := &steps.Idempotency{Header: "Idempotency-Key"}, &steps.Idempotency{Argument: "token"}
 	return []steps.Function{
-		{Spec: steps.Spec{Name: "bin.put", EffectDeclared: true}, Call: put1},
+		writes(steps.Spec{Name: "bin.put"}),
+		writes(steps.Spec{Name: "bin.pay", Idempotency: byHeader}),
+		writes(steps.Spec{Name: "bin.charge", Idempotency: byArgument}),
+		writes(steps.Spec{Name: "bin.make", Undo: &steps.Undo{Function: "bin.remove", Args: []byte(`{"id":"$result.id"}`)}}),
+		writes(steps.Spec{Name: "bin.set", Idempotent: true}),
+		writes(steps.Spec{Name: "bin.guarded", Approve: steps.ApproveWrite}),
+		writes(steps.Spec{Name: "bin.reset", Idempotent: true, Approve: steps.ApproveWrite}),
+		writes(steps.Spec{Name: "bin.take", Undo: &steps.Undo{Function: "bin.reset", Args: []byte(`{"key":"$result.id"}`)}}),
 		{Spec: steps.Spec{Name: "bin.guess"}, Call: call("bin.guess", put)},
-		{Spec: steps.Spec{Name: "bin.pay", EffectDeclared: true, Idempotency: &steps.Idempotency{Header: "Idempotency-Key"}}, Call: call("bin.pay", put)},
-		{Spec: steps.Spec{Name: "bin.charge", EffectDeclared: true, Idempotency: &steps.Idempotency{Argument: "token"}}, Call: call("bin.charge", put)},
-		{Spec: steps.Spec{Name: "bin.make", EffectDeclared: true, Undo: &steps.Undo{Function: "bin.remove", Args: []byte(`{"id":"$result.id"}`)}}, Call: call("bin.make", put)},
-		{Spec: steps.Spec{Name: "bin.guarded", EffectDeclared: true, Approve: steps.ApproveWrite}, Call: call("bin.guarded", put)},
 		{Spec: steps.Spec{Name: "bin.remove", Effect: steps.Destroy, EffectDeclared: true}, Call: call("bin.remove", remove)},
-		{Spec: steps.Spec{Name: "bin.get", Effect: steps.Read}, Call: get1},
+		{Spec: steps.Spec{Name: "bin.get", Effect: steps.Read}, Call: call("bin.get", get)},
 	}
 }
 
-var keys = regexp.MustCompile(`oc-[0-9a-f]{32}`)
+var (
+	keys    = regexp.MustCompile(`(oc-)?[0-9a-f]{32}`)
+	secrets = regexp.MustCompile(`"secret":"[0-9a-f]{16}"`)
+)
 
 // TestRuns plays the stories of ../testdata/runs: requests of one caller, one after the other, to one engine with a journal. `N/chain` is a
-// request, in which RESUME and APPROVE stand for what an earlier answer had, `N/answer` what it must be answered, and `N/calls` what
-// must have reached the store. `saved/NAME` is a saved chain, `N/mend` mends the store before a request and `N/unmend` breaks it again, `options` holds chain.Options as JSON.
+// request, in which RESUME and APPROVE stand for what an earlier answer had, `N/answer` what it must be answered, `N/calls` what
+// must have reached the store, and `N/journal`, where it stands, how the journal says that the run and its calls ended. `saved/NAME` is a
+// saved chain, `options` holds chain.Options as JSON, and `N/caller` the chain.Caller of a request. `N/mend` mends the store before a
+// request, and `N/unmend` breaks it again. `N/store` says how calls end from this request on that begin with a text: refused, lost (nobody
+// knows whether they were done), away (they were not), or with a result; with -once, the first of them.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	schemas := compileSchemas(t)
 	eachArchive(t, "../testdata/runs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
-		story(t, archive, func(answer []byte) { validate(t, schemas[1], answer) })
+		newStory(t, archive).play(archive, schemas[1])
 	})
 }
 
-func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
+// story is an engine, the store behind it, and what its answers gave so far.
+type story struct {
+	t               *testing.T
+	store           *bin
+	engine          *chain.Engine
+	journal         *journal.Journal
+	resume, approve string
+	seen            []string // idempotency keys and hidden secrets
+}
+
+func newStory(t *testing.T, archive *txtar.Archive) *story {
 	var o chain.Options
-	if options := section(archive, "options"); options != nil {
-		if err := json.Unmarshal(options.Data, &o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := &bin{items: map[string]string{}}
-	registry, err := steps.NewRegistry(append(b.functions(), savedChains(t, archive)...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry = registry.LinkChains(nil)
-	j, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	o.Functions, o.Journal = registry, j
-	engine, err := chain.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resume, approve := "", ""
-	for _, f := range archive.Files {
-		name, isChain := strings.CutSuffix(f.Name, "/chain")
-		if !isChain {
-			continue
-		}
+	decode(t, section(archive, "options"), &o)
+	s := &story{t: t, store: &bin{items: map[string]string{}}, journal: newJournal(t, nil)}
+	o.Journal = s.journal
+	s.engine = engineOf(t, append(s.store.functions(), savedChains(t, archive)...), o, false)
+	return s
+}
+
+func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
+	for _, name := range namesOf(archive, "/chain") {
 		if section(archive, name+"/mend") != nil {
-			b.mended = true
+			s.store.mended = true
 		}
 		if section(archive, name+"/unmend") != nil {
-			b.mended = false
+			s.store.mended = false
 		}
-		request := bytes.ReplaceAll(bytes.ReplaceAll(f.Data, []byte("RESUME"), []byte(resume)), []byte("APPROVE"), []byte(approve))
-		answer := engine.Run(t.Context(), request, nil)
-		report := answer.JSON
-		if r := gjson.GetBytes(report, "resume").Str; r != "" {
-			resume = r
-			report = bytes.ReplaceAll(report, []byte(r), []byte("RESUME"))
+		if script := section(archive, name+"/store"); script != nil {
+			s.store.script = lines(script.Data)
 		}
-		if a := gjson.GetBytes(report, "approve").Str; a != "" {
-			approve = a
-			report = bytes.ReplaceAll(report, []byte(a), []byte("APPROVE"))
-		}
+		var who *chain.Caller
+		decode(s.t, section(archive, name+"/caller"), &who)
+		request := strings.NewReplacer("RESUME", s.resume, "APPROVE", s.approve).Replace(string(section(archive, name+"/chain").Data))
+		answer := s.engine.Run(s.t.Context(), []byte(request), who)
 		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
-			valid(answer.JSON)
+			validate(s.t, published, answer.JSON)
 		}
-		check(t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(report), []byte(`"tokens":0`)))
-		check(t, archive, name+"/calls", []byte(strings.Join(b.log, "\n")+"\n"))
-		b.log = nil
+		report := times.ReplaceAll(s.remember(answer.JSON), []byte(`"ms":0`))
+		check(s.t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(report), []byte(`"tokens":0`)))
+		check(s.t, archive, name+"/calls", s.calls())
+		if section(archive, name+"/journal") != nil {
+			check(s.t, archive, name+"/journal", s.ended())
+		}
 	}
+}
+
+// remember takes note of what an answer gives to go on with, and puts the words for it into the answer.
+func (s *story) remember(answer []byte) []byte {
+	for name, value := range map[string]*string{"resume": &s.resume, "approve": &s.approve} {
+		if text := gjson.GetBytes(answer, name).Str; text != "" {
+			*value = text
+			answer = bytes.ReplaceAll(answer, []byte(text), []byte(strings.ToUpper(name)))
+		}
+	}
+	return []byte(s.number("SECRET", secrets, string(answer)))
+}
+
+// calls are those that reached the store since it was asked last.
+func (s *story) calls() []byte {
+	text := strings.Join(s.store.log, "\n") + "\n"
+	s.store.log = nil
+	return []byte(s.number("KEY", keys, text))
+}
+
+// number puts words for what differs from run to run, with the numbers by which it appeared in the story.
+func (s *story) number(word string, what *regexp.Regexp, text string) string {
+	return what.ReplaceAllStringFunc(text, func(one string) string {
+		if !slices.Contains(s.seen, one) {
+			s.seen = append(s.seen, one)
+		}
+		return fmt.Sprint(word, 1+slices.Index(s.seen, one))
+	})
+}
+
+// ended is how the journal says that the run of the last answer and its calls ended.
+func (s *story) ended() []byte {
+	past, err := s.journal.Read(s.t.Context(), s.resume, nil)
+	must(s.t, err)
+	text := fmt.Sprintln(past.Row.Status)
+	for _, c := range past.Calls() {
+		text += fmt.Sprintln(c.StepPath, c.Function, c.Outcome)
+	}
+	return []byte(text)
 }
 
 // savedChains are the functions that a story's saved chains are.
 func savedChains(t *testing.T, archive *txtar.Archive) (list []steps.Function) {
 	for _, f := range archive.Files {
-		name, isSaved := strings.CutPrefix(f.Name, "saved/")
-		if !isSaved {
-			continue
+		if name, isSaved := strings.CutPrefix(f.Name, "saved/"); isSaved {
+			list = append(list, savedFunction(t, name, string(f.Data)))
 		}
-		function, faults := chain.Saved(name, f.Data, &chain.Options{})
-		if len(faults) > 0 {
-			t.Fatalf("%s: %v", f.Name, faults)
-		}
-		list = append(list, *function)
 	}
 	return list
 }
 
-// tokenCounts are those of answers with the true ids.
-var tokenCounts = regexp.MustCompile(`"tokens":\d+`)
-
-// TestApprovalWithinBudget: however many calls wait, the answer fits the least budget, and whoever has it can go on.
-func TestApprovalWithinBudget(t *testing.T) {
-	t.Parallel()
-	b := &bin{items: map[string]string{}}
-	registry, err := steps.NewRegistry(b.functions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	store, err := memstore.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := budget.NewResults(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := chain.New(&chain.Options{Functions: registry, Journal: j, Results: results})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, limit := range []int{150, 300, 1000} {
-		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
-		report := gjson.ParseBytes(a.JSON)
-		if n := report.Get("usage.tokens").Int(); n > int64(limit) || report.Get("error.code").Str != "approval_required" ||
-			report.Get("resume").Str == "" || report.Get("approve").Str == "" {
-			t.Errorf("%d: %s", limit, a.JSON)
-		}
-		token := report.Get("error.continuation_token").Str
-		page := engine.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, token), nil)
-		if n := len(gjson.ParseBytes(page.JSON).Array()); n != 300 {
-			t.Errorf("%d: the list has %d calls: %.300s", limit, n, page.JSON)
-		}
-	}
-}
-
-func noop(context.Context, []byte) ([]byte, error) { return []byte(`{"keys":[],"n":0}`), nil }
+var (
+	times       = regexp.MustCompile(`"ms":\d+`)
+	tokenCounts = regexp.MustCompile(`"tokens":\d+`) // of answers with the true ids
+)

@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,57 +19,9 @@ func TestSaveAs(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	const want = `{
-  "input": {
-    "region": "eu"
-  },
-  "steps": [
-    {
-      "id": "make",
-      "fn": "bin.put",
-      "args": {
-        "key": "$input.name",
-        "labels": [
-          "x",
-          {
-            "size": "$input.size"
-          }
-        ],
-        "where": "$input.region"
-      }
-    },
-    {
-      "fn": "bin.put",
-      "args": {
-        "key": "$0.id",
-        "n": "$input.count",
-        "on": "$input.on"
-      }
-    }
-  ],
-  "return": "$1",
-  "params": {
-    "name": {
-      "type": "string",
-      "default": "$a"
-    },
-    "size": {
-      "type": "number",
-      "default": 1.50
-    },
-    "count": {
-      "type": "integer",
-      "default": 12345678901234567890
-    },
-    "on": {
-      "type": "boolean",
-      "default": true
-    }
-  }
-}
-`
-	if string(saved) != want {
-		t.Errorf("saved:\n%s", saved)
+	want, err := os.ReadFile("../testdata/chain/saved-as.json")
+	if err != nil || string(saved) != string(want) {
+		t.Errorf("%v, saved:\n%s", err, saved)
 	}
 	if _, faults := chain.Saved("x", saved, &chain.Options{}); len(faults) > 0 {
 		t.Errorf("what was saved is no saved chain: %v", faults)

@@ -10,37 +10,23 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// savedEngine is an engine over a bin and saved chains, given as name and text.
-func savedEngine(t *testing.T, o chain.Options, b *bin, chains ...string) *chain.Engine {
+// savedFunction is the function that a saved chain is.
+func savedFunction(t testing.TB, name, text string) steps.Function {
 	t.Helper()
-	o.Functions = savedRegistry(t, b, chains...)
-	engine, err := chain.New(&o)
-	if err != nil {
-		t.Fatal(err)
+	function, faults := chain.Saved(name, []byte(text), &chain.Options{})
+	if len(faults) > 0 {
+		t.Fatalf("%s: %v", name, faults)
 	}
-	return engine
+	return *function
 }
 
-func savedRegistry(t *testing.T, b *bin, chains ...string) *steps.Registry {
+// savedEngine is an engine over a bin and a saved chain.
+func savedEngine(t *testing.T, o chain.Options, b *bin, name, text string) *chain.Engine {
 	t.Helper()
-	functions := b.functions()
-	for i := 0; i < len(chains); i += 2 {
-		fn, faults := chain.Saved(chains[i], []byte(chains[i+1]), &chain.Options{})
-		if len(faults) > 0 {
-			t.Fatal(faults)
-		}
-		functions = append(functions, *fn)
-	}
-	registry, err := steps.NewRegistry(functions, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return registry.LinkChains(func(name string, why *fault.Error) { t.Errorf("%s: %v", name, why) })
+	return engineOf(t, append(b.functions(), savedFunction(t, name, text)), o, false)
 }
 
 // TestSavedAlone: called by itself, a saved chain is a chain of one step: its arguments are literal, and what it gives is answered.
@@ -65,44 +51,11 @@ func TestSavedAlone(t *testing.T) {
 	}
 }
 
-// TestSavedBudget: the lower of two budgets holds, and the steps of saved chains count.
-func TestSavedBudget(t *testing.T) {
-	t.Parallel()
-	many := `{"budget":{"maxCalls":3,"maxTotalTokens":200},"params":{"n":{"type":"array"}},"steps":[{"fn":"bin.get","forEach":"$input.n"}],"return":"$0"}`
-	for _, c := range []struct{ request, code string }{
-		{`{"lite":true,"steps":[{"fn":"chain.many","args":{"n":[1,2,3]}}]}`, ""},
-		{`{"steps":[{"fn":"chain.many","args":{"n":[1,2,3,4]}}]}`, "limit_exceeded"},
-		{`{"budget":{"maxCalls":9},"steps":[{"fn":"chain.many","args":{"n":[1,2,3,4]}}]}`, "limit_exceeded"},
-		{`{"budget":{"maxCalls":2},"steps":[{"fn":"chain.many","args":{"n":[1,2,3]}}]}`, "limit_exceeded"},
-		{`{"budget":{"maxSteps":1},"steps":[{"fn":"chain.many","args":{"n":[]}}]}`, "compile"},
-	} {
-		engine := savedEngine(t, chain.Options{MaxTotalTokens: 4000}, &bin{items: map[string]string{}}, "many", many)
-		a := engine.Run(context.Background(), []byte(c.request), nil)
-		if fault.CodeOf(errorOf(a)) != fault.Code(c.code) {
-			t.Errorf("%s: %s", c.request, a.JSON)
-		}
-		if limit := gjson.GetBytes(a.JSON, "usage.limit"); limit.Exists() && limit.Int() != 200 {
-			t.Errorf("%s: of %d tokens", c.request, limit.Int())
-		}
-	}
-}
-
-func errorOf(a *chain.Answer) error {
-	if a.Error == nil {
-		return nil
-	}
-	return a.Error
-}
-
 // TestSavedResume: a resume compiles a saved chain as it is then, and makes none of the calls again that it shares with the run.
 func TestSavedResume(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
-	j, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
+	j := newJournal(t, nil)
 	text := `{"steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":%q}}],"return":%s}`
 	engine := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "no", `"$1.id"`))
 	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"chain.two","forEach":"[1,2]"}]}`), nil)
@@ -116,28 +69,6 @@ func TestSavedResume(t *testing.T) {
 	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` ||
 		strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
 		t.Errorf("%s %q", a.JSON, b.log)
-	}
-}
-
-// TestSavedUndone: after a saved chain has taken back what it wrote, a resume makes its calls again.
-func TestSavedUndone(t *testing.T) {
-	t.Parallel()
-	b := &bin{items: map[string]string{}}
-	j, err := journal.New(&journal.Memory{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	engine := savedEngine(t, chain.Options{Journal: j}, b, "careful",
-		`{"onError":"undo","steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":"no"}}]}`)
-	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"bin.put","args":{"key":"first"}},{"fn":"chain.careful"}]}`), nil)
-	if a.OK || len(b.items) != 1 {
-		t.Fatalf("%s %v", a.JSON, b.items)
-	}
-	b.mended, b.log = true, nil
-	a = engine.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q}`, gjson.GetBytes(a.JSON, "resume").Str), nil)
-	if !a.OK || len(b.items) != 3 || strings.Join(b.log, "; ") != `bin.make {"key":"a"}; bin.put {"key":"b","fail":"no"}` {
-		t.Errorf("%s %v %q", a.JSON, b.items, b.log)
 	}
 }
 
@@ -185,27 +116,19 @@ func TestSavedChangesWhileItRuns(t *testing.T) {
 	b, functions := &bin{items: map[string]string{}}, &registryHolder{}
 	registry := func(key string) *steps.Registry {
 		list := append(b.functions(), steps.Function{Spec: steps.Spec{Name: "swap.now", Effect: steps.Read}})
-		fn, faults := chain.Saved("two", fmt.Appendf(nil, `{"steps":[{"fn":"swap.now"},{"fn":"bin.put","args":{"key":%q,"note":"$0"}}],"return":"$1.id"}`, key), &chain.Options{})
-		if len(faults) > 0 {
-			t.Fatal(faults)
-		}
-		list = append(list, *fn)
+		saved := fmt.Sprintf(`{"steps":[{"fn":"swap.now"},{"fn":"bin.put","args":{"key":%q,"note":"$0"}}],"return":"$1.id"}`, key)
+		list = append(list, savedFunction(t, "two", saved))
 		list[len(list)-2].Call = func(context.Context, []byte) ([]byte, error) {
 			functions.Store(nil)
 			return []byte("1"), nil
 		}
-		made, err := steps.NewRegistry(list, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := newRegistry(t, list)
 		return made.LinkChains(nil)
 	}
 	old, mended := registry("old"), registry("new")
 	functions.Store(old)
 	engine, err := chain.New(&chain.Options{Functions: functions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{`"id-old"`, `"id-new"`} {
 		a := engine.Run(context.Background(), []byte(`{"lite":true,"steps":[{"fn":"chain.two"}]}`), nil)
 		if string(a.JSON) != want || functions.Load() != nil {

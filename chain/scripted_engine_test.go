@@ -44,28 +44,8 @@ func newScripted(t *testing.T, d journal.Driver, ends func(function string, args
 	} {
 		functions = append(functions, steps.Function{Spec: spec, Call: s.call(spec.Name)})
 	}
-	careful, faults := chain.Saved("careful", []byte(`{"onError":"undo","params":{"k":{}},"steps":[
-		{"fn":"store.put","args":{"k":"$input.k"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
-		{"fn":"store.put","args":{"k":"after ${$input.k}"}}]}`), &chain.Options{})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	registry, err := steps.NewRegistry(append(functions, *careful), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry = registry.LinkChains(nil)
-	if d == nil {
-		d = &journal.Memory{}
-	}
-	if s.journal, err = journal.New(d, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.journal.Close() })
-	s.all = registry
-	if s.engine, err = chain.New(&chain.Options{Functions: registry, Journal: s.journal}); err != nil {
-		t.Fatal(err)
-	}
+	s.all, s.journal = newRegistry(t, functions), newJournal(t, d)
+	s.engine = engineOn(t, s.all, chain.Options{Journal: s.journal}, false)
 	return s
 }
 
@@ -129,9 +109,7 @@ func (s *scripted) called(want ...string) {
 func (s *scripted) ended(run string, status journal.Status, want ...string) {
 	s.t.Helper()
 	past, err := s.journal.Read(s.t.Context(), run, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	var calls []string
 	for _, c := range past.Calls() {
 		calls = append(calls, fmt.Sprint(c.StepPath, " ", c.Function, " ", c.Outcome))

@@ -5,32 +5,46 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
-// TestTranscripts runs the chains of ../testdata/chain: `name/chain` is a request, `name/answer` what it must be
-// answered, `name/calls` the calls that must have reached the functions, in order. `name/options` holds chain.Options as
-// JSON. Every answer is held against the published schema, every request that compiles against the other.
+// TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine,
+// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line
+// each, and `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an
+// answer, FILLER and "OBJECTS n" for long values, and a word before it for the ID of its caller.
+//
+// What else a name may have, and the archive for all of its names: `options` holds chain.Options and `caller` the chain.Caller as JSON;
+// `hidden` names functions that the caller may not use, `cancel` is when it goes, `functions` says which of kinds there are, and `store`
+// what is wrong with that of results.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	schemas := compileSchemas(t)
+	schemas := append(compileSchemas(t), compileSchema(t, chain.AnswerSchema(), "#/$defs/lean"))
 	eachArchive(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
-		for i := range archive.Files {
-			name, isChain := strings.CutSuffix(archive.Files[i].Name, "/chain")
-			if isChain {
-				t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
-			}
+		for _, name := range namesOf(archive, "/chain", "/chains", "/call") {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					(&transcript{t: t, archive: archive, name: name, schemas: schemas}).run()
+				})
+			})
 		}
 	})
 }
@@ -45,42 +59,168 @@ func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archi
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run(t, archive)
 			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
 		})
 	}
 }
 
-func transcript(t *testing.T, archive *txtar.Archive, name string, schemas [2]*jsonschema.Schema) {
-	var o chain.Options
-	if options := section(archive, name+"/options"); options != nil {
-		if err := json.Unmarshal(options.Data, &o); err != nil {
-			t.Fatal(err)
+// transcript is one name of an archive.
+type transcript struct {
+	t       *testing.T
+	archive *txtar.Archive
+	name    string
+	schemas []*jsonschema.Schema // of a request, of an answer, and of a lean form
+	options chain.Options
+	caller  chain.Caller
+	engine  *chain.Engine
+	world   world
+}
+
+// setting is what the name has of that, or else the archive; nil: neither does.
+func (r *transcript) setting(what string) *txtar.File {
+	if f := section(r.archive, r.name+"/"+what); f != nil {
+		return f
+	}
+	return section(r.archive, what)
+}
+
+// word is a setting of one word.
+func (r *transcript) word(what, otherwise string) string {
+	if f := r.setting(what); f != nil {
+		return strings.TrimSpace(string(f.Data))
+	}
+	return otherwise
+}
+
+// open makes the engine that the settings describe.
+func (r *transcript) open() {
+	decode(r.t, r.setting("options"), &r.options)
+	decode(r.t, r.setting("caller"), &r.caller)
+	kind := kinds[r.word("functions", "test")]
+	registry, err := steps.NewRegistry(r.world.recorded(kind.functions(&r.world)), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if kind.registry != nil {
+		registry = kind.registry(registry)
+	}
+	if f := r.setting("hidden"); f != nil {
+		hidden := lines(f.Data)
+		r.caller.Functions = registry.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
+	}
+	o := r.options
+	o.Rung = kind.rung
+	store := r.word("store", "")
+	if failure, fails := failures[store]; fails {
+		if o.Results, err = budget.NewResults(failingStore{failure}, nil); err != nil {
+			r.t.Fatal(err)
 		}
 	}
-	w := &world{}
-	request := section(archive, name+"/chain").Data
-	answer := engine(t, w, o).Run(context.Background(), request, nil)
-	check(t, archive, name+"/answer", normalise(answer.JSON))
-	if calls := section(archive, name+"/calls"); calls != nil {
-		check(t, archive, name+"/calls", []byte(strings.Join(w.seen(), "\n")+"\n"))
+	r.engine = engineOn(r.t, registry, o, store == "")
+}
+
+func (r *transcript) run() {
+	defer time.Sleep(2 * time.Hour) // what ignores its context ends, and with it the bubble
+	r.open()
+	var all []byte
+	token := ""
+	for _, request := range r.requests() {
+		who := r.caller
+		if id, rest, hasID := strings.Cut(request, " "); hasID && !strings.ContainsAny(id, "{[\"") {
+			who.ID, request = id, rest
+		}
+		request = strings.ReplaceAll(writeOut(request), "oc1_TOKEN", token)
+		answer := r.send(request, &who)
+		if text := tokens.Find(answer.JSON); text != nil {
+			token = string(text)
+		}
+		all = append(all, abbreviate(normalise(answer.JSON))...)
+		r.confirm(request, answer)
+		r.confirmLean(answer, &who)
 	}
+	check(r.t, r.archive, r.name+"/answer", all)
+	if calls := section(r.archive, r.name+"/calls"); calls != nil {
+		check(r.t, r.archive, r.name+"/calls", []byte(strings.Join(r.world.seen(), "\n")+"\n"))
+	}
+}
+
+// confirm holds an answer against the published schema and its faults, and a request that is right against the other schema.
+func (r *transcript) confirm(request string, answer *chain.Answer) {
 	if !json.Valid(answer.JSON) {
-		t.Errorf("the answer is not JSON: %s", answer.JSON)
+		r.t.Errorf("the answer is not JSON: %s", answer.JSON)
 	}
 	if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
-		validate(t, schemas[1], answer.JSON)
+		validate(r.t, r.schemas[1], answer.JSON)
 	}
-	if answer.OK {
-		validate(t, schemas[0], request)
+	report := gjson.GetBytes(answer.JSON, "error")
+	told := len(report.Get("faults").Array()) + int(report.Get("more").Int())
+	if report.Get("code").Str != string(codeOf(answer)) || told > len(answer.Faults) {
+		r.t.Errorf("%s and %d faults, and the answer is %s", codeOf(answer), len(answer.Faults), answer.JSON)
 	}
+	fetches := strings.Contains(request, "continuation_token")
+	if answer.OK && section(r.archive, r.name+"/call") == nil && r.options.Hoist == nil && !fetches {
+		validate(r.t, r.schemas[0], []byte(request))
+	}
+}
+
+// confirmLean fetches the whole of what is answered in its lean form.
+func (r *transcript) confirmLean(answer *chain.Answer, who *chain.Caller) {
+	got := gjson.ParseBytes(answer.JSON)
+	if got.Get("ok").Exists() {
+		got = got.Get("result")
+	}
+	token := got.Get("continuation_token")
+	if !strings.HasPrefix(token.Str, "oc1_") || got.Get("preview").Exists() {
+		return
+	}
+	validate(r.t, r.schemas[2], []byte(got.Raw))
+	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), who)
+	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
+		r.t.Errorf("the whole of %s has %d bytes: %.200s", got.Raw, len(whole.JSON), whole.JSON)
+	}
+}
+
+func (r *transcript) requests() []string {
+	if f := section(r.archive, r.name+"/chain"); f != nil {
+		return []string{string(f.Data)}
+	}
+	if f := section(r.archive, r.name+"/chains"); f != nil {
+		return lines(f.Data)
+	}
+	return lines(section(r.archive, r.name+"/call").Data)
+}
+
+// send runs a chain or makes a call. The client goes when the transcript says so.
+func (r *transcript) send(request string, who *chain.Caller) *chain.Answer {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	if text := r.word("cancel", ""); text != "" {
+		after, err := time.ParseDuration(text)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		time.AfterFunc(after, cancel)
+	}
+	if section(r.archive, r.name+"/call") == nil {
+		return r.engine.Run(ctx, []byte(request), who)
+	}
+	var call struct {
+		chain.Call
+		Args json.RawMessage
+		Text string // instead of Args: what is not JSON
+	}
+	if err := json.Unmarshal([]byte(request), &call); err != nil {
+		r.t.Fatal(err)
+	}
+	call.Call.Args = call.Args
+	if call.Text != "" {
+		call.Call.Args = []byte(call.Text)
+	}
+	return r.engine.Call(ctx, &call.Call, who)
 }
 
 func section(archive *txtar.Archive, name string) *txtar.File {
@@ -92,6 +232,38 @@ func section(archive *txtar.Archive, name string) *txtar.File {
 	return nil
 }
 
+// namesOf are the names of an archive's sections with one of these endings.
+func namesOf(archive *txtar.Archive, endings ...string) (names []string) {
+	for _, f := range archive.Files {
+		for _, ending := range endings {
+			if name, ok := strings.CutSuffix(f.Name, ending); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// decode puts a section, if there is one, into a value.
+func decode(t *testing.T, f *txtar.File, value any) {
+	t.Helper()
+	if f == nil {
+		return
+	}
+	if err := json.Unmarshal(f.Data, value); err != nil {
+		t.Fatal(f.Name, err)
+	}
+}
+
+// lines are those of a section; an empty one has none.
+func lines(text []byte) []string {
+	if len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// check compares a section with what there is. With -update, it is written, beside the others of its name.
 func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	t.Helper()
 	want := section(archive, name)
@@ -99,7 +271,14 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 		if !*update {
 			t.Fatalf("the transcript has no %s; got:\n%s", name, got)
 		}
-		archive.Files = append(archive.Files, txtar.File{Name: name, Data: got})
+		group, _, _ := strings.Cut(name, "/")
+		at := len(archive.Files)
+		for i := range archive.Files {
+			if strings.HasPrefix(archive.Files[i].Name, group+"/") {
+				at = i + 1
+			}
+		}
+		archive.Files = slices.Insert(archive.Files, at, txtar.File{Name: name, Data: got})
 		return
 	}
 	if *update {
@@ -110,38 +289,51 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	}
 }
 
-var (
-	times  = regexp.MustCompile(`"ms":\d+`)
-	tokens = regexp.MustCompile(`oc1_\w+`)
-)
+var tokens = regexp.MustCompile(`oc1_\w+`)
 
 // normalise takes out of an answer what differs from run to run.
 func normalise(answer []byte) []byte {
-	answer = times.ReplaceAll(answer, []byte(`"ms":0`))
 	return append(tokens.ReplaceAll(answer, []byte("oc1_TOKEN")), '\n')
 }
 
+// filler is a text of more than 100 tokens.
+var filler = strings.Repeat("a word and another, ", 60)
+
+var long = regexp.MustCompile(`"OBJECTS (\d+)"`)
+
+// writeOut writes the long values of a request out.
+func writeOut(request string) string {
+	request = long.ReplaceAllStringFunc(request, func(text string) string {
+		n, _ := strconv.Atoi(long.FindStringSubmatch(text)[1])
+		return objects(n)
+	})
+	return strings.ReplaceAll(request, "FILLER", filler)
+}
+
+// abbreviate takes the long values out of an answer.
+func abbreviate(answer []byte) []byte {
+	answer = bytes.ReplaceAll(answer, []byte(filler), []byte("FILLER"))
+	for _, n := range []int{60, 20, 9, 4, 3} {
+		answer = bytes.ReplaceAll(answer, []byte(objects(n)), fmt.Appendf(nil, `"OBJECTS %d"`, n))
+	}
+	return answer
+}
+
 // compileSchemas compiles the published schemas of a request and of an answer.
-func compileSchemas(t *testing.T) [2]*jsonschema.Schema {
+func compileSchemas(t *testing.T) []*jsonschema.Schema {
 	t.Helper()
-	return [2]*jsonschema.Schema{compileSchema(t, chain.ChainSchema(), ""), compileSchema(t, chain.AnswerSchema(), "")}
+	return []*jsonschema.Schema{compileSchema(t, chain.ChainSchema(), ""), compileSchema(t, chain.AnswerSchema(), "")}
 }
 
 // compileSchema compiles a schema, or the part of it at a fragment.
 func compileSchema(t *testing.T, text []byte, fragment string) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("schema.json", document))
 	compiled, err := c.Compile("schema.json" + fragment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return compiled
 }
 

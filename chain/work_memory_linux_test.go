@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -28,13 +27,7 @@ func TestMemoryOfWork(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWork$", "-test.v")
-	self.Env = append(os.Environ(), workHere+"=1")
-	output, err := self.CombinedOutput()
-	t.Logf("%s", output)
-	if err != nil {
-		t.Error(err)
-	}
+	inOwnProcess(t, "TestMemoryOfWork", workHere+"=1")
 }
 
 // work (not under the race detector, which multiplies what is measured) runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB.
@@ -57,9 +50,7 @@ func work(t *testing.T) {
 func peakMiB(t *testing.T) (n int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, after, _ := bytes.Cut(status, []byte("VmHWM:"))
 	if _, err := fmt.Sscanf(string(after), "%d kB", &n); err != nil {
 		t.Fatal(err)

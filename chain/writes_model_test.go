@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -137,10 +136,7 @@ func expand(e gjson.Result) (positions []string) {
 func TestWritesAreReported(t *testing.T) {
 	t.Parallel()
 	published := compileSchema(t, chain.AnswerSchema(), "")
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counter := newCounter(t, 0)
 	rapid.Check(t, func(rt *rapid.T) {
 		store := &storeLog{done: map[string]map[fault.Outcome]int{}}
 		put := steps.Function{Spec: steps.Spec{Name: "store.put", EffectDeclared: true}, Call: store.put}

@@ -47,9 +47,7 @@ func BenchmarkExpression(b *testing.B) {
 	b.Run("run/expr", func(b *testing.B) {
 		b.ReportAllocs()
 		p, err := expr.Compile(source, expr.AllowUndefinedVariables())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		env := map[string]any{"$0": map[string]any{"total": 4, "name": "abc"}}
 		for b.Loop() {
 			if out, err := expr.Run(p, env); err != nil || out != true {
@@ -61,14 +59,10 @@ func BenchmarkExpression(b *testing.B) {
 	b.Run("path-in-1MB/decode", func(b *testing.B) {
 		b.ReportAllocs()
 		p, err := expr.Compile(`$0.items[500].card.size == 0`, expr.AllowUndefinedVariables())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for b.Loop() {
 			var v any
-			if err := json.Unmarshal([]byte(doc), &v); err != nil {
-				b.Fatal(err)
-			}
+			must(b, json.Unmarshal([]byte(doc), &v))
 			if out, err := expr.Run(p, map[string]any{"$0": v}); err != nil || out != true {
 				b.Fatal(out, err)
 			}
@@ -78,14 +72,10 @@ func BenchmarkExpression(b *testing.B) {
 	b.Run("filter-1MB/decode", func(b *testing.B) {
 		b.ReportAllocs()
 		p, err := expr.Compile(`len(filter($0.items, .card.size > 48))`, expr.AllowUndefinedVariables())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for b.Loop() {
 			var v any
-			if err := json.Unmarshal([]byte(doc), &v); err != nil {
-				b.Fatal(err)
-			}
+			must(b, json.Unmarshal([]byte(doc), &v))
 			if out, err := expr.Run(p, map[string]any{"$0": v}); err != nil || out != 160 {
 				b.Fatal(out, err)
 			}

@@ -29,9 +29,7 @@ func megabyte(tb testing.TB) []byte {
 func compileWhole(tb testing.TB, text string) *Template {
 	tb.Helper()
 	value, err := json.Marshal(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	t, faults := CompileTemplate(value, scope())
 	if len(faults) > 0 {
 		tb.Fatal(faults[0])

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/refs"
-
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/refs"
 )
 
 // meant is what a value means as a template of a first step.

@@ -215,9 +215,7 @@ func TestSearchIsWatched(t *testing.T) {
 	for source, heavy := range map[string]bool{`a.*b|a`: true, `(a.*b)|(a)`: true, `\ba.*b|a`: true, `a{1000}`: true, `a`: false,
 		`a+b`: false, `xyz`: false, `^a`: false} {
 		p, err := newPattern(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		calls := 0
 		s := Search{Pattern: p, Text: text, Heavy: func() error {
 			if calls++; calls == 3 {
@@ -237,9 +235,7 @@ func TestSearchIsWatched(t *testing.T) {
 		}
 	}
 	p, err := newPattern(`(a?){500}$|b`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := Search{Pattern: p, Text: text, Heavy: func() error { return enough }}
 	if s.matches() || !errors.Is(s.Err(), enough) {
 		t.Error("a match in a text that was not read to its end", s.Err())

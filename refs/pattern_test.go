@@ -9,15 +9,11 @@ import (
 )
 
 // compiled is how many instructions the standard library makes of a pattern.
-func compiled(t interface{ Fatal(...any) }, source string) int {
+func compiled(t fataler, source string) int {
 	tree, err := syntax.Parse(source, syntax.Perl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	machine, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(machine.Inst)
 }
 

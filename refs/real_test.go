@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/refs"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/onecall-mcp/onecall/refs"
 )
 
 // TestRealChains resolves the arguments of recorded chains that others wrote and holds them against what each call

@@ -38,3 +38,22 @@ func wantCode(tb testing.TB, err error, code fault.Code) *fault.Error {
 	}
 	return e
 }
+
+// orders is a result that the tests of expressions read.
+const orders = `{"items":[{"id":717897987691852588770249,"size":3,"price":1.10,"z":1,"a":2},{"size":20,"a":[1,2],` +
+	`"esc":"\u00e9\/"},{"size":20,"nul":null}],` +
+	`"total":5,"name":"bo\"b","nul":null,"flag":true,"empty":[],"keys":{"z":1,"a":{"q":1.50},"m":3}}`
+
+// fataler is what testing.TB and rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must ends a test at an error that its own preparations should not have.
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

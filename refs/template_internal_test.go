@@ -2,87 +2,12 @@ package refs
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-// TestTexts: strings that are text, with or without interpolations.
-func TestTexts(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		``:                                      ``,
-		`$$5`:                                   `$5`,
-		`$$`:                                    `$`,
-		`$$$`:                                   `$$`,
-		`$$0.name`:                              `$0.name`,
-		`$$HOME/bin`:                            `$HOME/bin`,
-		`$${HOME}`:                              `${HOME}`,
-		`price $5`:                              `price $5`,
-		`s/(x)/$1/`:                             `s/(x)/$1/`,
-		`US$0.50`:                               `US$0.50`,
-		`a$$b`:                                  `a$$b`,
-		`a $$$ b`:                               `a $$$ b`,
-		`a $${b}`:                               `a $${b}`,
-		`${HOME}/bin`:                           `${HOME}/bin`,
-		`${HOME`:                                `${HOME`,
-		`${`:                                    `${`,
-		`echo ${1}`:                             `echo ${1}`,
-		`${0}`:                                  `${0}`,
-		`${1:-x}`:                               `${1:-x}`,
-		`hi ${user.name}`:                       `hi ${user.name}`,
-		`${$0.name}-${0.total}`:                 `Ann "A"-2`,
-		`${$0.total}`:                           `2`,
-		`$${0.name}`:                            `${0.name}`,
-		`x $${0.name} y`:                        `x ${0.name} y`,
-		`$$${0.total}`:                          `$2`,
-		`x $$${0.total}`:                        `x $2`,
-		`$$$${0.total}`:                         `$${0.total}`,
-		`$$$$${0.total}`:                        `$$2`,
-		`$${$0.name}`:                           `${$0.name}`,
-		`$$5 and ${0.total}`:                    `$5 and 2`,
-		`${0.obj}`:                              `{"b":1,"a":2}`,
-		`${0.limit} ${0.flag}`:                  `null true`,
-		`${0.big}`:                              `717897987691852588770249`,
-		`${0.esc}`:                              `é/`,
-		`${0["a.b"]["x|y"]}`:                    `1.10`,
-		`${$0.items[*].tags[**]}`:               `["x","y","z"]`,
-		`${$0.none ?? {"a":"}"}}!`:              `{"a":"}"}!`,
-		`${0.none ?? "none" }.`:                 `none.`,
-		`${0.limit ?? 10}`:                      `10`,
-		`${$search[0]} ${$input.limit}`:         `1 3`,
-		`${$item.id}/${$index}`:                 `i1/2`,
-		"tab\t\"q\" ${0.total} \\ é \u2028 <&>": "tab\t\"q\" 2 \\ é \u2028 <&>",
-		`{${0.total}}`:                          `{2}`,
-		`${${0.total}`:                          `fault`,
-		`$ {0.name}`:                            `fault`,
-		`x $ {0.name}`:                          `x $ {0.name}`,
-	} {
-		value, _ := json.Marshal(text)
-		tpl, faults := CompileTemplate(value, scope())
-		if want == "fault" {
-			if len(faults) != 1 || faults[0].Code != fault.BadReference {
-				t.Errorf("%s: faults %v, want one", text, faults)
-			}
-			continue
-		}
-		if len(faults) > 0 {
-			t.Errorf("%s: %v", text, faults[0])
-			continue
-		}
-		out, err := tpl.Resolve(context.Background(), nil, scopeOf(compact, `[1]`))
-		var got string
-		if err != nil || json.Unmarshal(out, &got) != nil || got != want {
-			t.Errorf("%s gives %s, %v; want %q", text, out, err, want)
-		}
-		if len(tpl.placeholders) == 0 && string(tpl.Value()) != string(out) {
-			t.Errorf("%s: the constant's value is %s, it resolves to %s", text, tpl.Value(), out)
-		}
-	}
-}
 
 // TestTemplate: a value as a whole: keys, white space, all faults at once, uses, the value without references.
 func TestTemplate(t *testing.T) {

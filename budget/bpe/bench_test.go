@@ -51,9 +51,7 @@ func read(b *testing.B, path string) []byte {
 func BenchmarkCount(b *testing.B) {
 	source := filepath.Join(build.Default.GOROOT, "src")
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for _, corpus := range []struct {
 		name string
 		text func(b *testing.B) []byte
@@ -69,9 +67,7 @@ func BenchmarkCount(b *testing.B) {
 		b.Run(corpus.name, func(b *testing.B) {
 			text := corpus.text(b)
 			want, err := codec.Count(string(text))
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			b.Run("onecall", func(b *testing.B) {
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()

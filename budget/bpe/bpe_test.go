@@ -23,16 +23,12 @@ import (
 func TestCountIsTheReference(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var cases []struct {
 		Text   string `json:"text"`
 		Tokens int    `json:"tokens"`
 	}
-	if err := json.Unmarshal(file, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(file, &cases))
 	if len(cases) < 400 {
 		t.Fatalf("only %d cases", len(cases))
 	}
@@ -94,9 +90,7 @@ func corpora(t testing.TB) map[string][]byte {
 		filepath.Join(source, "net/http/server.go"), filepath.Join(source, "html/entity.go"), filepath.Join(source, "strconv/*_test.go"),
 	} {
 		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(paths) == 0 {
 			t.Logf("no files %s here", pattern)
 		}
@@ -123,14 +117,10 @@ func TestCountOfFiles(t *testing.T) {
 func TestCountIsThatOfOthers(t *testing.T) {
 	t.Parallel()
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tiktoken.SetBpeLoader(loader.NewOfflineLoader())
 	encoding, err := tiktoken.GetEncoding("o200k_base")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, text := range [][]byte{records(64 << 10), chinese(32 << 10)} {
 		got := Count(text, -1)
 		if want, err := codec.Count(string(text)); err != nil || got != want {

@@ -95,3 +95,11 @@ func (o *oracle) count(t fataler, text []byte) int {
 	}
 	return n
 }
+
+// must ends a test at an error that its own preparations should not have.
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+}

@@ -50,9 +50,7 @@ func TestVocabularyIsThePublished(t *testing.T) {
 func TestNoticeNamesTheFile(t *testing.T) {
 	t.Parallel()
 	notice, err := os.ReadFile("VOCABULARY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if sum := fmt.Sprintf("packed, SHA-256 | `%x`", sha256.Sum256(packedVocabulary)); !bytes.Contains(notice, []byte(sum)) {
 		t.Errorf("VOCABULARY.md does not say %q", sum)
 	}

@@ -28,20 +28,14 @@ func BenchmarkStore(b *testing.B) {
 		value := document(size)
 		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: value}
 		disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: -1})
-		if err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
 		memory, err := memstore.New(nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
 		for name, d := range map[string]budget.Driver{"disk": disk, "memory": memory} {
 			b.Run(fmt.Sprintf("%s/put/%d", name, size), func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if err := d.Put(context.Background(), "k", e); err != nil {
-						b.Fatal(err)
-					}
+					check(b, d.Put(context.Background(), "k", e))
 				}
 			})
 			b.Run(fmt.Sprintf("%s/get/%d", name, size), func(b *testing.B) {
@@ -54,9 +48,7 @@ func BenchmarkStore(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("%s/touch/%d", name, size), func(b *testing.B) {
 				for b.Loop() {
-					if err := d.Touch(context.Background(), "k", e.Expires); err != nil {
-						b.Fatal(err)
-					}
+					check(b, d.Touch(context.Background(), "k", e.Expires))
 				}
 			})
 		}
@@ -64,9 +56,7 @@ func BenchmarkStore(b *testing.B) {
 		b.Run(fmt.Sprintf("baseline file/put/%d", size), func(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				if err := os.WriteFile(path, value, 0o600); err != nil {
-					b.Fatal(err)
-				}
+				check(b, os.WriteFile(path, value, 0o600))
 			}
 		})
 		b.Run(fmt.Sprintf("baseline file/get/%d", size), func(b *testing.B) {
@@ -87,18 +77,12 @@ func BenchmarkPages(b *testing.B) {
 	for name, maximum := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
 		b.Run(name, func(b *testing.B) {
 			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: maximum})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			results, err := budget.NewResults(disk, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			defer results.Close()
 			token, _, err := results.Keep(context.Background(), "o", value)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			for b.Loop() {
 				for i := range 21 {
 					f := budget.Fetch{Token: token, Mode: "paginated", Page: 1 + i*2000, PageSet: true}
@@ -117,14 +101,10 @@ func BenchmarkPages(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := diskstore.Open(dir, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	for i := range 1000 {
 		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(1000)}
-		if err := s.Put(context.Background(), fmt.Sprint(i), e); err != nil {
-			b.Fatal(err)
-		}
+		check(b, s.Put(context.Background(), fmt.Sprint(i), e))
 	}
 	for b.Loop() {
 		if _, err := diskstore.Open(dir, nil); err != nil {
@@ -139,8 +119,6 @@ func BenchmarkOpen(b *testing.B) {
 func mustRead(b *testing.B, dir string) []os.DirEntry {
 	b.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	return entries
 }

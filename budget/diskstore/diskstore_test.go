@@ -33,9 +33,7 @@ func (c *clock) entry(value string) budget.Entry {
 func open(t *testing.T, dir string, o *diskstore.Options) *diskstore.Store {
 	t.Helper()
 	s, err := diskstore.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -60,9 +58,7 @@ func has(t *testing.T, s *diskstore.Store, key string) bool {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Name())
@@ -80,17 +76,13 @@ func TestAnotherProcess(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	first := open(t, dir, c.options())
 	put(t, first, "k", c.entry(`{"a":1}`))
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, first.Close())
 	second := open(t, dir, c.options())
 	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
 		t.Errorf("after the folder was opened again: %q of %q, %v", e.Value, e.Owner, err)
 	}
 	third := open(t, dir, c.options())
-	if err := third.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, third.Touch(t.Context(), "k", c.now.Add(time.Hour)))
 	c.now = c.now.Add(30 * time.Minute)
 	if !has(t, second, "k") {
 		t.Error("a life that one process extended has ended in another")
@@ -134,9 +126,7 @@ func TestSweepAtOpen(t *testing.T) {
 	write(t, dir, "new-1.onecall", "abandoned")
 	write(t, dir, "new-2.onecall", "being written")
 	for name, age := range map[string]time.Duration{"new-1.onecall": 2 * time.Hour, "new-2.onecall": time.Second} {
-		if err := os.Chtimes(filepath.Join(dir, name), time.Time{}, c.now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, c.now.Add(-age)))
 	}
 	c.now = c.now.Add(2 * time.Minute)
 	s = open(t, dir, c.options())
@@ -150,9 +140,7 @@ func TestSweepAtOpen(t *testing.T) {
 
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 }
 
 func TestOldestGiveWay(t *testing.T) {
@@ -220,9 +208,7 @@ func diskUse(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	for _, name := range names(t, dir) {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n += info.Size()
 	}
 	return n
@@ -238,14 +224,10 @@ func TestDamage(t *testing.T) {
 	put(t, s, "k", c.entry(value))
 	path := filepath.Join(dir, names(t, dir)[0])
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	const expiry = 8 // bytes at the beginning
 	try := func(what string, content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, content, 0o600))
 		e, err := s.Get(t.Context(), "k", nil)
 		switch {
 		case err == nil && string(e.Value) != value:
@@ -286,9 +268,7 @@ func TestMovedFile(t *testing.T) {
 	put(t, s, "b", c.entry("2"))
 	for _, name := range names(t, dir) {
 		if name != a {
-			if err := os.Rename(filepath.Join(dir, a), filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Rename(filepath.Join(dir, a), filepath.Join(dir, name)))
 		}
 	}
 	if has(t, s, "b") {
@@ -304,15 +284,11 @@ func TestLyingHeader(t *testing.T) {
 	put(t, s, "k", c.entry("[1,2,3]"))
 	path := filepath.Join(dir, names(t, dir)[0])
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, size := range []uint64{6, 8, 1 << 30, 1 << 62, 1 << 63} {
 		lie := append([]byte(nil), whole...)
 		diskstore.Forge(lie, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
-		if err := os.WriteFile(path, lie, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, lie, 0o600))
 		if has(t, s, "k") {
 			t.Errorf("a value of 7 bytes that tells it has %d is read", size)
 		}

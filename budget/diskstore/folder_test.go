@@ -16,12 +16,8 @@ func TestUnusableFolders(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "")
 	open755 := filepath.Join(dir, "shared")
-	if err := os.Mkdir(open755, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open755, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(open755, 0o700))
+	check(t, os.Chmod(open755, 0o777))
 	for _, path := range []string{filepath.Join(dir, "file"), filepath.Join(dir, "file", "below"), open755, "\x00"} {
 		if _, err := diskstore.Open(path, nil); fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("Open(%q): %v, want unavailable", path, err)
@@ -38,9 +34,7 @@ func TestFolderRemoved(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
 	s := open(t, dir, c.options())
 	put(t, s, "before", c.entry("1"))
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(dir))
 	if has(t, s, "before") {
 		t.Error("a result is there without its folder")
 	}
@@ -55,12 +49,8 @@ func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
 	s := open(t, dir, c.options())
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(dir))
+	check(t, os.WriteFile(dir, nil, 0o600))
 	if err := s.Put(t.Context(), "k", c.entry("1")); err == nil {
 		t.Error("Put into a file succeeds")
 	}

@@ -82,9 +82,7 @@ func TestDecodedIsStillStored(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, s *diskstore.Store, file string){
 		"deleted": func(t *testing.T, s *diskstore.Store, _ string) {
-			if err := s.Delete(context.Background(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, s.Delete(context.Background(), "a"))
 		},
 		"removed": func(t *testing.T, _ *diskstore.Store, file string) { check(t, os.Remove(file)) },
 		"cut":     func(t *testing.T, _ *diskstore.Store, file string) { check(t, os.Truncate(file, 1000)) },
@@ -165,7 +163,7 @@ func longer(t *testing.T, s *diskstore.Store, _ string) {
 	check(t, s.Touch(context.Background(), "a", time.Now().Add(2*time.Hour)))
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,7 @@ import (
 func open(t *testing.T, o *memstore.Options) *memstore.Store {
 	t.Helper()
 	s, err := memstore.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -38,9 +36,7 @@ func TestValueIsNotCopied(t *testing.T) {
 	s := open(t, nil)
 	defer s.Close()
 	e := entry(10)
-	if err := s.Put(t.Context(), "k", e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(t.Context(), "k", e))
 	if got, err := s.Get(t.Context(), "k", nil); err != nil || &got.Value[0] != &e.Value[0] {
 		t.Errorf("the value was copied (%v)", err)
 	}
@@ -61,9 +57,7 @@ func TestLeastRecentlyUsedGivesWay(t *testing.T) {
 			size = 3000
 		}
 		key := fmt.Sprint(i)
-		if err := s.Put(t.Context(), key, entry(size)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Put(t.Context(), key, entry(size)))
 		if !has(key) {
 			t.Fatalf("result %d is gone as soon as it was kept", i)
 		}
@@ -80,9 +74,7 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	s := open(t, &memstore.Options{MaxBytes: 10_000})
 	defer s.Close()
-	if err := s.Put(t.Context(), "small", entry(100)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(t.Context(), "small", entry(100)))
 	if err := s.Put(t.Context(), "large", entry(10_001)); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
 	}
@@ -96,9 +88,7 @@ func TestTimePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		defer s.Close()
-		if err := s.Put(t.Context(), "k", entry(10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Put(t.Context(), "k", entry(10)))
 		time.Sleep(5*time.Minute - 1)
 		if _, err := s.Get(t.Context(), "k", nil); err != nil {
 			t.Errorf("just before it expires: %v", err)
@@ -119,5 +109,16 @@ func TestOptions(t *testing.T) {
 	defer s.Close()
 	if err := s.Put(t.Context(), "k", entry(1<<20)); err != nil {
 		t.Errorf("Put without a bound: %v", err)
+	}
+}
+
+// must ends a test at an error that its own preparations should not have.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

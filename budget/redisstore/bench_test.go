@@ -26,9 +26,7 @@ func document(size int) []byte {
 func BenchmarkStore(b *testing.B) {
 	server := redistest.Start(b)
 	memory, err := memstore.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	stores := []struct {
 		name string
 		d    budget.Driver
@@ -44,9 +42,7 @@ func BenchmarkStore(b *testing.B) {
 		for _, s := range stores {
 			b.Run(fmt.Sprintf("%s/put/%d", s.name, size), func(b *testing.B) {
 				for b.Loop() {
-					if err := s.d.Put(context.Background(), "k", e); err != nil {
-						b.Fatal(err)
-					}
+					must(b, s.d.Put(context.Background(), "k", e))
 				}
 			})
 			b.Run(fmt.Sprintf("%s/get/%d", s.name, size), func(b *testing.B) {
@@ -71,14 +67,10 @@ func BenchmarkEvict(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		for i := range n {
-			if err := s.Put(context.Background(), fmt.Sprint(i), small); err != nil {
-				b.Fatal(err)
-			}
+			must(b, s.Put(context.Background(), fmt.Sprint(i), small))
 		}
 		b.StartTimer()
-		if err := s.Put(context.Background(), "large", large); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Put(context.Background(), "large", large))
 	}
 	if left := server.Client(b).HLen(context.Background(), testPrefix+"sizes").Val(); left > 10 {
 		b.Fatalf("%d results are left", left)

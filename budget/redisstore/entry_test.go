@@ -12,13 +12,9 @@ import (
 // FuzzEntry encodes what it can, and decodes anything.
 func FuzzEntry(f *testing.F) {
 	plain, err := redisstore.NewCodec(-1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	compressed, err := redisstore.NewCodec(0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add([]byte("value"), "owner", int64(1700000000000000))
 	f.Add(plain.Encode("id", budget.Entry{Value: []byte("1")}), "", int64(-1))
 	f.Add(compressed.Encode("id", budget.Entry{Owner: "o", Value: bytes.Repeat([]byte("1"), 100)}), "", int64(0))

@@ -23,9 +23,7 @@ func TestReadsOfAFullServer(t *testing.T) {
 	for key, value := range values {
 		put(t, s, key, entry(now, value))
 	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", "100kb").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ConfigSet(t.Context(), "maxmemory", "100kb").Err())
 	fresh := open(t, redisstore.Options{URL: url}) // which holds nothing in memory
 	for key, value := range values {
 		if e, err := fresh.Get(t.Context(), key, nil); err != nil || string(e.Value) != value {
@@ -40,9 +38,7 @@ func TestReadsOfAFullServer(t *testing.T) {
 		!strings.Contains(cause(err), "no memory left") {
 		t.Errorf("Put: %v", err)
 	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	if err := checkIndex(t.Context(), client, testPrefix, 1<<30); err != nil {
 		t.Error(err)
 	}

@@ -150,9 +150,7 @@ func TestIndexProperty(t *testing.T) {
 			until := time.Now().Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "minutes")) * time.Minute)
 			switch rapid.IntRange(0, 5).Draw(rt, "operation") {
 			case 0:
-				if err := s.Delete(t.Context(), key); err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, s.Delete(t.Context(), key))
 				delete(newest, key)
 			case 1:
 				if err := s.Touch(t.Context(), key, until); err != nil && !errors.Is(err, budget.ErrNotFound) {
@@ -167,20 +165,18 @@ func TestIndexProperty(t *testing.T) {
 			default:
 				e := budget.Entry{Owner: rapid.SampledFrom([]string{"", "x", "x:2:", "y:1:abc"}).Draw(rt, "owner"), Created: time.Now(),
 					Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
-				if err := s.Put(t.Context(), key, e); fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > maximum/2-700 {
+				err := s.Put(t.Context(), key, e)
+				if fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > maximum/2-700 {
 					delete(newest, key) // more than half, and others have something
 					continue
-				} else if err != nil {
-					rt.Fatal(err)
 				}
+				must(rt, err)
 				newest[key] = string(e.Value)
 				if got, err := s.Get(t.Context(), key, nil); err != nil || !bytes.Equal(got.Value, e.Value) {
 					rt.Fatalf("the newest is not there: %v", err)
 				}
 			}
-			if err := checkIndex(t.Context(), client, prefix, maximum); err != nil {
-				rt.Fatal(err)
-			}
+			must(rt, checkIndex(t.Context(), client, prefix, maximum))
 			for _, k := range strings.Split("abcdefgh", "") {
 				got, err := s.Get(t.Context(), k, nil)
 				if want, ok := newest[k]; err == nil && (!ok || want != string(got.Value)) {
@@ -213,9 +209,7 @@ func TestIndexLost(t *testing.T) {
 			for i := range 5 {
 				put(t, s, fmt.Sprint("before", i), entry(time.Now(), incompressible(1000)))
 			}
-			if err := lose(prefix); err != nil {
-				t.Fatal(err)
-			}
+			must(t, lose(prefix))
 			put(t, s, "after", entry(time.Now(), incompressible(1000)))
 			if _, err := s.Get(t.Context(), "after", nil); err != nil {
 				t.Errorf("the newest is not there: %v", err)
@@ -260,9 +254,7 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n != owners*each+1 {
 		t.Fatalf("%d are kept: the test proves nothing", n)
 	}
-	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ConfigResetStat(t.Context()).Err())
 	put(t, s, "large", owned(owners, incompressible(maximum/2-10_000)))
 	if err := checkIndex(t.Context(), client, testPrefix, maximum); err != nil {
 		t.Error(err)

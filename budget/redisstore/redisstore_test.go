@@ -51,21 +51,15 @@ func TestReplicas(t *testing.T) {
 	if _, err := apart.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("under another prefix: %v, want ErrNotFound", err)
 	}
-	if err := other.Touch(t.Context(), "k", now.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Touch(t.Context(), "k", now.Add(time.Hour)))
 	if e, err := one.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
 		t.Errorf("after the other extended its life: until %v, %v", e.Expires, err)
 	}
-	if err := one.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, one.Close())
 	if _, err := other.Get(t.Context(), "k", nil); err != nil {
 		t.Errorf("after the replica that kept it was closed: %v", err)
 	}
-	if err := other.Delete(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Delete(t.Context(), "k"))
 	if left := server.Client(t).Keys(t.Context(), "*").Val(); len(left) != 0 {
 		t.Errorf("left on the server: %q", left)
 	}
@@ -103,9 +97,7 @@ func TestClocks(t *testing.T) {
 							t.Errorf("for %s it lives from %v to %v (%v), want from -1m to 5m", name, e.Created.Sub(now), e.Expires.Sub(now), err)
 						}
 					}
-					if err := one.Touch(t.Context(), "k", wrong().Add(5*time.Minute)); err != nil {
-						t.Fatal(err)
-					}
+					must(t, one.Touch(t.Context(), "k", wrong().Add(5*time.Minute)))
 				}
 			})
 		}
@@ -141,16 +133,12 @@ func TestExpiredCountsNoMore(t *testing.T) {
 func TestNothingLeft(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	if err := server.Set("mine", "1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Set("mine", "1"))
 	s := open(t, redisstore.Options{URL: "redis://" + server.Addr()})
 	for i := range 3 {
 		put(t, s, fmt.Sprint(i), entry(time.Now(), "1"))
 	}
-	if err := s.Touch(t.Context(), "1", time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Touch(t.Context(), "1", time.Now().Add(time.Hour)))
 	server.FastForward(10 * time.Minute)
 	if _, err := s.Get(t.Context(), "0", nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get of what has expired: %v, want ErrNotFound", err)

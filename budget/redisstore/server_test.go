@@ -13,9 +13,7 @@ import (
 func open(tb testing.TB, o redisstore.Options) *redisstore.Store {
 	tb.Helper()
 	s, err := redisstore.New(&o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -45,3 +43,14 @@ func operations(ctx context.Context, s *redisstore.Store) map[string]error {
 
 // urlOf is the URL of a proxy with a secret in it.
 func urlOf(p *redistest.Proxy) string { return "redis://onecall:s3cr3t-word@" + p.Address() + "/0" }
+
+// must ends a test at an error that its own preparations should not have.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -24,9 +24,7 @@ import (
 func certificate(t *testing.T, dir, host string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host}, IPAddresses: []net.IP{net.ParseIP(host)}, IsCA: true,
 		BasicConstraintsValid: true}
@@ -34,18 +32,12 @@ func certificate(t *testing.T, dir, host string) *x509.CertPool {
 		template.IPAddresses = nil
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	for name, data := range map[string][]byte{"cert": public, "key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(public)

@@ -1,0 +1,121 @@
+package budget_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite what the lines of the transcripts give")
+
+// TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line is a kept value, how it is fetched, and
+// what that gives: `VALUE ← FETCH ⇒ ANSWER`. In one that begins with probe, it is a value, and the shape, count and modes of its probe. A
+// fault is written with its code, its place, its message, and the names that are nearest. OBJECTS and LINES with a number are long values.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/budget/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		must(t, err)
+		for i := range archive.Files {
+			f := &archive.Files[i]
+			f.Data = transcript(t, f)
+		}
+		if *update {
+			must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
+		}
+	}
+}
+
+func transcript(t *testing.T, f *txtar.File) []byte {
+	r := results(t, &budget.ResultsOptions{PageSize: 2})
+	var all bytes.Buffer
+	for line := range strings.Lines(string(f.Data)) {
+		given, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ⇒ ")
+		value, how, fetched := strings.Cut(given, " ← ")
+		var got string
+		if fetched {
+			got = fetchAs(t, r, valueOf(value), how)
+		} else {
+			got = probeOf(t, r, valueOf(value))
+		}
+		fmt.Fprintf(&all, "%s ⇒ %s\n", given, got)
+		if got != want && !*update {
+			t.Errorf("%s: %s gives\n%s, want\n%s", f.Name, given, got, want)
+		}
+	}
+	return all.Bytes()
+}
+
+var long = regexp.MustCompile(`^(OBJECTS|LINES) (\d+)$`)
+
+func valueOf(text string) string {
+	m := long.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	n, _ := strconv.Atoi(m[2])
+	if m[1] == "LINES" {
+		return string(lineText(n))
+	}
+	return string(numbered(n))
+}
+
+// fetchAs fetches a value as a JSON text says; `within` is the room for the answer in bytes.
+func fetchAs(t *testing.T, r *budget.Results, value, how string) string {
+	var f struct {
+		Mode, Query    string
+		Page, PageSize *int
+		Keys           []string
+		Within         int
+	}
+	if err := json.Unmarshal([]byte(how), &f); err != nil {
+		t.Fatal(how, err)
+	}
+	request := budget.Fetch{Mode: f.Mode, Query: f.Query, FilterKeys: f.Keys, PageSet: f.Page != nil, PageSizeSet: f.PageSize != nil}
+	if f.Page != nil {
+		request.Page = *f.Page
+	}
+	if f.PageSize != nil {
+		request.PageSize = *f.PageSize
+	}
+	got, err := fetch(t, r, value, request, within(f.Within))
+	if err == nil {
+		return got
+	}
+	e, ok := fault.As(err)
+	if !ok {
+		t.Fatal(how, err)
+	}
+	text := fmt.Sprintf("!%s at %s: %s", e.Code, e.At, e.Message)
+	if len(e.Nearest) > 0 {
+		text += fmt.Sprintf(" nearest %q", e.Nearest)
+	}
+	if len(e.Available) > 0 {
+		text += fmt.Sprintf(" of %q", e.Available)
+	}
+	return text
+}
+
+func probeOf(t *testing.T, r *budget.Results, value string) string {
+	answer, err := r.Probe(context.Background(), "me", []byte(value), 200)
+	must(t, err)
+	p := decode[probe](t, answer)
+	return fmt.Sprintf("%q; %d; %s", p.Shape, p.Count, strings.Join(p.Modes, " "))
+}

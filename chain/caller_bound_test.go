@@ -1,0 +1,79 @@
+package chain_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestCallerBound: the caller's own bound holds for all answers but those to fetches, and lowers what the request asks; the
+// front end's warnings stand in the answer exactly where it says so, and cost no answer its result.
+func TestCallerBound(t *testing.T) {
+	t.Parallel()
+	schema := compileSchemas(t)[1]
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 2000})
+	counter := newCounter(t, 0)
+	rapid.Check(t, func(r *rapid.T) {
+		caller := &chain.Caller{MaxTotalTokens: rapid.SampledFrom([]int{0, 1, 150, 200, 300, 5000}).Draw(r, "the caller's")}
+		length := rapid.SampledFrom([]int{0, 20, 130}).Draw(r, "words of the notice")
+		if length > 0 {
+			caller.Warnings = []*fault.Error{fault.New(fault.LimitExceeded, "a notice of the door: %s", strings.Repeat("words ", length))}
+		}
+		asked := rapid.SampledFrom([]int{150, 170, 250, 400, 9000}).Draw(r, "asked")
+		size := rapid.SampledFrom([]int{1, 20, 60, 100, 150, 300, 1500}).Draw(r, "size")
+		lite, fails := rapid.Bool().Draw(r, "lite"), rapid.Bool().Draw(r, "fails")
+		fn, value := "test.get", `"value":"`+strings.Repeat("many words ", size)+`"`
+		if fails {
+			fn, value = "test.fail", strings.Replace(value, "value", "message", 1)
+		}
+		request := fmt.Sprintf(`{"lite":%v,"budget":{"maxTotalTokens":%d},"steps":[{"fn":%q,"args":{%s}}]}`, lite, asked, fn, value)
+		a := e.Run(context.Background(), []byte(request), caller)
+		maximum := min(asked, 2000)
+		if n := caller.MaxTotalTokens; n > 0 {
+			maximum = min(maximum, max(n, 150))
+		}
+		if n := counter.Count(a.JSON, -1); n > maximum || a.OK == fails {
+			r.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
+		}
+		has := strings.Contains(string(a.JSON), "a notice of the door")
+		if has != a.Warned || has && (len(caller.Warnings) == 0 || lite && !fails) {
+			r.Fatalf("warned %v: %s", a.Warned, a.JSON)
+		}
+		if !has && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
+			r.Fatalf("a notice is left out of %d tokens: %s", maximum, a.JSON)
+		}
+		if lite && !fails {
+			return
+		}
+		validate(t, schema, a.JSON)
+		if limit := gjson.GetBytes(a.JSON, "usage.limit").Int(); limit != int64(maximum) {
+			r.Fatalf("limit %d, not %d", limit, maximum)
+		}
+		result := gjson.GetBytes(a.JSON, "result")
+		if fails {
+			return
+		}
+		if !result.Exists() {
+			r.Fatalf("no result: %s", a.JSON)
+		}
+		token := result.Get("continuation_token").Str
+		if token == "" {
+			return
+		}
+		if result.Get("preview").Str == "" {
+			r.Fatalf("no preview in %d tokens: %s", maximum, a.JSON)
+		}
+		fetched := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"summary"}`, token), caller)
+		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 ||
+			fetched.Warned != (len(caller.Warnings) > 0) {
+			r.Fatalf("a fetch: %s", fetched.JSON)
+		}
+	})
+}

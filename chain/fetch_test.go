@@ -1,0 +1,77 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestTextInAnObjectIsPaged follows what the refusal of `paginated` says, to the end of the text.
+func TestTextInAnObjectIsPaged(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 200 {
+		text.WriteString("line " + strconv.Itoa(i) + " of a file\n")
+	}
+	value, _ := json.Marshal(map[string]any{"path": "a/file", "the text": text.String(), "size": text.Len()})
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 1000})
+	run := func(request string) gjson.Result {
+		t.Helper()
+		return gjson.ParseBytes(e.Run(context.Background(), []byte(request), nil).JSON)
+	}
+	token := run(`{"steps":[{"fn":"test.get","args":{"value":` + string(value) + `}}]}`).Get("result.continuation_token").Str
+	refused := run(`{"continuation_token":"` + token + `","mode":"paginated"}`)
+	if refused.Get("error.code").Str != string(fault.BadMode) {
+		t.Fatalf("not refused: %s", refused)
+	}
+	query := regexp.MustCompile(`Use query (.+?) for`).FindStringSubmatch(refused.Get("error.message").Str)
+	if query == nil {
+		t.Fatalf("no query is named: %s", refused)
+	}
+	quoted, _ := json.Marshal(query[1])
+	token = run(`{"continuation_token":"` + token + `","mode":"query","query":` + string(quoted) + `}`).Get("result.continuation_token").Str
+	var got strings.Builder
+	for page := 1; ; page++ {
+		answer := run(`{"continuation_token":"` + token + `","mode":"paginated","page_size":50,"page":` + strconv.Itoa(page) + `}`)
+		for _, line := range answer.Get("result.items").Array() {
+			got.WriteString(line.Str)
+		}
+		if !answer.Get("result.has_more").Bool() {
+			break
+		}
+	}
+	if got.String() != text.String() {
+		t.Errorf("the pages joined have %d bytes, the text %d", got.Len(), text.Len())
+	}
+}
+
+// TestWhatIsOfferedCanBeHad holds that a probe offers the mode full just where a fetch with all the budget there is gives it.
+func TestWhatIsOfferedCanBeHad(t *testing.T) {
+	t.Parallel()
+	offered := map[bool]int{}
+	for n := 20; n <= 60; n += 5 {
+		e := engine(t, &world{}, chain.Options{MaxTotalTokens: 400})
+		first := gjson.ParseBytes(e.Run(context.Background(), []byte(`{"budget":{"maxTotalTokens":150},"steps":[{"fn":"test.items","args":{"n":`+strconv.Itoa(n)+`}}]}`), nil).JSON)
+		modes := first.Get("result.available_modes")
+		if !modes.Exists() {
+			t.Fatalf("no probe of %d items: %s", n, first)
+		}
+		full := modes.Get(`#(=="full")`).Exists()
+		offered[full]++
+		whole := e.Run(context.Background(), []byte(`{"lite":true,"mode":"full","continuation_token":"`+first.Get("result.continuation_token").Str+`"}`), nil)
+		if whole.OK != full {
+			t.Errorf("%d items: full offered %t, had %t: %.200s", n, full, whole.OK, whole.JSON)
+		}
+	}
+	if offered[true] == 0 || offered[false] == 0 {
+		t.Errorf("offered %v: both cases are to be seen", offered)
+	}
+}

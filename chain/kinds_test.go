@@ -1,0 +1,157 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/ladder"
+	stepschema "github.com/onecall-mcp/onecall/steps/schema"
+)
+
+// kind is a sort of functions, and what an engine over them needs besides.
+type kind struct {
+	functions func(*world) []steps.Function
+	registry  func(*steps.Registry) *steps.Registry // nil: as it is
+	rung      func(*steps.Entry) int
+}
+
+// kinds are those of the transcripts.
+var kinds = map[string]kind{
+	"test":           {functions: (*world).functions},
+	"do":             {functions: func(*world) []steps.Function { return writingFunctions() }},
+	"symbols":        {functions: func(*world) []steps.Function { return symbols() }},
+	"spelled":        {functions: func(*world) []steps.Function { return spelled() }},
+	"wide":           {functions: func(*world) []steps.Function { return []steps.Function{wideArguments()} }},
+	"seen":           {functions: func(*world) []steps.Function { return []steps.Function{seenList} }, registry: seenShapes},
+	"ladder":         ladderKind(ladder.Enforce),
+	"ladder-of-warn": ladderKind(ladder.Warn),
+}
+
+// symbols are functions as a server for source code offers them, in one repository only.
+func symbols() []steps.Function {
+	read := func(name, properties, required, result string) steps.Function {
+		return steps.Function{
+			Spec: steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true,
+				Input: schema(`"repoId":{"type":"string"},`+properties, "repoId", required)},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				if gjson.GetBytes(args, "repoId").Str != "my-repo" {
+					return nil, fault.New(fault.FunctionFailed, "no such repository: %s", args)
+				}
+				return []byte(strings.ReplaceAll(result, "ID", gjson.GetBytes(args, "symbolId").Str)), nil
+			},
+		}
+	}
+	return []steps.Function{
+		read("symbol.search", `"query":{"type":"string"},"limit":{"type":"integer"}`, "query",
+			`{"symbols":[{"symbolId":"s-7","name":"handleAuth"}],"total":1}`),
+		read("symbol.getCard", `"symbolId":{"type":"string"}`, "symbolId", `{"card":{"symbolId":"ID","kind":"function"}}`),
+		read("code.skeleton", `"symbolId":{"type":"string"}`, "symbolId", `{"symbolId":"ID","skeleton":"func handleAuth(w, r) { … }"}`),
+	}
+}
+
+// spelled are functions that answer their arguments, of which repo_id may be spelled in several ways.
+func spelled() []steps.Function {
+	echo := func(name, input string, aliases map[string]string) steps.Function {
+		return steps.Function{
+			Spec: steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true, Input: []byte(input), Aliases: aliases},
+			Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil },
+		}
+	}
+	const repo = `{"type":"object","properties":{"repo_id":{"type":"string"},"n":{"type":"integer"}}`
+	return []steps.Function{
+		echo("r.closed", repo+`,"additionalProperties":false}`, nil),
+		echo("r.open", repo+`}`, nil),
+		echo("r.aliased", repo+`}`, map[string]string{"r": "repo_id"}),
+		echo("r.free", repo+`,"additionalProperties":true}`, nil), // repoId is a key of the caller's own
+		echo("r.twins", `{"type":"object","properties":{"repo_id":{},"repoId":{}}}`, nil),
+	}
+}
+
+// wideArguments is a function with a schema of some thousand tokens.
+func wideArguments() steps.Function {
+	wide := make([]string, 60)
+	for i := range wide {
+		wide[i] = fmt.Sprintf(`"argument%d":{"type":"string","description":"One of many."}`, i)
+	}
+	return steps.Function{Spec: steps.Spec{Name: "do.wide", Input: schema(strings.Join(wide, ","), "argument0")},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }}
+}
+
+// answering is a function that gives what its argument gives is, or the text of answer.
+func answering(spec steps.Spec) steps.Function {
+	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) {
+		if gives := gjson.GetBytes(args, "gives"); gives.Exists() {
+			return []byte(gives.Raw), nil
+		}
+		return []byte(gjson.GetBytes(args, "answer").Str), nil
+	}}
+}
+
+// writingFunctions has functions of each effect, declared and not, that answer what their arguments say.
+func writingFunctions() []steps.Function {
+	create := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
+	call := create.Call
+	create.Call = func(ctx context.Context, args []byte) ([]byte, error) {
+		if report := steps.CallbacksOf(ctx).Status; report != nil {
+			report(201)
+		}
+		return call(ctx, args)
+	}
+	return []steps.Function{
+		create,
+		answering(steps.Spec{Name: "do.write", EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.destroy", Effect: steps.Destroy, EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.edit", Effect: steps.Destroy, EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.revoke", Effect: steps.Destroy, EffectDeclared: true, Deletes: true}),
+		answering(steps.Spec{Name: "do.read", Effect: steps.Read, EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.unknown"}),
+		answering(steps.Spec{Name: "do.heavy", Effect: steps.Read, EffectDeclared: true, Heavy: "always"}),
+		answering(steps.Spec{Name: "do.heavyWrite", EffectDeclared: true, Heavy: "always"}),
+		answering(steps.Spec{Name: "do.light", Effect: steps.Read, EffectDeclared: true, Heavy: "never"}),
+		answering(steps.Spec{Name: "do.lightWrite", EffectDeclared: true, Heavy: "never"}),
+	}
+}
+
+// objects is an array of n objects of a usual size.
+func objects(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"id":%d,"url":"https://netbox.example/api/dcim/devices/%d/","name":"rack-%02d-switch",`+
+			`"status":{"value":"active","label":"Active"},"tags":["core","edge"],`+
+			`"description":"The switch of rack %d, ordered by the network team."}`, 1000+i, 1000+i, i, i)
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// wide is an object of more than 100 tokens.
+func wide(head string) string {
+	return `{` + head + `,"comments":"` + filler + `"}`
+}
+
+func stepOf(fn, answer, extra string) string {
+	text, _ := json.Marshal(answer)
+	return fmt.Sprintf(`{"fn":%q,"args":{"answer":%s}%s}`, fn, text, extra)
+}
+
+// seenList is a function that declares no result.
+var seenList = steps.Function{Spec: steps.Spec{Name: "s.list", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) {
+	return []byte(`{"items":[{"id":1,"tags":["a"]}],"total":1}`), nil
+}}
+
+// seenShapes lets a registry know results that were seen, some of which have rare members.
+func seenShapes(r *steps.Registry) *steps.Registry {
+	const item = `{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},` +
+		`"additionalProperties":false}`
+	seen := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":` + item +
+		`},"total":{"type":"integer"}},"additionalProperties":false}`),
+		Rare: func(path []stepschema.Element) bool { return path[0].Key == "rare" }}
+	return r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
+		return call, func() *steps.ResultShape { return seen }
+	})
+}

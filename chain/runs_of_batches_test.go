@@ -1,0 +1,58 @@
+package chain_test
+
+import (
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestParts: a run has the parent that its caller says, also after it was resumed by somebody who says none. A batch is no run to resume.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	fails := true
+	g := newScripted(t, &journal.Memory{}, func(string, gjson.Result) ([]byte, error) {
+		if fails {
+			return nil, fault.New(fault.FunctionFailed, "no")
+		}
+		return []byte(`{}`), nil
+	})
+	j := g.engine.Journal()
+	batch, err := j.BeginBatch(t.Context(), &journal.Start{Chain: "nightly"})
+	must(t, err)
+	wantCounts := func(want journal.Parts) {
+		t.Helper()
+		rows, err := j.List(t.Context(), &journal.Filter{Parent: &batch})
+		if err != nil || len(rows) != want.Total() {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		got, err := j.Parts(t.Context(), []string{batch})
+		if err != nil || got[batch][journal.OK] != want[journal.OK] || got[batch][journal.Failed] != want[journal.Failed] {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	who := &chain.Caller{Parent: batch}
+	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who)
+	wantCounts(journal.Parts{journal.Failed: 1})
+	fails = false
+	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who); !b.OK {
+		t.Errorf("%s", b.JSON)
+	}
+	wantCounts(journal.Parts{journal.Failed: 1, journal.OK: 1})
+	resume := gjson.GetBytes(a.JSON, "resume").Raw
+	if b := g.engine.Run(t.Context(), []byte(`{"resume":`+resume+`}`), nil); !b.OK {
+		t.Errorf("%s", b.JSON)
+	}
+	wantCounts(journal.Parts{journal.OK: 2})
+	for _, request := range []string{`{"resume":"` + batch + `"}`, `{"resume":"` + batch + `","undo":true}`} {
+		if b := g.engine.Run(t.Context(), []byte(request), nil); b.OK || b.Error.Code != fault.TokenExpired {
+			t.Errorf("%s: %s", request, b.JSON)
+		}
+	}
+	if err := j.SetBatchStatus(t.Context(), batch, journal.OK, ""); err != nil {
+		t.Errorf("the lease was not given back: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package chain_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestUndoOfElementsAtOnce: elements side by side each take back what they have made, while the others go on.
+func TestUndoOfElementsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := &bin{items: map[string]string{}}
+	e := savedEngine(t, chain.Options{Journal: newJournal(t, nil)}, b, "careful", `{"onError":"undo","params":{"key":{}},"steps":[
+		{"fn":"bin.make","args":{"key":"$input.key"}},{"fn":"bin.put","args":{"key":"${$input.key}-2","fail":"no"}}]}`)
+	a := e.Run(context.Background(), []byte(`{"onError":"continue","steps":[{"fn":"chain.careful","forEach":"1..200","concurrency":8,
+		"args":{"key":"k${$item}"}}]}`), nil)
+	if a.OK || len(b.items) > 0 || strings.Count(strings.Join(b.log, "\n"), "bin.remove ") != 200 {
+		t.Errorf("%d items are left: %.500s", len(b.items), a.JSON)
+	}
+}
+
+// TestResumedTwiceAtOnce: of two that resume a run at once, one goes on with it; the other is told to wait.
+func TestResumedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("b", refuses))
+	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"}},
+		{"fn":"store.put","args":{"k":"b"}}]}`).Get("resume").Str
+	began, goOn := make(chan bool), make(chan bool)
+	s.ends = func(string, gjson.Result) ([]byte, error) {
+		close(began)
+		<-goOn
+		return []byte(`{"id":"x"}`), nil
+	}
+	first := make(chan *chain.Answer)
+	go func() { first <- s.engine.Run(t.Context(), []byte(`{"resume":"`+run+`"}`), nil) }()
+	<-began
+	s.run(fault.Busy, `{"resume":%q}`, run)
+	s.run(fault.Busy, `{"resume":%q,"undo":true}`, run)
+	close(goOn)
+	if a := <-first; !a.OK {
+		t.Errorf("%s", a.JSON)
+	}
+	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"b"}`)
+}
+
+// TestRecallSideBySide: elements look up what the run has done while others add to it (the race detector watches), and
+// nothing that was applied is done again.
+func TestRecallSideBySide(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ first, then string }{
+		"of elements that end": {
+			`{"steps":[{"forEach":"1..40","concurrency":4,"args":{"i":"$item"},
+				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}}]}`,
+			``,
+		},
+		"of elements that begin, after much was written": {
+			`{"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},
+				{"fn":"store.get","forEach":"1..80","args":{"k":"$item"},"concurrency":4,"orElse":1},
+				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,
+			`,"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},{"forEach":"1..80","concurrency":8,"args":{"i":"$item"},
+				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}},
+				{"fn":"store.put","args":{"k":0}}]`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				var mended atomic.Bool
+				var applied sync.Map
+				s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {
+					if !mended.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
+						return nil, refuses()
+					}
+					if _, again := applied.LoadOrStore(function+args.Raw, true); again && function == "store.put" {
+						t.Errorf("%s was put twice", args.Raw)
+					}
+					return []byte(`{"id":"x"}`), nil
+				})
+				run := s.run(fault.FunctionFailed, "%s", test.first).Get("resume").Str
+				mended.Store(true)
+				s.run("", `{"resume":%q%s}`, run, test.then)
+			}
+		})
+	}
+}
+
+// TestReadsSideBySideAreNoConflict: a chain that has not changed is not told to leave out calls because elements that ran side by side have
+// read the same.
+func TestReadsSideBySideAreNoConflict(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	written := make(chan bool)
+	s := newScripted(t, nil, func(function string, _ gjson.Result) ([]byte, error) {
+		switch {
+		case function == "store.put":
+			close(written)
+		case reads.Add(1) == 1:
+			<-written // by the other element, whose read is the first that ends
+			return nil, refuses()
+		}
+		return []byte(`{"id":"x"}`), nil
+	})
+	run := s.run(fault.FunctionFailed, `{"onError":"continue","steps":[{"forEach":"['a','b']","concurrency":2,"args":{"k":"$item"},
+		"chain":{"steps":[{"fn":"store.get"},{"fn":"store.put","args":{"k":"$input.k","of":"$0.id"}}]}}]}`).Get("resume").Str
+	s.ends = nil
+	s.run("", `{"resume":%q}`, run)
+	if n := len(s.log); n != 5 {
+		t.Errorf("called %q", s.log)
+	}
+}

@@ -1,0 +1,207 @@
+package refs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite what the lines of the transcripts give")
+
+// TestTranscripts reads ../testdata/refs: each line is a text and, behind the arrow, what it gives. The first word of a section says what
+// the text is; `results` are those of the steps before, one a line. A fault is written with its code, the offset of its caret, its message,
+// and the names that are nearest.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/refs/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			must(t, err)
+			transcript(t, archive)
+			if *update {
+				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
+			}
+		})
+	}
+}
+
+const arrow = " ⇒ "
+
+func transcript(t *testing.T, archive *txtar.Archive) {
+	var results []string
+	for i := range archive.Files {
+		f := &archive.Files[i]
+		kind, _, _ := strings.Cut(f.Name, "/")
+		if kind == "results" {
+			results = strings.Split(strings.TrimSuffix(string(f.Data), "\n"), "\n")
+			continue
+		}
+		given := gives[kind]
+		if given == nil {
+			t.Fatalf("nothing is a %q", kind)
+		}
+		var got bytes.Buffer
+		for line := range strings.Lines(string(f.Data)) {
+			text, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), arrow)
+			outcome := given(t, text, scopeOf(results...))
+			fmt.Fprint(&got, text, arrow, outcome, "\n")
+			if outcome != want && !*update {
+				t.Errorf("%s: %s gives\n%s, want\n%s", f.Name, text, outcome, want)
+			}
+		}
+		f.Data = got.Bytes()
+	}
+}
+
+// gives are the kinds of sections.
+var gives = map[string]func(t *testing.T, text string, s *Scope) string{
+	"expression": givenByExpression, "condition": givenByCondition, "selector": givenBySelector, "uses": givenByUses,
+	"template": func(t *testing.T, text string, s *Scope) string { return givenByTemplate(t, text, scope(), s) },
+	// In a chain whose input has who.
+	"template-with-who": func(t *testing.T, text string, s *Scope) string {
+		p := scope()
+		p.Input = func(key string) bool { return key == "who" }
+		return givenByTemplate(t, text, p, s)
+	},
+	"template-of-the-first-step": func(t *testing.T, text string, s *Scope) string {
+		return givenByTemplate(t, text, CompileScope{At: "/args", Steps: 2}, s)
+	},
+	"template-of-the-second-step": func(t *testing.T, text string, s *Scope) string {
+		return givenByTemplate(t, text, CompileScope{At: "/args", Step: 1, Steps: 2}, s)
+	},
+	"return": func(t *testing.T, text string, s *Scope) string {
+		s.Lenient = true
+		return givenByTemplate(t, text, CompileScope{At: "/args", Step: 2, Steps: 2}, s)
+	},
+	"reference": func(t *testing.T, text string, _ *Scope) string {
+		r, err := Parse(text)
+		if err != nil {
+			return told(t, text, err)
+		}
+		return r.String()
+	},
+}
+
+func givenByExpression(t *testing.T, text string, s *Scope) string {
+	x, faults := CompileExpression(text, scope())
+	if len(faults) > 0 {
+		return toldFaults(t, text, faults)
+	}
+	got, err := x.Eval(context.Background(), s)
+	if again, failed := x.Eval(context.Background(), s); string(again) != string(got) || (failed == nil) != (err == nil) {
+		t.Errorf("%s gives %s, %v, then %s, %v", text, got, err, again, failed)
+	}
+	return outcome(t, text, got, err)
+}
+
+func givenByCondition(t *testing.T, text string, s *Scope) string {
+	x, faults := CompileExpression(text, scope())
+	if len(faults) > 0 {
+		return toldFaults(t, text, faults)
+	}
+	yes, err := x.True(context.Background(), s)
+	return outcome(t, text, fmt.Append(nil, yes), err)
+}
+
+func givenBySelector(t *testing.T, text string, s *Scope) string {
+	x, faults := CompileSelector(text, scope())
+	if len(faults) > 0 {
+		return toldFaults(t, text, faults)
+	}
+	if strings.HasPrefix(text, "$0") && len(x.Uses()) == 0 {
+		t.Errorf("%s uses nothing", text)
+	}
+	got, err := x.Resolve(context.Background(), s)
+	return outcome(t, text, got, err)
+}
+
+// givenByTemplate resolves a text as the string that it is in arguments, behind bytes that are there.
+func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string {
+	value, err := json.Marshal(text)
+	must(t, err)
+	tpl, faults := CompileTemplate(value, p)
+	if len(faults) > 0 {
+		if string(tpl.Value()) != "null" || tpl.Broken()[0] != faults[0].At {
+			t.Errorf("%s: the value is %s, broken at %q", text, tpl.Value(), tpl.Broken())
+		}
+		return toldFaults(t, text, faults)
+	}
+	got, err := tpl.Resolve(context.Background(), []byte("kept"), s)
+	got, ok := bytes.CutPrefix(got, []byte("kept"))
+	if !ok || err != nil && len(got) > 0 || len(tpl.placeholders) == 0 && string(tpl.Value()) != string(got) {
+		t.Errorf("%s: %s, and the value is %s", text, got, tpl.Value())
+	}
+	return outcome(t, text, got, err)
+}
+
+func givenByUses(t *testing.T, text string, _ *Scope) string {
+	var all []string
+	for _, u := range compileExpression(t, text).Uses() {
+		use := Reference{root: u.Root, step: u.Step}.String()
+		for _, s := range u.Path {
+			use = string(s.appendMember([]byte(use)))
+		}
+		for i, has := range []bool{u.Lenient, u.Status, u.Whole} {
+			if has {
+				use += []string{" lenient", " status", " whole"}[i]
+			}
+		}
+		if !u.Expression || u.At != "/args" {
+			t.Errorf("%s: a use is %+v", text, u)
+		}
+		all = append(all, use)
+	}
+	return strings.Join(all, ", ")
+}
+
+func outcome(t *testing.T, text string, got []byte, err error) string {
+	if err != nil {
+		return told(t, text, err)
+	}
+	return string(got)
+}
+
+func toldFaults(t *testing.T, text string, faults []*fault.Error) string {
+	var all []string
+	for _, f := range faults {
+		all = append(all, told(t, text, f))
+	}
+	return strings.Join(all, " ")
+}
+
+// told is a fault as a line has it. Each is in its place, has its source, and says nothing of Go.
+func told(t *testing.T, text string, err error) string {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("%s: %v", text, err)
+	}
+	reference, _ := Parse(text)
+	source := f.Source == strings.TrimSpace(text) || f.Source == text || f.Source == reference.String()
+	if f.At != "/args" && f.At != "" || !source || strings.Contains(f.Message, "interface {}") || strings.Contains(f.Message, "\n") {
+		t.Errorf("%s: %v at %q of %q", text, f, f.At, f.Source)
+	}
+	line := fmt.Sprintf("!%s@%d %s", f.Code, f.Offset, f.Message)
+	if len(f.Nearest) > 0 {
+		line += fmt.Sprintf(" nearest %q", f.Nearest)
+	}
+	if len(f.Available) > 0 {
+		line += fmt.Sprintf(" of %q", f.Available)
+	}
+	return line
+}

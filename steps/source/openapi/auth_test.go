@@ -92,7 +92,7 @@ func TestConfigurationWins(t *testing.T) {
 	var c capture
 	s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com",
 		Headers: map[string]string{"x-tenant": "mine", "Cookie": "session=configured"},
-		Auth: map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}},
+		Auth:    map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}},
 		&document{operations: []operation{op}, schemes: allSchemes})
 	if _, err := callOf(t, s, "op", `{"api key":"evil","sid":"evil","Authorization":"evil","X-Tenant":"evil","lang":"de"}`); err != nil {
 		t.Fatal(err)

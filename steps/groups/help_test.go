@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -158,58 +157,6 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 200})
 	if len(got) > 200 || !strings.Contains(got, `"files":["tool_`) || !strings.Contains(got, `"more_actions":`) {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestHelpTakesABudget(t *testing.T) {
-	t.Parallel()
-	for call, want := range map[string]int{
-		`{"action":"help","budget":{"maxTotalTokens":500}}`:                                 500,
-		`{"budget":{"maxTotalTokens":500}}`:                                                 500,
-		`{"resource":"rack","schema":true,"budget":{"maxTotalTokens":500}}`:                 500,
-		`{"action":"help","params":{"action":"list"},"budget":{"maxTotalTokens":500}}`:      500,
-		`{"action":"explain","resource":"device","budget":{"maxTotalTokens":null}}`:         0,
-		`{"action":"explain","resource":"device","params":{"action":"list"},"budget":null}`: 0,
-	} {
-		if r, faults := network(t).Read([]byte(call)); len(faults) > 0 || r.Help == nil || r.MaxTotalTokens != want {
-			t.Errorf("%s: got %+v %v", call, r, faults)
-		}
-	}
-}
-
-func TestHelpFaults(t *testing.T) {
-	t.Parallel()
-	d := network(t)
-	for _, test := range []struct {
-		call string
-		code fault.Code
-		at   string
-	}{
-		{`{"action":"help","resource":"devise"}`, fault.UnknownFunction, "/resource"},
-		{`{"action":"help","params":{"resource":"devise"}}`, fault.UnknownFunction, "/params/resource"},
-		{`{"action":"help","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
-		{`{"action":"help","resource":"rack","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
-		{`{"action":"help","resource":"rack","params":{"resource":"device"}}`, fault.BadRequest, "/params/resource"},
-		{`{"action":"help","limit":5}`, fault.UnknownField, "/limit"},
-		{`{"action":"help","params":{"id":5}}`, fault.UnknownField, "/params/id"},
-		{`{"action":"help","schema":"true"}`, fault.BadRequest, "/schema"},
-		{`{"action":"help","params":{"again":1}}`, fault.BadRequest, "/params/again"},
-		{`{"action":"help","lite":1}`, fault.BadRequest, "/lite"},
-		{`{"action":"help","verify":true}`, fault.BadRequest, "/verify"},
-		{`{"action":"help","budget":500}`, fault.BadRequest, "/budget"},
-		{`{"action":"help","budget":{"maxCalls":5}}`, fault.UnknownField, "/budget/maxCalls"},
-		{`{"budget":{"maxTotalTokens":0}}`, fault.BadRequest, "/budget/maxTotalTokens"},
-		{`{"budget":{"maxTotalTokens":500},"id":1}`, fault.BadRequest, ""},
-	} {
-		r, faults := d.Read([]byte(test.call))
-		if r != nil || len(faults) != 1 || faults[0].Code != test.code || faults[0].At != test.at {
-			t.Errorf("%s: got %+v %v", test.call, r, faults)
-		}
-	}
-	// explain is help only if it is no function's action.
-	arranged := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
-	if r, faults := arranged.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
-		t.Errorf("got %+v %v", r, faults)
 	}
 }
 

@@ -46,40 +46,6 @@ func network(t testing.TB) *Dispatcher {
 		Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
 }
 
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	const (
-		drop   = `"delete":"(id?: integer) [destroy] // Does net.device.delete"`
-		list   = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list"`
-		device = `"device":{` + drop + `,` + list + `}`
-		inner  = `"device.interface":{"list":"(…) // Does net.device.interface.list"}`
-		rack   = `"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}`
-		whole  = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list. It has a second sentence."`
-	)
-	for _, test := range []struct{ call, want string }{
-		{`{}`, device + `,` + inner + `,` + rack},
-		{``, device + `,` + inner + `,` + rack},
-		{`{"action":"help"}`, device + `,` + inner + `,` + rack},
-		{`{"action":"Help","params":{}}`, device + `,` + inner + `,` + rack},
-		{`{"resource":"rack"}`, rack},
-		{`{"resource":"net.rack"}`, rack},
-		{`{"resource":"Device","action":"explain"}`, device + `,` + inner},
-		{`{"action":"help","params":{"resource":"interface"}}`,
-			`"device.interface":{"list":"(…) // Does net.device.interface.list. It has a second sentence."}`},
-		{`{"action":"help","resource":"device.list"}`, `"device":{` + whole + `}`},
-		{`{"action":"explain","resource":"device","params":{"action":"list"}}`, `"device":{` + whole + `}`},
-		{`{"action":"explain","params":{"action":"device.list"}}`, `"device":{` + whole + `}`},
-		{`{"action":"help","params":{"resource":"device","action":"list"}}`, `"device":{` + whole + `}`},
-		{`{"lite":true}`, `"device":["delete","list"],"device.interface":["list"],"rack":["rack.help","list"]`},
-		{`{"lite":true,"resource":"rack"}`, `"rack":["rack.help","list"]`},
-		{`{"params":{"lite":true},"action":"help","resource":"rack"}`, `"rack":["rack.help","list"]`},
-	} {
-		if got, _ := helpOf(t, network(t), test.call, HelpOptions{}); got != `{"resources":{`+test.want+`}}` {
-			t.Errorf("%s: got\n%s\nwant\n%s", test.call, got, test.want)
-		}
-	}
-}
-
 func TestHelpIsTaughtOnce(t *testing.T) {
 	t.Parallel()
 	d := network(t)
@@ -104,37 +70,6 @@ func TestHelpIsTaughtOnce(t *testing.T) {
 	again, _ := helpOf(t, d, `{"resource":"rack","again":true}`, o)
 	if fresh, _ := helpOf(t, d, `{"resource":"rack"}`, HelpOptions{}); again != fresh {
 		t.Errorf("got %s", again)
-	}
-}
-
-// TestHelpGivesWay walks down all limits: each answer is within its limit, and tells what the next tells or more.
-func TestHelpGivesWay(t *testing.T) {
-	t.Parallel()
-	d := network(t)
-	for _, test := range []struct {
-		limit int
-		want  string
-	}{
-		{500, `{"resources":{"device":{"delete":"(id?: integer) [destroy] // Does net.device.delete","list":"(site: \"a\"|\"b)\", ` +
-			`limit?: integer = 50): {count: integer} // Does net.device.list"},"device.interface":{"list":"(…) // Does ` +
-			`net.device.interface.list"},"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}}}`},
-		{280, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50): ` +
-			`{count: integer}"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{260, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50)"},` +
-			`"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{190, `{"resources":{"device":["delete","list"],"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},` +
-			`"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{150, `{"resources":{"device":3,"rack":["rack.help","list"]},"more":"numbers count functions; {\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{140, `{"resources":{"device":3,"rack":2},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{40, `{"resources":{},"more_resources":3}`},
-	} {
-		got, _ := helpOf(t, d, `{}`, HelpOptions{Limit: test.limit})
-		if got != test.want {
-			t.Errorf("limit %d: got %d\n%s\nwant %d\n%s", test.limit, len(got), got, len(test.want), test.want)
-		}
 	}
 }
 

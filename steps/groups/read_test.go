@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,7 +69,8 @@ var dispatchers = map[string]func(testing.TB) *Dispatcher{
 
 var update = flag.Bool("update", false, "rewrite what the calls of testdata are read as")
 
-// TestCalls reads the calls of testdata/calls.txtar. A file's name begins with its dispatcher; "# " begins a comment.
+// TestCalls reads the calls of testdata/calls.txtar. A file's name begins with its dispatcher; "# " begins a comment, a number before a call
+// is the limit of help in bytes, and "-" is a call without arguments.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	const name = "testdata/calls.txtar"
@@ -86,7 +88,7 @@ func TestCalls(t *testing.T) {
 			}
 			got.WriteString(call)
 			if !strings.HasPrefix(call, "#") {
-				got.WriteString(meaning(d.Read([]byte(call))))
+				got.WriteString(meaning(d, call))
 			}
 		}
 		if archive.Files[i].Data = []byte(got.String()); !bytes.Equal(archive.Files[i].Data, file.Data) && !*update {
@@ -100,8 +102,15 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// meaning is what a call is read as, in indented lines.
-func meaning(r *Request, faults []*fault.Error) string {
+// meaning is what a call is read as, in indented lines, and what help answers.
+func meaning(d *Dispatcher, call string) string {
+	limit := 1 << 20
+	if n, rest, ok := strings.Cut(call, " {"); ok {
+		if number, err := strconv.Atoi(n); err == nil {
+			limit, call = number, "{"+rest
+		}
+	}
+	r, faults := d.Read([]byte(strings.TrimPrefix(call, "-")))
 	var b strings.Builder
 	for _, f := range faults {
 		fmt.Fprintf(&b, "\t%s at %q: %s\n", f.Code, f.At, f.Message)
@@ -116,7 +125,8 @@ func meaning(r *Request, faults []*fault.Error) string {
 		fmt.Fprintf(&b, "\tfetch %s", r.Fetch)
 	}
 	if r.Help != nil {
-		fmt.Fprintf(&b, "\thelp of %d functions (0: all)", len(r.Help.scope))
+		answer, given := d.Help(r.Help, &HelpOptions{Limit: limit, Count: bytesAsTokens, Lite: r.Lite != nil && *r.Lite})
+		fmt.Fprintf(&b, "\thelp %s with %d signatures", answer, len(given))
 	}
 	if r.At != "" {
 		fmt.Fprintf(&b, " at %s", r.At)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -18,6 +19,7 @@ import (
 //
 //	check ARGUMENTS                   whether arguments fit it
 //	check ARGUMENTS with AT TYPE…     the same, if the value at a place is not known, but perhaps its types
+//	type SCHEMA                       how a signature shows the type, with the definitions of the file
 //	path PATH                         what is known of a place in a result that fits it (see path)
 //
 // Of a file whose name begins with "secret", the values of arguments may be secret.
@@ -76,6 +78,11 @@ func answer(t *testing.T, f *function, question string) string {
 			fmt.Fprintf(&b, "\tundeclared: %s\n", told(undeclared))
 		}
 		return b.String()
+	}
+	if schema, ok := strings.CutPrefix(question, "type "); ok {
+		defs := gjson.GetBytes(f.output, "$defs").Raw
+		one, _ := entry(`{"properties":{"x":`+schema+`},"required":["x"],"$defs":`+defs+`}`, "")
+		return "\t" + strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
 	}
 	args, unknown, has := strings.Cut(strings.TrimPrefix(question, "check "), " with ")
 	var unknowns []Unknown

@@ -69,8 +69,8 @@ var dispatchers = map[string]func(testing.TB) *Dispatcher{
 
 var update = flag.Bool("update", false, "rewrite what the calls of testdata are read as")
 
-// TestCalls reads the calls of testdata/calls.txtar. A file's name begins with its dispatcher; "# " begins a comment, a number before a call
-// is the limit of help in bytes, and "-" is a call without arguments.
+// TestCalls reads the calls of testdata/calls.txtar. A file's name begins with its dispatcher; "# " begins a comment, a number before a
+// call is the limit of help in bytes, and "-" is a call without arguments.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	const name = "testdata/calls.txtar"

@@ -39,7 +39,7 @@ func TestCrashInACall(t *testing.T) {
 	}
 }
 
-// TestCrashByEffect: a call that a server died of is sent again, once, if it only reads; a configured effect counts more than an annotation.
+// TestCrashByEffect: a call that a server died of is sent again, once, if it only reads; a configured effect counts more than annotations.
 func TestCrashByEffect(t *testing.T) {
 	t.Parallel()
 	read, write, destroy := steps.Read, steps.Write, steps.Destroy

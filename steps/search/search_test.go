@@ -144,14 +144,16 @@ func TestFindByName(t *testing.T) {
 	functions[1].Keywords = []string{"items/add-one"}
 	x := New(registry(t, append(functions, function("depot.item.list", "Lists what is there."))...))
 	finds(t, x, map[string]string{
-		"shop.item.list":     "shop.item.list",
-		"Shop_Item_List":     "shop.item.list",
-		" shop.order.list\n": "shop.order.list",
-		"item.list":          "depot.item.list shop.item.list",
-		"itemList":           "depot.item.list shop.item.list",
-		"items/add-one":      "shop.item.create",
-		"getShippingLabel":   "shop.getShippingLabel",
+		"shop.item.list":   "shop.item.list",
+		"Shop_Item_List":   "shop.item.list",
+		"item.list":        "depot.item.list shop.item.list",
+		"itemList":         "depot.item.list shop.item.list",
+		"items/add-one":    "shop.item.create",
+		"getShippingLabel": "shop.getShippingLabel",
 	})
+	if got := names(x.Find(" shop.order.list\n", nil, 0)); !slices.Equal(got, []string{"shop.order.list"}) {
+		t.Errorf("blanks around a name: %v", got)
+	}
 	if got := x.Find("list", nil, 0); len(got) < 3 {
 		t.Errorf("one word that ends names finds only %v", names(got))
 	}

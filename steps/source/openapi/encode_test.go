@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
 // sent is what a Doer was given to send.
 type sent struct {

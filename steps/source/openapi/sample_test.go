@@ -63,20 +63,6 @@ func (v view) is(types ...string) bool {
 	})
 }
 
-func (v view) property(name string) view {
-	for _, b := range v.branches(0) {
-		if properties, ok := b["properties"].(map[string]any); ok && properties[name] != nil {
-			return view{v.root, properties[name]}
-		}
-	}
-	for _, b := range v.branches(0) {
-		if b["additionalProperties"] != nil {
-			return view{v.root, b["additionalProperties"]}
-		}
-	}
-	return view{v.root, nil}
-}
-
 func (v view) items() view {
 	for _, b := range v.branches(0) {
 		if b["items"] != nil {

@@ -83,8 +83,8 @@ func TestProbeIsSmall(t *testing.T) {
 		if p.Preview != string(want) {
 			t.Fatalf("the preview of %s is %q", value, p.Preview)
 		}
-		quoted := string(answer[len(`{"preview":`):strings.Index(string(answer), `,"total_size":`)])
-		if n := c.Count(answer, -1) - c.Count([]byte(quoted), -1); n > 90 {
+		rest := answer[strings.Index(string(answer), `,"total_size":`):] // tokens do not add up at a cut
+		if n := c.Count(append([]byte(`{"preview":""`), rest...), -1); n > 90 {
 			t.Fatalf("%d tokens besides the preview: %s", n, answer)
 		}
 	}

@@ -84,29 +84,25 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A full name wins over one without its source, and that over a suffix.
+// TestResolveRanks: a full name wins over one without its source, and that over a suffix. A name that begins with a source means one of
+// its functions or none ("-"), so that a rule for "fs.*" holds of all that "fs.x" can mean.
 func TestResolveRanks(t *testing.T) {
 	t.Parallel()
-	r := registry(t, functions("a.bc", "x.a.bc", "y.z.a-bc", "bc.d")...)
-	for name, want := range map[string]string{"abc": "a.bc", "aBc": "a.bc", "bc": "a.bc", "d": "bc.d", "z.abc": "y.z.a-bc"} {
-		got, err := r.Resolve(name)
-		if err != nil || got.Spec().Name != want {
-			t.Errorf("Resolve(%q) = %v, %v, want %s", name, got, err, want)
-		}
-	}
-}
-
-// TestResolveWithinSource: a name that begins with a source means one of its functions or none, so that a rule for "fs.*" holds of all that
-// "fs.x" can mean.
-func TestResolveWithinSource(t *testing.T) {
-	t.Parallel()
-	r := registry(t, functions("fs.cat", "chain.fs-report", "team-fs.write_it", "chain.fs.cat-all", "git-hub.look", "github.list")...)
-	for name, want := range map[string]string{"fs.report": "", "FS.report": "", "fs.write_it": "", "fs.Cat": "fs.cat",
-		"fs-report": "chain.fs-report",
-		"write_it":  "team-fs.write_it", "fs.cat-all": "", "git_hub.look": "git-hub.look", "github.look": "git-hub.look"} {
-		got, err := r.Resolve(name)
-		if want == "" && fault.CodeOf(err) != fault.UnknownFunction || want != "" && (err != nil || got.Spec().Name != want) {
-			t.Errorf("Resolve(%q) = %v, %v, want %q", name, got, err, want)
+	ranked := registry(t, functions("a.bc", "x.a.bc", "y.z.a-bc", "bc.d")...)
+	sources := registry(t, functions("fs.cat", "chain.fs-report", "team-fs.write_it", "chain.fs.cat-all", "git-hub.look", "github.list")...)
+	for _, test := range []struct {
+		r          *Registry
+		name, want string
+	}{
+		{ranked, "abc", "a.bc"}, {ranked, "aBc", "a.bc"}, {ranked, "bc", "a.bc"}, {ranked, "d", "bc.d"}, {ranked, "z.abc", "y.z.a-bc"},
+		{sources, "fs.report", "-"}, {sources, "FS.report", "-"}, {sources, "fs.write_it", "-"}, {sources, "fs.Cat", "fs.cat"},
+		{sources, "fs-report", "chain.fs-report"}, {sources, "write_it", "team-fs.write_it"}, {sources, "fs.cat-all", "-"},
+		{sources, "git_hub.look", "git-hub.look"}, {sources, "github.look", "git-hub.look"},
+	} {
+		got, err := test.r.Resolve(test.name)
+		if test.want == "-" && fault.CodeOf(err) != fault.UnknownFunction ||
+			test.want != "-" && (err != nil || got.Spec().Name != test.want) {
+			t.Errorf("Resolve(%q) = %v, %v, want %q", test.name, got, err, test.want)
 		}
 	}
 }

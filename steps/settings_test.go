@@ -13,7 +13,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func mustSettings(t *testing.T, list ...Setting) *Settings {
+func mustSettings(t testing.TB, list ...Setting) *Settings {
 	t.Helper()
 	s, faults := NewSettings(list)
 	if len(faults) > 0 {

@@ -29,19 +29,22 @@ func (s *downSource) Status() Status {
 	return Status{State: s.state, Error: fault.New(fault.Unavailable, "cannot start /opt/secret")}
 }
 
+// catalogOf is a catalog without sources, with settings.
+func catalogOf(t *testing.T, settings ...Setting) *Catalog {
+	t.Helper()
+	c, err := NewCatalog(&CatalogOptions{Settings: mustSettings(t, settings...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // TestNarrowSources: a view tells nothing of a source whose functions are all hidden, nor of one that settings put above
 // the caller as a whole.
 func TestNarrowSources(t *testing.T) {
 	t.Parallel()
-	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}, {Pattern: "gone.*", Hide: ptr(true)}})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	c, err := NewCatalog(&CatalogOptions{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := catalogOf(t, Setting{Pattern: "above.*", Tier: ptr(TierAdmin)}, Setting{Pattern: "gone.*", Hide: ptr(true)})
 	for name, source := range map[string]*downSource{
 		"hidden": {[]string{"hidden.a"}, StateRetrying}, "above": {nil, StateRetrying}, "gone": {nil, StateFailed}, "open": {nil, StateRetrying},
 	} {
@@ -85,16 +88,7 @@ func TestHasAll(t *testing.T) {
 		{TierAdmin, append(few, Setting{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}),
 			map[string]bool{"shop": true, "bank": true, "plain": true, "off": true}},
 	} {
-		settings, faults := NewSettings(test.settings)
-		if len(faults) > 0 {
-			t.Fatal(faults)
-		}
-		c, err := NewCatalog(&CatalogOptions{Settings: settings})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= test.tier })
+		view := NewView(catalogOf(t, test.settings...), func(s *Spec) bool { return s.MinimumTier() <= test.tier })
 		for source, want := range test.has {
 			if view.HasAll(source) != want {
 				t.Errorf("%s has all of %s: %v", test.tier, source, !want)
@@ -106,15 +100,7 @@ func TestHasAll(t *testing.T) {
 // TestViewStarting: nobody waits for a source that it may not know of, and its name looks like an unknown one.
 func TestViewStarting(t *testing.T) {
 	t.Parallel()
-	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	c, err := NewCatalog(&CatalogOptions{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := catalogOf(t, Setting{Pattern: "above.*", Tier: ptr(TierAdmin)})
 	if err := c.Add("above", &downSource{nil, StateStarting}); err != nil {
 		t.Fatal(err)
 	}

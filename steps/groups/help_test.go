@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -47,40 +46,6 @@ func network(t testing.TB) *Dispatcher {
 		Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
 }
 
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	const (
-		drop   = `"delete":"(id?: integer) [destroy] // Does net.device.delete"`
-		list   = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list"`
-		device = `"device":{` + drop + `,` + list + `}`
-		inner  = `"device.interface":{"list":"(…) // Does net.device.interface.list"}`
-		rack   = `"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}`
-		whole  = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list. It has a second sentence."`
-	)
-	for _, test := range []struct{ call, want string }{
-		{`{}`, device + `,` + inner + `,` + rack},
-		{``, device + `,` + inner + `,` + rack},
-		{`{"action":"help"}`, device + `,` + inner + `,` + rack},
-		{`{"action":"Help","params":{}}`, device + `,` + inner + `,` + rack},
-		{`{"resource":"rack"}`, rack},
-		{`{"resource":"net.rack"}`, rack},
-		{`{"resource":"Device","action":"explain"}`, device + `,` + inner},
-		{`{"action":"help","params":{"resource":"interface"}}`,
-			`"device.interface":{"list":"(…) // Does net.device.interface.list. It has a second sentence."}`},
-		{`{"action":"help","resource":"device.list"}`, `"device":{` + whole + `}`},
-		{`{"action":"explain","resource":"device","params":{"action":"list"}}`, `"device":{` + whole + `}`},
-		{`{"action":"explain","params":{"action":"device.list"}}`, `"device":{` + whole + `}`},
-		{`{"action":"help","params":{"resource":"device","action":"list"}}`, `"device":{` + whole + `}`},
-		{`{"lite":true}`, `"device":["delete","list"],"device.interface":["list"],"rack":["rack.help","list"]`},
-		{`{"lite":true,"resource":"rack"}`, `"rack":["rack.help","list"]`},
-		{`{"params":{"lite":true},"action":"help","resource":"rack"}`, `"rack":["rack.help","list"]`},
-	} {
-		if got, _ := helpOf(t, network(t), test.call, HelpOptions{}); got != `{"resources":{`+test.want+`}}` {
-			t.Errorf("%s: got\n%s\nwant\n%s", test.call, got, test.want)
-		}
-	}
-}
-
 func TestHelpIsTaughtOnce(t *testing.T) {
 	t.Parallel()
 	d := network(t)
@@ -108,37 +73,6 @@ func TestHelpIsTaughtOnce(t *testing.T) {
 	}
 }
 
-// TestHelpGivesWay walks down all limits: each answer is within its limit, and tells what the next tells or more.
-func TestHelpGivesWay(t *testing.T) {
-	t.Parallel()
-	d := network(t)
-	for _, test := range []struct {
-		limit int
-		want  string
-	}{
-		{500, `{"resources":{"device":{"delete":"(id?: integer) [destroy] // Does net.device.delete","list":"(site: \"a\"|\"b)\", ` +
-			`limit?: integer = 50): {count: integer} // Does net.device.list"},"device.interface":{"list":"(…) // Does ` +
-			`net.device.interface.list"},"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}}}`},
-		{280, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50): ` +
-			`{count: integer}"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{260, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50)"},` +
-			`"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{190, `{"resources":{"device":["delete","list"],"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},` +
-			`"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{150, `{"resources":{"device":3,"rack":["rack.help","list"]},"more":"numbers count functions; {\"action\":\"help\",` +
-			`\"resource\":\"device\"} shows more"}`},
-		{140, `{"resources":{"device":3,"rack":2},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
-		{40, `{"resources":{},"more_resources":3}`},
-	} {
-		got, _ := helpOf(t, d, `{}`, HelpOptions{Limit: test.limit})
-		if got != test.want {
-			t.Errorf("limit %d: got %d\n%s\nwant %d\n%s", test.limit, len(got), got, len(test.want), test.want)
-		}
-	}
-}
-
 func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	t.Parallel()
 	var specs []steps.Spec
@@ -158,58 +92,6 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 200})
 	if len(got) > 200 || !strings.Contains(got, `"files":["tool_`) || !strings.Contains(got, `"more_actions":`) {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestHelpTakesABudget(t *testing.T) {
-	t.Parallel()
-	for call, want := range map[string]int{
-		`{"action":"help","budget":{"maxTotalTokens":500}}`:                                 500,
-		`{"budget":{"maxTotalTokens":500}}`:                                                 500,
-		`{"resource":"rack","schema":true,"budget":{"maxTotalTokens":500}}`:                 500,
-		`{"action":"help","params":{"action":"list"},"budget":{"maxTotalTokens":500}}`:      500,
-		`{"action":"explain","resource":"device","budget":{"maxTotalTokens":null}}`:         0,
-		`{"action":"explain","resource":"device","params":{"action":"list"},"budget":null}`: 0,
-	} {
-		if r, faults := network(t).Read([]byte(call)); len(faults) > 0 || r.Help == nil || r.MaxTotalTokens != want {
-			t.Errorf("%s: got %+v %v", call, r, faults)
-		}
-	}
-}
-
-func TestHelpFaults(t *testing.T) {
-	t.Parallel()
-	d := network(t)
-	for _, test := range []struct {
-		call string
-		code fault.Code
-		at   string
-	}{
-		{`{"action":"help","resource":"devise"}`, fault.UnknownFunction, "/resource"},
-		{`{"action":"help","params":{"resource":"devise"}}`, fault.UnknownFunction, "/params/resource"},
-		{`{"action":"help","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
-		{`{"action":"help","resource":"rack","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
-		{`{"action":"help","resource":"rack","params":{"resource":"device"}}`, fault.BadRequest, "/params/resource"},
-		{`{"action":"help","limit":5}`, fault.UnknownField, "/limit"},
-		{`{"action":"help","params":{"id":5}}`, fault.UnknownField, "/params/id"},
-		{`{"action":"help","schema":"true"}`, fault.BadRequest, "/schema"},
-		{`{"action":"help","params":{"again":1}}`, fault.BadRequest, "/params/again"},
-		{`{"action":"help","lite":1}`, fault.BadRequest, "/lite"},
-		{`{"action":"help","verify":true}`, fault.BadRequest, "/verify"},
-		{`{"action":"help","budget":500}`, fault.BadRequest, "/budget"},
-		{`{"action":"help","budget":{"maxCalls":5}}`, fault.UnknownField, "/budget/maxCalls"},
-		{`{"budget":{"maxTotalTokens":0}}`, fault.BadRequest, "/budget/maxTotalTokens"},
-		{`{"budget":{"maxTotalTokens":500},"id":1}`, fault.BadRequest, ""},
-	} {
-		r, faults := d.Read([]byte(test.call))
-		if r != nil || len(faults) != 1 || faults[0].Code != test.code || faults[0].At != test.at {
-			t.Errorf("%s: got %+v %v", test.call, r, faults)
-		}
-	}
-	// explain is help only if it is no function's action.
-	arranged := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
-	if r, faults := arranged.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
-		t.Errorf("got %+v %v", r, faults)
 	}
 }
 

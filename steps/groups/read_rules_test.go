@@ -8,41 +8,7 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
-
-// TestRepeatedResource: an action may be written with its resource before it; a part of the name may not be left out.
-func TestRepeatedResource(t *testing.T) {
-	t.Parallel()
-	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "g.x.c.b.delete",
-		"g.y.list")).Dispatchers[0]
-	for call, want := range map[string]string{
-		`{"resource":"x.c.b","action":"b.delete"}`:        "g.x.c.b.delete",
-		`{"resource":"g.x.c.b","action":"c.b.delete"}`:    "g.x.c.b.delete",
-		`{"resource":"b","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
-		`{"resource":"x","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
-		`{"resource":"X.C","action":"g.x.c.b.delete"}`:    "g.x.c.b.delete",
-		`{"resource":"x","action":"b.delete"}`:            "",
-		`{"resource":"x","action":"delete"}`:              "",
-		`{"resource":"g.x","action":"b.delete"}`:          "",
-		`{"resource":"g","action":"c.b.delete"}`:          "",
-		`{"resource":"y","action":"b.delete"}`:            "",
-		`{"resource":"x.b","action":"x.c.b.delete"}`:      "",
-		`{"resource":"x.c.b.delete","action":"b.delete"}`: "",
-	} {
-		r, faults := d.Read([]byte(call))
-		if got := ""; want == "" && (r != nil || len(faults) != 1 || faults[0].Code != fault.UnknownFunction) {
-			t.Errorf("%s: got %+v %v", call, r, faults)
-		} else if r != nil {
-			if got = r.Entry.Spec().Name; got != want {
-				t.Errorf("%s calls %s", call, got)
-			}
-		} else if want != "" {
-			t.Errorf("%s: %v", call, faults)
-		}
-	}
-}
 
 // TestSuggestions: each name is suggested once, and what is listed is what the call lacks.
 func TestSuggestions(t *testing.T) {

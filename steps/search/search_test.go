@@ -40,6 +40,16 @@ var shop = []steps.Function{
 	function("mail.repository_sync", "Synchronises a repository.", "branch"),
 }
 
+// finds wants what a query finds: the names of functions, best first; "": nothing.
+func finds(t *testing.T, x *Index, wanted map[string]string) {
+	t.Helper()
+	for query, want := range wanted {
+		if got := strings.Join(names(x.Find(query, nil, 0)), " "); got != want {
+			t.Errorf("%q finds %q, not %q", query, got, want)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	functions := slices.Clone(shop)
@@ -78,11 +88,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q finds %v, not %s", query, got, want)
 		}
 	}
-	for _, query := range []string{"", " ", "?!", "zzzzqqqq", "xy", "\xff\xfe"} {
-		if got := names(x.Find(query, nil, 0)); len(got) != 0 {
-			t.Errorf("%q finds %v", query, got)
-		}
-	}
+	finds(t, x, map[string]string{"": "", " ": "", "?!": "", "zzzzqqqq": "", "xy": "", "\xff\xfe": ""})
 }
 
 // TestMisspeltForms: a word with a mistake is found where only another form of it stands.
@@ -90,18 +96,10 @@ func TestMisspeltForms(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, function("hub.getIssues", "All that is open."), function("hub.getRepositories", "All that are here."),
 		function("hub.getIsbn", "Of a book."), function("hub.running", "What runs.")))
-	for query, want := range map[string]string{
+	finds(t, x, map[string]string{
 		"isue": "hub.getIssues", "issu": "hub.getIssues", "repositry": "hub.getRepositories", "reposittory": "hub.getRepositories",
-	} {
-		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q finds %v, not %s", query, got, want)
-		}
-	}
-	for _, query := range []string{"isk", "isxe", "repxsxtxy", "rumly"} {
-		if got := names(x.Find(query, nil, 0)); len(got) > 0 {
-			t.Errorf("%q finds %v", query, got)
-		}
-	}
+		"isk": "", "isxe": "", "repxsxtxy": "", "rumly": "",
+	})
 }
 
 // TestTitle: a tool of an MCP server is found by its title, wherever the server has put it.
@@ -111,25 +109,17 @@ func TestTitle(t *testing.T) {
 	functions[1].Listing = []byte(`{"name":"create","title":"Stock a novelty"}`)
 	functions[2].Listing = []byte(`{"name":"delete","annotations":{"title":"Throw away"}}`)
 	x := New(registry(t, functions...))
-	for query, want := range map[string]string{"novelties": "shop.item.create", "throw": "shop.item.delete"} {
-		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q finds %v, not %s", query, got, want)
-		}
-	}
+	finds(t, x, map[string]string{"novelties": "shop.item.create", "throw": "shop.item.delete"})
 }
 
 // TestFewHits: what is far behind the best is no hit, and a word that is known is not taken for another.
 func TestFewHits(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, append(slices.Clone(shop), function("net.pong", "Answers."))...))
-	for query, want := range map[string][]string{
-		"cancel the order": {"shop.order.cancel", "shop.order.list"}, // and no orderId
-		"ship ping":        {"shop.getShippingLabel"},
-	} {
-		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, want) {
-			t.Errorf("%q finds %v, not %v", query, got, want)
-		}
-	}
+	finds(t, x, map[string]string{
+		"cancel the order": "shop.order.cancel shop.order.list", // and no orderId
+		"ship ping":        "shop.getShippingLabel",
+	})
 }
 
 // TestHidden: neither the names nor the words of hidden functions change what is found.
@@ -153,18 +143,14 @@ func TestFindByName(t *testing.T) {
 	functions := slices.Clone(shop)
 	functions[1].Keywords = []string{"items/add-one"}
 	x := New(registry(t, append(functions, function("depot.item.list", "Lists what is there."))...))
-	for query, want := range map[string][]string{
-		"shop.item.list":   {"shop.item.list"},
-		"Shop_Item_List":   {"shop.item.list"},
-		"item.list":        {"depot.item.list", "shop.item.list"},
-		"itemList":         {"depot.item.list", "shop.item.list"},
-		"items/add-one":    {"shop.item.create"},
-		"getShippingLabel": {"shop.getShippingLabel"},
-	} {
-		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, want) {
-			t.Errorf("%q finds %v, not %v", query, got, want)
-		}
-	}
+	finds(t, x, map[string]string{
+		"shop.item.list":   "shop.item.list",
+		"Shop_Item_List":   "shop.item.list",
+		"item.list":        "depot.item.list shop.item.list",
+		"itemList":         "depot.item.list shop.item.list",
+		"items/add-one":    "shop.item.create",
+		"getShippingLabel": "shop.getShippingLabel",
+	})
 	if got := names(x.Find(" shop.order.list\n", nil, 0)); !slices.Equal(got, []string{"shop.order.list"}) {
 		t.Errorf("blanks around a name: %v", got)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/text/encoding/unicode"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -22,60 +21,6 @@ func (c *catResult) inWords() string {
 		return err.Error()
 	}
 	return string(b)
-}
-
-func TestCat(t *testing.T) {
-	t.Parallel()
-	utf16 := func(order unicode.Endianness, text string) string {
-		encoded, err := unicode.UTF16(order, unicode.UseBOM).NewEncoder().String(text)
-		must(t, err)
-		return encoded
-	}
-	s, _ := open(t, map[string]string{
-		"five": "1\n2\n3\n4\n5\n", "noend": "1\n2", "empty": "", "crlf": "a\r\nb\r\n", "blank": "\n\n", "latin": "caf\xe9\n",
-		"bom": "\xef\xbb\xbf{}",
-		"png": "\x89PNG\r\n\x1a\n\x00\x00", "late": strings.Repeat("text\n", 100_000) + "\x00", "le": utf16(unicode.LittleEndian, "é\nb\n"),
-		"be": utf16(unicode.BigEndian, "é\nb\n"),
-	})
-	for args, want := range map[string]string{
-		`{"path":"five"}`:                         `{"from":1,"lines":5,"size":10,"text":"1\n2\n3\n4\n5\n","to":5}`,
-		`{"path":"five","head":2}`:                `{"from":1,"lines":5,"size":10,"text":"1\n2\n","to":2}`,
-		`{"path":"five","head":0}`:                `{"from":1,"lines":5,"size":10,"text":"","to":0}`,
-		`{"path":"five","head":99}`:               `{"from":1,"lines":5,"size":10,"text":"1\n2\n3\n4\n5\n","to":5}`,
-		`{"path":"five","tail":2}`:                `{"from":4,"lines":5,"size":10,"text":"4\n5\n","to":5}`,
-		`{"path":"five","tail":0}`:                `{"from":6,"lines":5,"size":10,"text":"","to":5}`,
-		`{"path":"five","tail":99}`:               `{"from":1,"lines":5,"size":10,"text":"1\n2\n3\n4\n5\n","to":5}`,
-		`{"path":"five","from":2,"to":3}`:         `{"from":2,"lines":5,"size":10,"text":"2\n3\n","to":3}`,
-		`{"path":"five","from":4}`:                `{"from":4,"lines":5,"size":10,"text":"4\n5\n","to":5}`,
-		`{"path":"five","to":1}`:                  `{"from":1,"lines":5,"size":10,"text":"1\n","to":1}`,
-		`{"path":"five","from":6,"to":9}`:         `{"from":6,"lines":5,"size":10,"text":"","to":5}`,
-		`{"path":"five","from":9007199254740992}`: `{"from":9007199254740992,"lines":5,"size":10,"text":"","to":9007199254740991}`,
-		`{"path":"noend"}`:                        `{"from":1,"lines":2,"size":3,"text":"1\n2","to":2}`,
-		`{"path":"noend","tail":1}`:               `{"from":2,"lines":2,"size":3,"text":"2","to":2}`,
-		`{"path":"empty"}`:                        `{"from":1,"lines":0,"size":0,"text":"","to":0}`,
-		`{"path":"blank","tail":1}`:               `{"from":2,"lines":2,"size":2,"text":"\n","to":2}`,
-		`{"path":"crlf","head":1}`:                `{"from":1,"lines":2,"size":6,"text":"a\r\n","to":1}`,
-		`{"path":"latin"}`:                        `{"from":1,"invalidUTF8":true,"lines":1,"size":5,"text":"caf` + "\uFFFD" + `\n","to":1}`,
-		`{"path":"bom"}`:                          `{"from":1,"lines":1,"size":5,"text":"{}","to":1}`,
-		`{"path":"png"}`:                          `{"binary":true,"size":10,"type":"image/png"}`,
-		`{"path":"late"}`:                         `{"binary":true,"size":500001,"type":"text/plain; charset=utf-8"}`,
-		`{"path":"le","head":1}`:                  `{"encoding":"utf-16le","from":1,"lines":2,"size":10,"text":"é\n","to":1}`,
-		`{"path":"be"}`:                           `{"encoding":"utf-16be","from":1,"lines":2,"size":10,"text":"é\nb\n","to":2}`,
-	} {
-		raw, err := rawCall(t, s, "fs.cat", args)
-		must(t, err)
-		var members map[string]any
-		must(t, json.Unmarshal(raw, &members))
-		delete(members, "path")
-		if got, err := json.Marshal(members); err != nil || string(got) != want {
-			t.Errorf("%s\n got %s\nwant %s", args, got, want)
-		}
-	}
-	for _, bad := range []string{`"head":1,"tail":1`, `"head":1,"from":1`, `"tail":1,"to":1`, `"from":3,"to":2`, `"head":-1`, `"from":0`,
-		`"head":1,"from":1,"to":1`} {
-		fails(t, s, "fs.cat", `{"path":"five",`+bad+`}`, fault.BadArguments)
-	}
-	fails(t, s, "fs.cat", `{}`, fault.BadArguments)
 }
 
 // TestCatLarge checks that of a file above the bound the same lines come as of one below it.

@@ -219,28 +219,24 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestSpecs checks what agents and the registry rely on: plain root objects, reads, and schemas that fit what the
-// functions accept.
+// TestSpecs: all functions read, and their schemas are closed objects, which agents read best. TestConformance looks at the rest.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
 	var names []string
 	for _, f := range s.Functions() {
 		names = append(names, f.Name)
-		if f.Effect != steps.Read || !f.EffectDeclared || f.Call == nil {
-			t.Errorf("%s is not a declared read", f.Name)
+		if f.Effect != steps.Read {
+			t.Errorf("%s is not a read", f.Name)
 		}
-		for what, schema := range map[string][]byte{"input": f.Input, "output": f.Output} {
-			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-			must(t, err)
-			c := jsonschema.NewCompiler()
-			must(t, c.AddResource(what, doc))
-			if _, err := c.Compile(what); err != nil {
-				t.Errorf("%s %s: %v", f.Name, what, err)
+		for _, schema := range [][]byte{f.Input, f.Output} {
+			var root struct {
+				Type                 string
+				AdditionalProperties *bool
 			}
-			root := doc.(map[string]any)
-			if root["type"] != "object" || root["additionalProperties"] != false {
-				t.Errorf("%s: the %s schema is no plain closed object", f.Name, what)
+			must(t, json.Unmarshal(schema, &root))
+			if root.Type != "object" || root.AdditionalProperties == nil || *root.AdditionalProperties {
+				t.Errorf("%s: the schema is no plain closed object: %s", f.Name, schema)
 			}
 		}
 	}

@@ -10,85 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
-
-func TestGrep(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t, map[string]string{
-		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",
-		"sub/c.md": "one\ntwo Needle\nthree\n",
-		".hidden":  "needle", "ignored": "needle", ".gitignore": "ignored", "bin": "needle\x00", "latin": "needle caf\xe9 \xff\n",
-		"a+b": "1+1=2 needle",
-	})
-	flat := func(args string) string {
-		var b strings.Builder
-		got := do[grepResult](t, s, "fs.grep", args)
-		count := 0
-		for _, f := range got.Files {
-			fmt.Fprintf(&b, "%s", f.Path)
-			for _, m := range f.Matches {
-				fmt.Fprintf(&b, ":%d", m.Line)
-			}
-			b.WriteString(" ")
-			count += f.Count
-		}
-		if count != got.Count || len(got.Files) != got.FileCount {
-			t.Errorf("%s: counts %d and %d, shown %d and %d", args, got.Count, got.FileCount, count, len(got.Files))
-		}
-		return strings.TrimSpace(b.String())
-	}
-	for args, want := range map[string]string{
-		`{"pattern":"needle"}`: "b.ts:1:2 a+b:1 a.go:5 latin:1",
-		`{"pattern":"Needle"}`: "a.go:3 sub/c.md:2",
-		`{"pattern":"needle","ignoreCase":true,"glob":"*.{go,md}"}`: "a.go:3:5 sub/c.md:2",
-		`{"pattern":"needle","word":true}`:                          "a+b:1 a.go:5 b.ts:1 latin:1",
-		`{"pattern":"needle","word":true,"glob":"*.ts"}`:            "b.ts:1",
-		`{"pattern":"1+1","literal":true}`:                          "a+b:1",
-		`{"pattern":"1+1"}`:                                         "",
-		`{"pattern":"needles$"}`:                                    "b.ts:2",
-		`{"pattern":"needle","hidden":true,"ignored":true,"excludePatterns":["*.*","bin","a+b","latin"]}`: "ignored:1",
-		`{"pattern":"needle","hidden":true,"excludePatterns":["*.ts","*.go","bin","a+b","latin"]}`:        ".hidden:1",
-		`{"pattern":"needle","path":".hidden"}`:                                                           ".hidden:1",
-		`{"pattern":"needle","path":"ignored"}`:                                                           "ignored:1",
-		`{"pattern":"Needle","path":"sub"}`:                                                               "sub/c.md:2",
-		`{"pattern":"nothing of it"}`:                                                                     "",
-	} {
-		if got := flat(args); got != want {
-			t.Errorf("%s\n got %s\nwant %s", args, got, want)
-		}
-	}
-	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
-	if len(got.Skipped) != 1 || got.Skipped[0] != (skip{"binary", 1, "bin"}) {
-		t.Errorf("skipped %v", got.Skipped)
-	}
-	for args, want := range map[string]string{
-		`{"pattern":"Needle","path":"sub","context":1}`: `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,` +
-			`"matches":[{"line":2,"text":"two Needle","before":["one"],"after":["three"]}]}]}`,
-		`{"pattern":"needles","path":"b.ts","context":1}`: `{"count":1,"fileCount":1,"files":[{"path":"b.ts","count":1,` +
-			`"matches":[{"line":2,"text":"needles","before":["let x = needle + needle"]}]}]}`,
-	} {
-		if raw, err := rawCall(t, s, "fs.grep", args); err != nil || string(raw) != want {
-			t.Errorf("%s, %v, want %s", raw, err, want)
-		}
-	}
-	latin := do[grepResult](t, s, "fs.grep", `{"pattern":"caf","path":"latin"}`).Files[0]
-	if !latin.InvalidUTF8 || latin.Matches[0].Text != "needle caf\uFFFD \uFFFD" {
-		t.Errorf("%+v", latin)
-	}
-	for _, bad := range []string{`{"pattern":"("}`, `{"pattern":"(?=x)"}`, `{"pattern":"a\nb"}`, `{"pattern":"x","glob":"["}`,
-		`{"pattern":"x","glob":"dir/"}`,
-		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`,
-		`{"pattern":"(a{100}){100}"}`, `{"pattern":"[B-\\x{1e943}][B-\\x{1e943}][B-\\x{1e943}]","ignoreCase":true}`,
-		`{"pattern":"` + strings.Repeat(`\\pL`, 51) + `"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
-		fails(t, s, "fs.grep", bad, fault.BadArguments)
-	}
-	if f := failure(t, s, "fs.grep", `{"pattern":"ab(?=x)"}`, fault.BadArguments); f.At != "/pattern" || f.Offset != 2 ||
-		!strings.Contains(f.Message, "look-around") {
-		t.Errorf("%+v", f)
-	}
-}
 
 // TestGrepRanks checks the order of files: definitions, then what is no test, then more matches, then the path.
 func TestGrepRanks(t *testing.T) {

@@ -1,6 +1,7 @@
 package http_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -68,7 +69,9 @@ func TestRetries(t *testing.T) {
 		name     string
 		method   string
 		attempts []attempt
-		timeout  time.Duration // 0: 10 minutes
+		timeout  time.Duration // 0: 10 minutes; -1: none but that of the options, a minute
+		cancel   time.Duration // 0: not
+		retries  int           // of the options
 		made     int
 		code     fault.Code
 		status   int
@@ -110,6 +113,11 @@ func TestRetries(t *testing.T) {
 		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, made: 1,
 			code: fault.FunctionFailed, status: 503},
 		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, made: 2, maximum: time.Second},
+		{name: "cancelled between attempts", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}}, cancel: 3 * time.Second,
+			made: 1, code: fault.Cancelled, minimum: 3 * time.Second, maximum: 3 * time.Second},
+		{name: "no deadline", method: "GET", attempts: []attempt{{hang: true}}, timeout: -1, made: 1, code: fault.Timeout,
+			minimum: time.Minute, maximum: time.Minute},
+		{name: "retries off", method: "GET", attempts: []attempt{{status: 503}}, retries: -1, made: 1, code: fault.FunctionFailed, status: 503},
 		{name: "deadline while it hangs", method: "GET", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
 			code: fault.Timeout, minimum: 5 * time.Second, maximum: 5 * time.Second},
 		{name: "deadline of a POST", method: "POST", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
@@ -120,13 +128,19 @@ func TestRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				server := &script{attempts: test.attempts}
-				s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server})
-				timeout := test.timeout
-				if timeout == 0 {
-					timeout = 10 * time.Minute
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				o := httpsource.Options{Allow: []string{"example.com"}, Transport: server, Retries: test.retries}
+				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
+				if test.timeout < 0 {
+					o.Timeout = time.Minute
+				} else {
+					ctx, cancel = context.WithTimeout(ctx, cmp.Or(test.timeout, 10*time.Minute))
+					defer cancel()
+				}
+				if test.cancel > 0 {
+					time.AfterFunc(test.cancel, cancel)
+				}
+				s := open(t, &o)
 				start := time.Now()
 				result, err := invoke(ctx, s, "http.request", `{"method":"`+test.method+`","url":"https://example.com"}`)
 				took := time.Since(start)
@@ -147,43 +161,5 @@ func TestRetries(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestCancelledBetweenAttempts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := &script{attempts: []attempt{{status: 503, retryAfter: "60"}}}
-		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Second, cancel)
-		start := time.Now()
-		_, err := invoke(ctx, s, "http.get", `{"url":"https://example.com"}`)
-		if fault.CodeOf(err) != fault.Cancelled || time.Since(start) != 3*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-	})
-}
-
-func TestTimeoutWithoutADeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}},
-			Timeout: time.Minute})
-		start := time.Now()
-		_, err := invoke(context.Background(), s, "http.get", `{"url":"https://example.com"}`)
-		if fault.CodeOf(err) != fault.Timeout || time.Since(start) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-	})
-}
-
-func TestRetriesOff(t *testing.T) {
-	t.Parallel()
-	server := &script{attempts: []attempt{{status: 503}}}
-	s := open(t, &httpsource.Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
-	if _, err := invoke(t.Context(), s, "http.get", `{"url":"https://example.com"}`); fault.CodeOf(err) != fault.FunctionFailed ||
-		server.made != 1 {
-		t.Errorf("%v after %d attempts", err, server.made)
 	}
 }

@@ -1,8 +1,6 @@
 package http_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,8 +10,8 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// TestTraceReachesServers: a request carries the trace of its step, unless it names another itself; an answer that is known
-// is asked about in another trace as well.
+// TestTraceReachesServers: a request carries the trace of its step, unless it names another itself. That an answer that is known is asked
+// about in another trace as well is a row of TestRevalidation.
 func TestTraceReachesServers(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
@@ -70,30 +68,5 @@ func TestIdempotencyKey(t *testing.T) {
 	result, err = invoke(t.Context(), s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["mine"]` {
 		t.Errorf("without a key: %s, %v", got, err)
-	}
-}
-
-// TestTraceIsNotCached: the answer to a request of one trace is asked about in the next.
-func TestTraceIsNotCached(t *testing.T) {
-	t.Parallel()
-	asked := make(chan string, 2)
-	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.Header.Get("Traceparent") + " " + r.Header.Get("If-None-Match")
-		w.Header().Set("Etag", `"1"`)
-		if r.Header.Get("If-None-Match") != "" {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]int{"a": 1})
-	})
-	for i, parent := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"00-1af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"} {
-		result, err := invoke(steps.WithTrace(t.Context(), parent, ""), s, "http.get", `{"url":"`+server.URL+`/"}`)
-		if err != nil || gjson.GetBytes(result, "body").Raw != `{"a":1}` {
-			t.Fatalf("%s, %v", result, err)
-		}
-		if got, want := <-asked, parent+[]string{" ", ` "1"`}[i]; got != want {
-			t.Errorf("asked %q, want %q", got, want)
-		}
 	}
 }

@@ -44,6 +44,15 @@ func greet(method string, id gjson.Result, tools string) bool {
 	return true
 }
 
+// serveTool greets, and answers each call of its tool with the result.
+func serveTool(tools, result string) {
+	serveRaw(func(method string, id, _ gjson.Result) {
+		if !greet(method, id, tools) {
+			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result)
+		}
+	})
+}
+
 const oneTool = `{"name":"a","description":"A.","icons":[{"src":"x"}],"_meta":{"x":1},"inputSchema":{"type":"object"}}`
 
 // hang blocks for good, also after the end of stdin. With a signal handler the runtime does not take that for a deadlock.
@@ -88,18 +97,11 @@ var badServers = map[string]func(){
 				fmt.Fprint(os.Stderr, line)
 			}
 		}()
-		serveRaw(func(method string, id, _ gjson.Result) {
-			if !greet(method, id, oneTool) {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
-			}
-		})
+		serveTool(oneTool, okResult)
 	},
 	"twice": func() {
-		serveRaw(func(method string, id, _ gjson.Result) {
-			if !greet(method, id, oneTool+`,{"name":"a","description":"Second.","inputSchema":{}},null,{"name":5},{"name":"a b"},{"name":"a/c"},{"name":"a.c"}`) {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
-			}
-		})
+		serveTool(oneTool+`,{"name":"a","description":"Second.","inputSchema":{}},null,{"name":5},{"name":"a b"},{"name":"a/c"},{"name":"a.c"}`,
+			`{"content":[]}`)
 	},
 	"many": func() {
 		serveRaw(func(method string, id, params gjson.Result) {
@@ -205,11 +207,7 @@ var badServers = map[string]func(){
 			os.Exit(5)
 		}
 		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
-		serveRaw(func(method string, id, _ gjson.Result) {
-			if !greet(method, id, oneTool) {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
-			}
-		})
+		serveTool(oneTool, `{"content":[]}`)
 		if os.Getenv("LEAVES") == "" {
 			hang()
 		}

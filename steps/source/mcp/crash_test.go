@@ -39,24 +39,7 @@ func TestCrashInACall(t *testing.T) {
 	}
 }
 
-// TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
-func TestReadAfterACrash(t *testing.T) {
-	t.Parallel()
-	s := openReady(t, child(t, "good"))
-	mark := filepath.Join(t.TempDir(), "mark")
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args, _ := json.Marshal(map[string]string{"name": mark})
-	if got := mustCall(t, s, "shelf.fragile", string(args)); got != `"whole"` {
-		t.Errorf("the read gives %s", got)
-	}
-	if _, err := os.Stat(mark); err == nil {
-		t.Error("the server did not die")
-	}
-}
-
-// TestCrashByEffect: whether a call that a server died of is sent again follows from the configured effect, not from annotations.
+// TestCrashByEffect: a call that a server died of is sent again, once, if it only reads; a configured effect counts more than annotations.
 func TestCrashByEffect(t *testing.T) {
 	t.Parallel()
 	read, write, destroy := steps.Read, steps.Write, steps.Destroy
@@ -92,7 +75,10 @@ func TestCrashByEffect(t *testing.T) {
 				}
 			}
 			args, _ := json.Marshal(map[string]string{"name": mark})
-			_, err = r.All()[0].Call(t.Context(), args)
+			result, err := r.All()[0].Call(t.Context(), args)
+			if _, alive := os.Stat(mark); alive == nil || (string(result) == `"whole"`) != (c.outcome == "") {
+				t.Errorf("the server has not died, or the call gives %s", result)
+			}
 			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
 				!strings.Contains(f.Message, "not known whether its work was done")) {
 				t.Errorf("the call ends with %+v, want %q", f, c.outcome)

@@ -185,19 +185,12 @@ func TestSessionExpired(t *testing.T) {
 	f := newFront(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	var once atomic.Bool
-	f.set(onlyOnce(&once, func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) }))
+	expired := onCalls(func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) })
+	f.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
+		return gjson.Get(body, "method").Str == "tools/call" && !once.Swap(true) && expired(w, r, body)
+	})
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"put"` || !once.Load() {
 		t.Errorf("it answers %s", got)
-	}
-}
-
-func onlyOnce(once *atomic.Bool, answer func(w http.ResponseWriter, id string)) func(http.ResponseWriter, *http.Request, string) bool {
-	calls := onCalls(answer)
-	return func(w http.ResponseWriter, r *http.Request, body string) bool {
-		if gjson.Get(body, "method").Str != "tools/call" || once.Swap(true) {
-			return false
-		}
-		return calls(w, r, body)
 	}
 }
 
@@ -212,9 +205,9 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 	}
 	big := strings.Repeat("x", 2<<20)
 	status := func(code int, body string) func(w http.ResponseWriter, id string) {
-		return func(w http.ResponseWriter, id string) {
+		return func(w http.ResponseWriter, _ string) {
 			w.WriteHeader(code)
-			fmt.Fprint(w, strings.ReplaceAll(body, "ID", id))
+			fmt.Fprint(w, body)
 		}
 	}
 	tests := []struct {
@@ -228,6 +221,10 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"too long an event", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
 		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
 		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, fault.SentUnknown, "HTTP status 200"},
+		{"half", func(w http.ResponseWriter, id string) {
+			w.Header().Set("Content-Length", "1000")
+			answer("application/json", `{"jsonrpc"`)(w, id)
+		}, fault.Unavailable, fault.SentUnknown, "not known"},
 		{"a stream that ends", answer("text/event-stream", ": nothing\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
 		{"a stream of garbage", answer("text/event-stream", "garbage\ndata: {\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
 		{"400", status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad header"}}`), fault.FunctionFailed, "", "bad header"},
@@ -256,20 +253,6 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 	mustCall(t, s, "shelf.put", `{"name":"a"}`)
 	if f.greetings.Load() != 1 {
 		t.Error("the session was lost on the way")
-	}
-}
-
-func TestAnswerThatBreaksOff(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, nil)
-	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
-	f.set(onCalls(func(w http.ResponseWriter, _ string) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", "1000")
-		fmt.Fprint(w, `{"jsonrpc"`)
-	}))
-	if got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable); got.Outcome != fault.SentUnknown {
-		t.Errorf("%+v", got)
 	}
 }
 

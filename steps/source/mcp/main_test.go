@@ -75,35 +75,25 @@ const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"re
 func goodServer(stop <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1.2"}, &sdk.ServerOptions{PageSize: 3})
 	yes := true
-	add := func(name string, annotations *sdk.ToolAnnotations, schema string,
-		h func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
+	add := func(name string, annotations *sdk.ToolAnnotations, schema string, h sdk.ToolHandler) {
 		s.AddTool(&sdk.Tool{Name: name, Description: "Does " + name + ".", Annotations: annotations, InputSchema: json.RawMessage(schema)}, h)
 	}
 	reads := &sdk.ToolAnnotations{ReadOnlyHint: true}
 	add("get", reads, nameSchema, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if name := gjson.GetBytes(r.Params.Arguments, "name").String(); name != "none" && gjson.GetBytes(r.Params.Arguments,
-			"name").Type == gjson.String {
+		if name := gjson.GetBytes(r.Params.Arguments, "name"); name.String() != "none" && name.Type == gjson.String {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see structuredContent"}},
-				StructuredContent: json.RawMessage(`{"name":` + gjson.GetBytes(r.Params.Arguments, "name").Raw + `,"n":12345678901234567890,"x":1.50}`)}, nil
+				StructuredContent: json.RawMessage(`{"name":` + name.Raw + `,"n":12345678901234567890,"x":1.50}`)}, nil
 		}
-		r1 := text("there is no such thing")
-		r1.IsError = true
-		return r1, nil
+		none := text("there is no such thing")
+		none.IsError = true
+		return none, nil
 	})
-	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
-		error) {
-		return text("put"), nil
-	})
-	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
-		error) {
-		return text("removed"), nil
-	})
+	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, answering("put"))
+	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, answering("removed"))
 	add("echo", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(string(r.Params.Arguments)), nil
 	})
-	add("pid", reads, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(fmt.Sprint(os.Getpid())), nil
-	})
+	add("pid", reads, `{"type":"object"}`, answering(fmt.Sprint(os.Getpid())))
 	add("wait", nil, `{"type":"object"}`, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		if file := gjson.GetBytes(r.Params.Arguments, "begun").Str; file != "" {
 			_ = os.WriteFile(file, nil, 0o600)
@@ -156,13 +146,11 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		}
 		return text("told"), nil
 	})
-	more := func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		s.AddTool(&sdk.Tool{Name: "added", Description: "New.", InputSchema: json.RawMessage(`{"type":"object"}`)},
-			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("added"), nil })
+	add("more", nil, `{"type":"object"}`, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(&sdk.Tool{Name: "added", Description: "New.", InputSchema: json.RawMessage(`{"type":"object"}`)}, answering("added"))
 		s.RemoveTools("remove")
 		return text("more"), nil
-	}
-	add("more", nil, `{"type":"object"}`, more)
+	})
 	add("big", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(strings.Repeat("x", int(gjson.GetBytes(r.Params.Arguments, "bytes").Int()))), nil
 	})
@@ -171,6 +159,11 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 
 func text(t string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: t}}}
+}
+
+// answering is a tool that answers always the same.
+func answering(t string) sdk.ToolHandler {
+	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(t), nil }
 }
 
 // httpServer serves a server over Streamable HTTP.

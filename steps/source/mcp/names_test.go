@@ -28,115 +28,56 @@ func withNames(t testing.TB, configured string, names ...string) *mcpsource.Sour
 	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolList(names...))
 }
 
-// TestToolNames reads the tools of public servers (testdata/toolnames.txt: the package, its version and the form that is
-// found, then the names of the tools, each with what it is read as).
+// TestToolNames reads the tools of public servers (testdata/toolnames.txt: the package, its version and the form that is found), and names
+// written in other ways (testdata/readings.txt: what they show, and in brackets the configured form). Behind a name stands what it is read
+// as, and in the second file what it may be read as by itself.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
-	const file = "testdata/toolnames.txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read strings.Builder
-	servers := 0
-	for section := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-		lines := strings.Split(section, "\n")
-		title, _, _ := strings.Cut(lines[0], ":")
-		var names []string
-		for _, line := range lines[1:] {
-			names = append(names, strings.Fields(line)[0])
-		}
-		s := withNames(t, "", names...)
-		fmt.Fprintf(&read, "%s: %s\n", title, s.Status().Names)
-		for _, name := range names {
-			fmt.Fprintln(&read, strings.TrimRight(fmt.Sprintf("%-40s %s", name, pathOf(function(t, s, "net."+name))), " "))
-		}
-		read.WriteString("\n")
-		servers++
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(read.String()), 0o644); err != nil {
+	for _, file := range []string{"testdata/toolnames.txt", "testdata/readings.txt"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if got := read.String(); got != string(text) && !*update {
-		t.Errorf("names are read otherwise than %s says (-update writes it):\n%s", file, got)
-	}
-	if servers < 10 {
-		t.Errorf("%d servers", servers)
-	}
-}
-
-// TestReadNames: the ways to write names.
-func TestReadNames(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		names, form string
-		want        string
-	}{
-		"resource and action":      {"device_list device_get device_interface_list", "", "device.list device.get device_interface.list"},
-		"action and resource":      {"list_devices get_device delete_device", "", "device.list device.get device.delete"},
-		"camel case":               {"listDevices getDevice getHTMLPage", "", "device.list device.get HTMLPage.get"},
-		"Pascal case":              {"ListDevices GetDevice", "", "device.list device.get"},
-		"with hyphens":             {"list-pull-requests get-pull-request", "", "pull-request.list pull-request.get"},
-		"ies":                      {"list_categories get_category", "", "category.list category.get"},
-		"es":                       {"list_branches create_branch", "", "branch.list branch.create"},
-		"no singular anywhere":     {"get_file_contents delete_file list_news", "", "file_contents.get file.delete news.list"},
-		"part of another name":     {"list_issues add_issue_comment", "", "issue.list issue_comment.add"},
-		"both would get one":       {"get_issue get_issues list_issues", "", "- - issue.list"},
-		"one is another's whole":   {"list_x get_x x_list", "", "- - -"},
-		"one word before all":      {"slack_list_channels slack_post_message slack_get_channel", "", "channel.list message.post channel.get"},
-		"a verb before all":        {"get_user_name get_user_id", "", "user_name.get user_id.get"},
-		"two verbs":                {"create_or_update_file get_file", "", "file.create_or_update file.get"},
-		"an article":               {"retrieve-a-block delete-a-block", "", "block.retrieve block.delete"},
-		"no form for so few":       {"list_devices get_device reboot device_tree", "", "- - - -"},
-		"four of five":             {"list_devices get_device add_device set_device reboot", "", "device.list device.get device.add device.set -"},
-		"whole":                    {"list_devices get_device", "whole", "- -"},
-		"configured":               {"frobnicate_devices reboot_device ping", "action_resource", "device.frobnicate device.reboot -"},
-		"configured the other way": {"devices_frobnicate device_reboot", "resource_action", "device.frobnicate device.reboot"},
-		"dots":                     {"device.list get_device", "action_resource", "- device.get"},
-		"only separators":          {"_ __ -", "action_resource", "- - -"},
-	} {
-		names := strings.Fields(test.names)
-		s := withNames(t, test.form, names...)
-		for i, want := range strings.Fields(test.want) {
-			if got := pathOf(function(t, s, "net."+names[i])); got != strings.Trim(want, "-") {
-				t.Errorf("%s: %s is read as %q, want %q", name, names[i], got, want)
+		var sections []string
+		for section := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+			sections = append(sections, readNames(t, section, strings.HasSuffix(file, "readings.txt")))
+		}
+		got := strings.Join(sections, "\n") + "\n"
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
 			}
+		} else if got != string(text) {
+			t.Errorf("names are read otherwise than %s says (-update writes it):\n%s", file, got)
+		}
+		if len(sections) < 10 {
+			t.Errorf("%s has %d sections", file, len(sections))
 		}
 	}
 }
 
-// TestReadings: what a name may be read as by itself.
-func TestReadings(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"delete_issues":                   "issues.delete issu.delete issue.delete",
-		"slack_delete_message":            "message.delete",
-		"acme_slack_delete_replies":       "replies.delete reply.delete repli.delete replie.delete",
-		"message_delete":                  "message.delete",
-		"slack_message_delete":            "slack_message.delete message.delete",
-		"send_delete_notice":              "delete_notice.send",
-		"deleteIssue":                     "issue.delete",
-		"device.delete":                   "",
-		"reboot":                          "",
-		"device_tree":                     "",
-		"_":                               "",
-		strings.Repeat("delete_", 13):     "",
-		"resource_action:do_purge":        "do.purge",
-		"action_resource:purge_items":     "items.purge item.purge",
-		"action_resource:app_purge_items": "purge_items.app purge_item.app items.purge item.purge",
-		"whole:delete_issues":             "",
-	} {
-		form, plain, configured := strings.Cut(name, ":")
-		if !configured {
-			form, plain = "", name
-		}
-		got := strings.Join(function(t, withNames(t, form, plain), "net."+plain).PossiblePaths, " ")
-		if strings.ReplaceAll(got, "net.", "") != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+// readNames writes a section again: the names of a server's tools, with what they are read as.
+func readNames(t *testing.T, section string, possible bool) string {
+	t.Helper()
+	lines := strings.Split(section, "\n")
+	title, _, _ := strings.Cut(lines[0], ":")
+	_, configured, _ := strings.Cut(strings.TrimSuffix(title, "]"), " [")
+	var names []string
+	for _, line := range lines[1:] {
+		names = append(names, strings.Fields(line)[0])
 	}
+	s := withNames(t, configured, names...)
+	var read strings.Builder
+	fmt.Fprintf(&read, "%s: %s\n", title, s.Status().Names)
+	for _, name := range names {
+		fn := function(t, s, "net."+name)
+		line := fmt.Sprintf("%-40s %s", name, pathOf(fn))
+		if possible {
+			line = fmt.Sprintf("%-40s %-30s %s", name, pathOf(fn), strings.ReplaceAll(strings.Join(fn.PossiblePaths, " "), "net.", ""))
+		}
+		fmt.Fprintln(&read, strings.TrimRight(line, " "))
+	}
+	return read.String()
 }
 
 // TestNamesStayApart: whatever the names, no two tools are read alike, the order of the list is of no importance, and a path is

@@ -117,16 +117,16 @@ func killHost(t *testing.T, heeds string) {
 	awaitExit(t, all)
 }
 
-func TestCloseEndsTheWholeGroup(t *testing.T) {
+// TestCloseEndsProcesses: Close ends a server that ignores signals, and what a server has started, whether that server leaves or not.
+func TestCloseEndsProcesses(t *testing.T) {
 	t.Parallel()
-	for _, leaves := range []string{"", "yes"} {
-		t.Run("leaves "+leaves, func(t *testing.T) {
+	for _, server := range []struct{ kind, leaves string }{{"stubborn", ""}, {"parent", ""}, {"parent", "yes"}} {
+		t.Run(server.kind+" "+server.leaves, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "pids")
-			o := child(t, "parent")
-			o.Env["PIDS"], o.Env["LEAVES"] = file, leaves
+			o := child(t, server.kind)
+			o.Env["PIDS"], o.Env["LEAVES"] = filepath.Join(t.TempDir(), "pids"), server.leaves
 			s := openReady(t, o)
-			all := pids(t, file)
+			all := pids(t, o.Env["PIDS"])
 			_ = s.Close()
 			for _, pid := range all {
 				if running(pid) {
@@ -134,18 +134,6 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestStubbornServer(t *testing.T) {
-	t.Parallel()
-	o := child(t, "stubborn")
-	o.Env["PIDS"] = filepath.Join(t.TempDir(), "pids")
-	s := openReady(t, o)
-	pid := pids(t, o.Env["PIDS"])[0]
-	_ = s.Close()
-	if running(pid) {
-		t.Error("it is there after Close")
 	}
 }
 

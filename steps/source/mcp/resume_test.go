@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -187,7 +186,7 @@ func TestCancellationThatIsRefused(t *testing.T) {
 	}
 }
 
-// A refusal of a call names what a refusal at the start does not, and the other way round.
+// A refusal of a call does not say what one at the start says (TestPageIsNoServer).
 func TestRefusalOfACall(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
@@ -214,11 +213,5 @@ func TestRefusalOfACall(t *testing.T) {
 			strings.Contains(got.Message, "check its url") || strings.Contains(got.Message, "tried again") {
 			t.Errorf("%d: %+v, want %q and the outcome %s", status, got, want.text, want.outcome)
 		}
-	}
-	late := time.Now().Add(patience)
-	missing := listen(t, http.NotFoundHandler())
-	other := openSource(t, &mcpsource.Options{Name: "shelf", URL: missing})
-	if f := await(t, other, steps.StateRetrying).Error; !strings.Contains(f.Message, "check its url") || time.Now().After(late) {
-		t.Errorf("at the start: %v", f)
 	}
 }

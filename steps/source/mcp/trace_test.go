@@ -19,7 +19,7 @@ func TestTraceReachesServers(t *testing.T) {
 		theirs  = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 		message = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
 	)
-	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
+	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		l := openSession(t, s, &newClient("ann", "2025-11-25").DownstreamClient)
 		traced := steps.WithTrace(t.Context(), ours, "o=1")
 		for _, c := range []struct {

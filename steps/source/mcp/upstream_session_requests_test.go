@@ -191,8 +191,7 @@ func TestUpstreamSessionRoots(t *testing.T) {
 // that asked for them.
 func TestUpstreamSessionShared(t *testing.T) {
 	t.Parallel()
-	test := func(t *testing.T, s *mcpsource.Source, streams bool) {
-		await(t, s, steps.StateReady)
+	eachTransport(t, &sdk.StreamableHTTPOptions{Stateless: true}, func(t *testing.T, s *mcpsource.Source) {
 		type caller struct{}
 		c := newClient("", "2026-07-28")
 		c.Ask, c.Shared = nil, true
@@ -223,17 +222,8 @@ func TestUpstreamSessionShared(t *testing.T) {
 				t.Errorf("somebody else is told %s", what)
 			}
 		}
-		if streams != (len(c.all()) == 3) {
+		if streams := strings.HasSuffix(t.Name(), "http"); streams != (len(c.all()) == 3) {
 			t.Errorf("they are told %q", c.all())
 		}
-	}
-	t.Run("stdio", func(t *testing.T) {
-		t.Parallel()
-		test(t, openSource(t, child(t, "full")), false)
-	})
-	t.Run("http", func(t *testing.T) {
-		t.Parallel()
-		test(t, openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t,
-			httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))}), true)
 	})
 }

@@ -24,9 +24,7 @@ func fullServer() *sdk.Server {
 	add := func(name string, h sdk.ToolHandler) {
 		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Meta: sdk.Meta{"x": 1}}, h)
 	}
-	add("pid", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(fmt.Sprint(os.Getpid())), nil
-	})
+	add("pid", answering(fmt.Sprint(os.Getpid())))
 	add("die", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { os.Exit(7); return nil, nil })
 	add("meta", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		meta, err := json.Marshal(r.Params.GetMeta())

@@ -125,8 +125,8 @@ func callText(t testing.TB, l *session, name, args string) string {
 	return gjson.Get(raw, "content.0.text").String()
 }
 
-// eachTransport runs a test on a source with the full server over stdio, and over HTTP.
-func eachTransport(t *testing.T, test func(t *testing.T, s *mcpsource.Source)) {
+// eachTransport runs a test on a source with the full server over stdio, and over HTTP with these options.
+func eachTransport(t *testing.T, o *sdk.StreamableHTTPOptions, test func(t *testing.T, s *mcpsource.Source)) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
 		s := openReady(t, child(t, "full"))
@@ -134,14 +134,14 @@ func eachTransport(t *testing.T, test func(t *testing.T, s *mcpsource.Source)) {
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil))})
+		s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), o))})
 		test(t, s)
 	})
 }
 
 func TestUpstreamSession(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
+	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
 			t.Fatalf("capabilities %+v", c)
 		}
@@ -203,7 +203,7 @@ func TestUpstreamSession(t *testing.T) {
 // Nothing of one client reaches another, while both call at once.
 func TestUpstreamSessionsAreApart(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, s *mcpsource.Source) {
+	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		var all sync.WaitGroup
 		clients := map[string]*testClient{}
 		for _, name := range []string{"ann", "bob", "cid"} {
@@ -249,54 +249,41 @@ func TestUpstreamSessionsAreApart(t *testing.T) {
 // A client without sessions: what is asked comes in results, and is answered in params.
 func TestUpstreamSessionWithoutSession(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(t *testing.T) string{
-		"stateless": func(t *testing.T) string {
-			return listen(t, httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true}))
-		},
-		"stdio": func(*testing.T) string { return "" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := child(t, "full")
-			if u := url(t); u != "" {
-				o = &mcpsource.Options{Name: "shelf", URL: u}
-			}
-			s := openReady(t, o)
-			c := newClient("ann", "2026-07-28")
-			c.Ask = nil
-			l := openSession(t, s, &c.DownstreamClient)
-			raw, _ := callTool(t, l, "shelf.input", `{}`, `{"_meta":{}}`)
-			if gjson.Get(raw, "inputRequests.q.params.message").Str != "which?" || gjson.Get(raw, "requestState").Str != "s1" {
-				t.Fatalf("first %s", raw)
-			}
-			raw, err := callTool(t, l, "shelf.input", `{}`, `{"requestState":"s1","inputResponses":{"q":{"action":"accept","content":{"a":"that"}}}}`)
-			if err != nil || gjson.Get(raw, "content.0.text").Str != "s1 that" {
-				t.Errorf("second %s, %v", raw, err)
-			}
-			if _, err := callTool(t, l, "shelf.input", `{}`, `{"inputResponses":{"q":5}}`); fault.CodeOf(err) != fault.BadArguments {
-				t.Errorf("bad responses: %v", err)
-			}
-			raw, _ = callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"1"}}`)
-			meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
-			if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() ||
-				meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
-				t.Errorf("_meta %s", meta)
-			}
-			if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
-				t.Errorf("read %s", got)
-			}
-			var rpcErr *jsonrpc.Error
-			if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) ||
-				rpcErr.Code != jsonrpc.CodeInvalidParams {
-				t.Errorf("unknown resource: %v", err)
-			}
-			l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
-			poll(func() bool { // the stream may not be there yet
-				callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
-				return len(c.all()) > 0
-			})
-			c.awaitNotification(t, "notifications/resources/updated")
-			l.do(t, "resources/unsubscribe", `{"uri":"a://r"}`)
+	eachTransport(t, &sdk.StreamableHTTPOptions{Stateless: true}, func(t *testing.T, s *mcpsource.Source) {
+		c := newClient("ann", "2026-07-28")
+		c.Ask = nil
+		l := openSession(t, s, &c.DownstreamClient)
+		raw, _ := callTool(t, l, "shelf.input", `{}`, `{"_meta":{}}`)
+		if gjson.Get(raw, "inputRequests.q.params.message").Str != "which?" || gjson.Get(raw, "requestState").Str != "s1" {
+			t.Fatalf("first %s", raw)
+		}
+		raw, err := callTool(t, l, "shelf.input", `{}`, `{"requestState":"s1","inputResponses":{"q":{"action":"accept","content":{"a":"that"}}}}`)
+		if err != nil || gjson.Get(raw, "content.0.text").Str != "s1 that" {
+			t.Errorf("second %s, %v", raw, err)
+		}
+		if _, err := callTool(t, l, "shelf.input", `{}`, `{"inputResponses":{"q":5}}`); fault.CodeOf(err) != fault.BadArguments {
+			t.Errorf("bad responses: %v", err)
+		}
+		raw, _ = callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"1"}}`)
+		meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
+		if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() ||
+			meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
+			t.Errorf("_meta %s", meta)
+		}
+		if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
+			t.Errorf("read %s", got)
+		}
+		var rpcErr *jsonrpc.Error
+		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) ||
+			rpcErr.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("unknown resource: %v", err)
+		}
+		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
+		poll(func() bool { // the stream may not be there yet
+			callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
+			return len(c.all()) > 0
 		})
-	}
+		c.awaitNotification(t, "notifications/resources/updated")
+		l.do(t, "resources/unsubscribe", `{"uri":"a://r"}`)
+	})
 }

@@ -79,23 +79,26 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestConfigurationWins: what is configured is not changed by an argument that goes to the same place.
+// TestConfigurationWins: what is configured is not changed by an argument that goes to the same place; cookies join the configured ones.
 func TestConfigurationWins(t *testing.T) {
 	t.Parallel()
 	op := guarded("GET", requirement{"queryKey": nil, "cookieKey": nil, "bearer": nil})
 	for _, p := range []parameter{{name: "api key", in: "query", style: "form"}, {name: "sid", in: "cookie", style: "form"},
-		{name: "Authorization", in: "header", style: "simple"}, {name: "X-Tenant", in: "header", style: "simple"}} {
+		{name: "Authorization", in: "header", style: "simple"}, {name: "X-Tenant", in: "header", style: "simple"},
+		{name: "lang", in: "cookie", style: "form"}} {
 		p.arg = p.name
 		op.parameters = append(op.parameters, p)
 	}
 	var c capture
-	s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com", Headers: map[string]string{"x-tenant": "mine"},
-		Auth: map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}},
+	s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com",
+		Headers: map[string]string{"x-tenant": "mine", "Cookie": "session=configured"},
+		Auth:    map[string]Credential{"queryKey": {Value: "q"}, "cookieKey": {Value: "c"}, "bearer": {Value: "b"}}},
 		&document{operations: []operation{op}, schemes: allSchemes})
-	if _, err := callOf(t, s, "op", `{"api key":"evil","sid":"evil","Authorization":"evil","X-Tenant":"evil"}`); err != nil {
+	if _, err := callOf(t, s, "op", `{"api key":"evil","sid":"evil","Authorization":"evil","X-Tenant":"evil","lang":"de"}`); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(c.last); strings.Contains(got, "evil") || !strings.Contains(got, "mine") {
+	if got := fmt.Sprint(c.last); strings.Contains(got, "evil") || !strings.Contains(got, "mine") ||
+		c.last.header.Get("Cookie") != "session=configured; lang=de; sid=c" {
 		t.Error(got)
 	}
 }

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,19 +10,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
-
 // sent is what a Doer was given to send.
 type sent struct {
-	url, body string
-	header    http.Header
+	method, url, body string
+	header            http.Header
 }
 
 // capture is a Doer that notes requests and answers null.
 type capture struct{ last sent }
 
 func (c *capture) Do(request *http.Request) (*http.Response, error) {
-	c.last = sent{url: request.URL.String(), header: request.Header}
+	c.last = sent{method: request.Method, url: request.URL.String(), header: request.Header}
 	if request.Body != nil {
 		text, err := io.ReadAll(request.Body)
 		if err != nil {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,19 +15,22 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// petsService is the mock of petsDocument, whose deletions answer nothing.
-func petsService(tb testing.TB, base string) *mock {
-	service := newMock(tb, base, mustLoad(tb, []byte(petsDocument("")), &loadOptions{source: "pets"}).operations)
-	service.before = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/missing") {
+// petsService answers the operations of petsDocument with what they were sent.
+func petsService(base string) http.Handler {
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "missing" {
 			http.Error(w, "no such pet", http.StatusNotFound)
-			return true
+			return
 		}
-		if r.Method == http.MethodDelete {
-			w.WriteHeader(http.StatusNoContent)
-		}
-		return r.Method == http.MethodDelete
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		fmt.Fprintf(w, `{"sent":%q,"body":%q}`, r.Method+" "+r.RequestURI, body)
 	}
+	service := http.NewServeMux()
+	service.HandleFunc("GET "+base+"/pets", echo)
+	service.HandleFunc("POST "+base+"/pets", echo)
+	service.HandleFunc("GET "+base+"/pets/{id}", echo)
+	service.HandleFunc("DELETE "+base+"/pets/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return service
 }
 
@@ -35,7 +39,7 @@ func TestConformance(t *testing.T) {
 	stepstest.Run(t, stepstest.Options{
 		New: func(t *testing.T) steps.Source {
 			s, err := New(&Options{Name: "pets", Spec: writeDocument(t, petsDocument("")), BaseURL: "http://api.example.com/v1",
-				Client: mockTransport{petsService(t, "/v1")}})
+				Client: mockTransport{petsService("/v1")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,9 +57,8 @@ func TestConformance(t *testing.T) {
 
 func TestFunctions(t *testing.T) {
 	t.Parallel()
-	service := petsService(t, "/v2")
 	s, err := New(&Options{Name: "pets", Spec: writeDocument(t,
-		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: mockTransport{service}})
+		petsDocument(`"servers":[{"url":"/relative"},{"url":"http://api.example.com/v2/"}],`)), Client: mockTransport{petsService("/v2")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,7 @@ func TestFunctions(t *testing.T) {
 	for _, fn := range s.Functions() {
 		if fn.Name == "pets.pet.create" {
 			result, err := fn.Call(t.Context(), []byte(`{"weight":1.10,"name":"Rex"}`))
-			if want := `{"operation":"POST /pets","arguments":{"name":"Rex","weight":1.10}}`; err != nil || string(result) != want {
+			if want := `{"sent":"POST /v2/pets","body":"{\"weight\":1.10,\"name\":\"Rex\"}"}`; err != nil || string(result) != want {
 				t.Errorf("%s, %v", result, err)
 			}
 		}

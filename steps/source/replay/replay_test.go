@@ -5,10 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -45,179 +49,78 @@ func load(t testing.TB, registry *steps.Registry, lines ...string) (*replay.Cass
 	return c, replayed
 }
 
-// ask calls a function and shows the result, or the error's code and message.
+// ask calls a function and shows the result, or the error's code, message and suggestions.
 func ask(ctx context.Context, r *steps.Registry, fn, args string) string {
 	entry, err := r.Resolve(fn)
 	if err != nil {
 		return err.Error()
 	}
 	result, err := entry.Call(ctx, []byte(args))
+	if f, ok := fault.As(err); ok && len(f.Nearest) > 0 {
+		return fmt.Sprintf("%v — nearest %s", err, f.Nearest[0])
+	}
 	if err != nil {
 		return err.Error()
 	}
 	return string(result)
 }
 
-func TestAnswersInOrder(t *testing.T) {
-	t.Parallel()
-	c, r := load(t, base(t),
-		`{"fn":"s.f","args":{"a":1},"result":"first"}`,
-		`{"fn":"s.f","args":{"a":2},"result":"other"}`,
-		`{"fn":"s.f","args":{"a":1.0},"error":{"code":"timeout","message":"second"}}`,
-		`{"fn":"s.f","args":{"a":1e0},"result":{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}}`,
-		`{"fn":"s.g","result":null}`)
-	want := []string{`"first"`, `timeout: second`, `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`,
-		`{"z":717897987691852588770249,"a":1.10,"é":"\u00e9"}`}
-	for run := range 2 {
-		ctx := c.Cursor(t.Context(), "")
-		for i, want := range want {
-			if got := ask(ctx, r, "s.f", `{"a":1}`); got != want {
-				t.Errorf("run %d, call %d: %s, want %s", run, i, got, want)
-			}
-			if got := ask(ctx, r, "s.f", `{"a":2}`); got != `"other"` {
-				t.Errorf("run %d: %s", run, got)
-			}
-		}
-		if got := ask(ctx, r, "s.g", `{}`); got != `null` {
-			t.Errorf("run %d: %s", run, got)
-		}
-	}
+var update = flag.Bool("update", false, "rewrite the answers of testdata")
+
+// known are the functions that the transcripts have beside those of their recordings.
+var known = map[string][]steps.Spec{
+	"names": {{Name: "box.device.list", Effect: steps.Read, EffectDeclared: true,
+		Input: json.RawMessage(`{"type":"object","properties":{"limit":{"type":"integer"}},"additionalProperties":false}`)},
+		{Name: "fs.grep", Input: json.RawMessage(`{"type":"object","required":["pattern"]}`)}},
+	"misses":  {{Name: "s.silent"}},
+	"twins":   {{Name: "s.a_b"}, {Name: "s.ab"}},
+	"secrets": {{Name: "s.f", Redact: hide}},
 }
 
-func TestChainsSeeTheirLines(t *testing.T) {
+// TestTranscripts replays the recordings of testdata/runs.txtar. A file has the recording, and behind a blank line the calls of chains: a
+// line with a chain's name in brackets begins a run, the indented line below a call is its answer.
+func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	c, r := load(t, base(t),
-		`{"fn":"s.g","args":{},"result":1,"chain":"one"}`,
-		`{"fn":"s.g","args":{},"result":2}`,
-		`{"fn":"s.f","args":{},"result":1,"chain":"one"}`,
-		`{"fn":"s.f","args":{},"result":2}`,
-		`{"fn":"s.f","args":{},"result":3,"chain":"two"}`,
-		`{"fn":"s.f","args":{},"result":4,"chain":"one"}`,
-		`{"fn":"s.f","args":{"only":"two"},"result":5,"chain":"two"}`)
-	for chain, want := range map[string]string{"one": "1 2 4 4 1 2 2", "two": "2 3 3 3 2 2 2", "": "2 2 2 2 2 2 2", "three": "2 2 2 2 2 2 2"} {
-		ctx := c.Cursor(t.Context(), chain)
-		var got []string
-		for range 4 {
-			got = append(got, ask(ctx, r, "s.f", `{}`))
-		}
-		for range 3 {
-			got = append(got, ask(ctx, r, "s.g", `{}`))
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("chain %q: %v, want %s", chain, got, want)
-		}
-		if got := ask(ctx, r, "s.f", `{"only":"two"}`); (got == "5") != (chain == "two") {
-			t.Errorf("chain %q: %s", chain, got)
-		}
+	const name = "testdata/runs.txtar"
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestNotRecorded(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("é", 500)
-	c, r := load(t, base(t, steps.Spec{Name: "s.silent"}),
-		`{"fn":"s.f","args":{"path":"a/b.go","limit":10,"long":"`+long+`"},"result":1}`,
-		`{"fn":"s.f","args":{"path":"main.go","limit":20},"result":2}`,
-		`{"fn":"s.f","args":{"path":"main.go","limit":30},"result":2}`,
-		`{"fn":"s.f","args":{"path":"main.go","limit":30},"result":3}`,
-		`{"fn":"s.f","args":{"path":"secret.go","limit":21},"result":4,"chain":"other"}`)
-	ctx := c.Cursor(t.Context(), "mine")
-	tests := []struct{ fn, args, nearest string }{
-		{"s.f", `{"path":"main.go","limit":31}`, `{"path":"main.go","limit":30}`},
-		{"s.f", `{"path":"man.go","limit":20.0}`, `{"path":"main.go","limit":20}`},
-		{"s.f", `{"path":"secret.go","limit":21}`, `{"path":"main.go","limit":20}`},
-		{"s.f", `{"limit":1e1}`, `{"path":"a/b.go","limit":10,"long":"` + long[:160]},
-		{"s.f", `{}`, `{"path":"main.go","limit":20}`},
-		{"s.silent", `{}`, ""},
-	}
-	for _, test := range tests {
-		entry, err := r.Resolve(test.fn)
+	for i, file := range archive.Files {
+		recording, calls, _ := bytes.Cut(file.Data, []byte("\n\n"))
+		c, err := replay.Read(bytes.NewReader(recording), "calls.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = entry.Call(ctx, []byte(test.args))
-		f, ok := fault.As(err)
-		if !ok || f.Code != fault.NotRecorded {
-			t.Errorf("%s: %v", test.args, err)
-			continue
+		c.Secrets = []string{"c0nfigured-t0ken"}
+		r := mustRegistry(t, c, base(t, known[file.Name]...))
+		got := bytes.NewBuffer(slices.Concat(recording, []byte("\n\n")))
+		ctx := t.Context()
+		for line := range strings.Lines(string(calls)) {
+			switch call := strings.TrimSuffix(line, "\n"); {
+			case strings.HasPrefix(line, "\t"):
+				continue
+			case strings.HasPrefix(line, "["):
+				ctx = c.Cursor(t.Context(), strings.Trim(call, "[]"))
+				got.WriteString(line)
+			default:
+				fn, args, _ := strings.Cut(call, " ")
+				fmt.Fprintf(got, "%s\t%s\n", line, strings.ReplaceAll(ask(ctx, r, fn, args), "\n", "\n\t"))
+			}
 		}
-		nearest := ""
-		if len(f.Nearest) > 0 {
-			nearest = f.Nearest[0]
+		for _, entry := range r.All() {
+			spec := entry.Spec()
+			fmt.Fprintf(got, "\tfunction %s: %s, declared %t\n", spec.Name, spec.Effect, spec.EffectDeclared)
 		}
-		if !strings.HasPrefix(nearest, test.nearest) || (test.nearest == "") != (nearest == "") || len(nearest) > 210 {
-			t.Errorf("%s: nearest %q, want %q", test.args, nearest, test.nearest)
-		}
-		if !strings.Contains(f.Message, test.nearest) || !strings.Contains(f.Message, "calls.jsonl") || !strings.Contains(f.Message, test.fn) {
-			t.Errorf("%s: %s", test.args, f.Message)
-		}
-	}
-	// What was not there changes nothing for the calls that are.
-	if got := ask(ctx, r, "s.f", `{"path":"main.go","limit":30}`); got != "2" {
-		t.Errorf("got %s", got)
-	}
-}
-
-func TestNamesAndSpecs(t *testing.T) {
-	t.Parallel()
-	known := steps.Spec{Name: "box.device.list", Effect: steps.Read, EffectDeclared: true,
-		Input: json.RawMessage(`{"type":"object","properties":{"limit":{"type":"integer"}},"additionalProperties":false}`)}
-	c, r := load(t, base(t, known, steps.Spec{Name: "fs.grep", Input: json.RawMessage(`{"type":"object","required":["pattern"]}`)}),
-		`{"fn":"boxDeviceList","args":{"limit":1},"result":"folded"}`,
-		`{"fn":"grep","args":{"file":"x"},"result":"a stranger, though fs.grep is known"}`,
-		`{"fn":"make_order","args":{"n":1},"result":1,"effect":"destroy"}`,
-		`{"fn":"makeOrder","args":{"n":2},"result":2,"effect":"read"}`,
-		`{"fn":"look","args":{},"result":0,"effect":"read"}`,
-		`{"fn":"makeOrder","args":{"n":3},"result":"1st"}`,
-		`{"fn":"make_order","args":{"n":3},"result":"2nd"}`,
-		`{"fn":"makeOrder","args":{"n":3},"result":"3rd"}`)
-	ctx := c.Cursor(t.Context(), "")
-	tests := []struct{ fn, args, want string }{
-		{"box.device.list", `{"limit":1}`, `"folded"`},
-		{"device.list", `{"limit":1.0}`, `"folded"`},
-		{"grep", `{"file":"x"}`, `"a stranger, though fs.grep is known"`},
-		{"make_order", `{"n":1}`, `1`},
-		{"make.order", `{"n":2}`, `2`},
-		{"make_order", `{"n":3}`, `"1st"`},
-		{"make_order", `{"n":3}`, `"2nd"`},
-		{"make_order", `{"n":3}`, `"3rd"`},
-	}
-	for _, test := range tests {
-		if got := ask(ctx, r, test.fn, test.args); got != test.want {
-			t.Errorf("%s: %s, want %s", test.fn, got, test.want)
+		archive.Files[i].Data = got.Bytes()
+		if !bytes.Equal(got.Bytes(), file.Data) && !*update {
+			t.Errorf("%s:\n%s", file.Name, got)
 		}
 	}
-	if got := ask(ctx, r, "box.device.list", `{"limit":"x"}`); !strings.HasPrefix(got, string(fault.BadArguments)) {
-		t.Errorf("arguments that do not fit the schema: %s", got)
-	}
-	var shown []string
-	for _, entry := range r.All() {
-		spec := entry.Spec()
-		shown = append(shown, fmt.Sprintf("%s %v %v", spec.Name, spec.Effect, spec.EffectDeclared))
-	}
-	want := []string{"box.device.list read true", "fs.grep write false", "grep write false", "look read true", "make_order destroy true"}
-	if !slices.Equal(shown, want) {
-		t.Errorf("got %q, want %q", shown, want)
-	}
-}
-
-func TestTwinsKeepApart(t *testing.T) {
-	t.Parallel()
-	c, r := load(t, base(t, steps.Spec{Name: "s.a_b"}, steps.Spec{Name: "s.ab"}),
-		`{"fn":"s.a_b","result":"under"}`, `{"fn":"s.ab","result":"plain"}`, `{"fn":"S.A.B","result":"neither"}`)
-	ctx := c.Cursor(t.Context(), "")
-	for fn, want := range map[string]string{"s.a_b": `"under"`, "s.ab": `"plain"`, "S.A.B": `"neither"`} {
-		if got := ask(ctx, r, fn, `{}`); got != want {
-			t.Errorf("%s: %s, want %s", fn, got, want)
+	if *update {
+		if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestUnknownCode(t *testing.T) {
-	t.Parallel()
-	c, r := load(t, base(t), `{"fn":"f","error":{"code":"ENOENT","message":"no such file"}}`)
-	if got := ask(c.Cursor(t.Context(), ""), r, "f", `{}`); got != "function_failed: no such file" {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -265,33 +168,11 @@ func hide(args []byte, stand func([]byte) []byte) []byte {
 	return shown
 }
 
-func TestRedactedArguments(t *testing.T) {
+// TestAnotherSecret: a call with another secret than the recorded ones is not recorded, and none of them is shown.
+func TestAnotherSecret(t *testing.T) {
 	t.Parallel()
-	functions := base(t, steps.Spec{Name: "s.f", Redact: hide})
-	c, _ := load(t, functions,
-		`{"fn":"s.f","args":{"key":"[redacted]","n":1},"result":"recorded"}`,
-		`{"fn":"s.f","args":{"key":"topsecr3t","n":2},"result":"written"}`,
-		`{"fn":"s.f","args":{"key":"another","n":2},"result":"another's"}`,
-		`{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`,
-		`{"fn":"s.f","args":{"n":4,"text":"Bearer c0nfigured-t0ken"},"result":"of a configured secret"}`,
-		`{"fn":"s.f","args":{"n":5,"text":"Bearer [redacted]"},"result":"of an old one"}`)
-	c.Secrets = []string{"c0nfigured-t0ken"}
-	r, err := c.Registry(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := c.Cursor(t.Context(), "")
-	for n, want := range map[string]string{"1": `"recorded"`, "2": `"written"`} {
-		if got := ask(ctx, r, "s.f", `{"n":`+n+`,"key":"topsecr3t"}`); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	for n, want := range map[string]string{"4": `"of a configured secret"`, "5": `"of an old one"`} {
-		if got := ask(ctx, r, "s.f", `{"n":`+n+`,"text":"Bearer c0nfigured-t0ken"}`); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	if got := ask(ctx, r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
+	c, r := load(t, base(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)
+	if got := ask(c.Cursor(t.Context(), ""), r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
 		strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
 		t.Errorf("another secret: %s", got)
 	}

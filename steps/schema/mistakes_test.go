@@ -9,6 +9,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
+// recursive has a tree of alternatives that grows by four with each level of the arguments.
+const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
+	"required":["y"]},
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["z"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
+	"required":["w"]}]}}}`
+
+func nested(depth int) string {
+	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
+}
+
 // What alternatives within alternatives say stays short.
 func TestAlternativesOfAlternatives(t *testing.T) {
 	t.Parallel()

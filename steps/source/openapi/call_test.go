@@ -5,19 +5,12 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"strings"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
-var braces = regexp.MustCompile(`\{[^}]*\}`)
-
-// escapedPath escapes fixed text of a path as net/http shows it.
-func escapedPath(text string) string {
-	return strings.NewReplacer(" ", "%20", `"`, "%22", "<", "%3C", ">", "%3E").Replace(text)
-}
-
-// wire is a Doer that sends each request through its bytes to a handler, without a socket.
+// mockTransport is a Doer that sends each request through its bytes to a handler, without a socket.
 type mockTransport struct{ http.Handler }
 
 func (w mockTransport) Do(request *http.Request) (*http.Response, error) {
@@ -50,4 +43,28 @@ func callOf(tb testing.TB, s *Source, name, args string) (string, error) {
 	}
 	tb.Fatalf("no function %s", name)
 	return "", nil
+}
+
+// sourceOf makes a source of operations without a document.
+func sourceOf(tb testing.TB, o Options, doc *document) *Source {
+	tb.Helper()
+	s, err := trySource(o, doc)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func trySource(o Options, doc *document) (*Source, error) {
+	o.Name, o.Spec = "api", "https://docs.example.com/v1/openapi.json"
+	s, err := prepare(&o)
+	if err != nil {
+		return nil, err
+	}
+	if s.current, err = s.assemble(doc); err != nil {
+		return nil, err
+	}
+	s.status.State = steps.StateReady
+	return s, nil
 }

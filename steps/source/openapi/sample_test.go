@@ -4,9 +4,73 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
+	"strings"
 )
+
+// view looks at a JSON Schema as far as samples need it: types, members, elements, references, unions.
+type view struct {
+	root map[string]any
+	node any
+}
+
+func viewOf(schema []byte) view {
+	var root map[string]any
+	if err := json.Unmarshal(schema, &root); err != nil {
+		panic(err)
+	}
+	return view{root, root}
+}
+
+// branches are the schemas that a node is made of: itself, and what it refers to or unites.
+func (v view) branches(depth int) []map[string]any {
+	node, ok := v.node.(map[string]any)
+	if !ok || depth > 12 {
+		return nil
+	}
+	all := []map[string]any{node}
+	if ref, ok := node["$ref"].(string); ok {
+		all = append(all, v.at(ref).branches(depth+1)...)
+	}
+	for _, keyword := range []string{"allOf", "oneOf", "anyOf"} {
+		list, _ := node[keyword].([]any)
+		for _, item := range list {
+			all = append(all, view{v.root, item}.branches(depth+1)...)
+		}
+	}
+	return all
+}
+
+func (v view) at(ref string) view {
+	var at any = v.root
+	for _, token := range strings.Split(strings.TrimPrefix(ref, "#"), "/")[1:] {
+		m, _ := at.(map[string]any)
+		at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(token)]
+	}
+	return view{v.root, at}
+}
+
+// is reports whether a value of one of these types may stand here.
+func (v view) is(types ...string) bool {
+	return slices.ContainsFunc(v.branches(0), func(b map[string]any) bool {
+		switch t := b["type"].(type) {
+		case string:
+			return slices.Contains(types, t)
+		case []any:
+			return slices.ContainsFunc(t, func(one any) bool { return slices.Contains(types, one.(string)) })
+		}
+		return b["properties"] != nil && slices.Contains(types, "object")
+	})
+}
+
+func (v view) items() view {
+	for _, b := range v.branches(0) {
+		if b["items"] != nil {
+			return view{v.root, b["items"]}
+		}
+	}
+	return view{v.root, nil}
+}
 
 // sample makes a value that a schema accepts, or tries to: all its members down to some depth when full, else those
 // that are required.
@@ -102,41 +166,4 @@ func (v view) number(keyword string) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// same compares what was sent with what was understood, as far as a query or a form can tell: by texts, without what is
-// null or empty, and a list of one as its element.
-func same(a, b any) bool { return reflect.DeepEqual(simplified(a), simplified(b)) }
-
-func simplified(value any) any {
-	switch v := value.(type) {
-	case []any:
-		list := []any{}
-		for _, element := range v {
-			if s := simplified(element); s != nil {
-				list = append(list, s)
-			}
-		}
-		switch len(list) {
-		case 0:
-			return nil
-		case 1:
-			return list[0]
-		}
-		return list
-	case map[string]any:
-		object := map[string]any{}
-		for name, member := range v {
-			if s := simplified(member); s != nil {
-				object[name] = s
-			}
-		}
-		if len(object) == 0 {
-			return nil
-		}
-		return object
-	case nil:
-		return nil
-	}
-	return fmt.Sprint(value)
 }

@@ -10,6 +10,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+const grepSchema = `{"type":"object","properties":{"pattern":{"type":"string","minLength":1},"path":{"type":"string","default":"."},
+	"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"mode":{"enum":["lines","files","counts"]},
+	"labels":{"type":"array","items":{"type":"string"},"maxItems":2,"uniqueItems":true},
+	"who":{"anyOf":[{"type":"string","pattern":"^@"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],
+	"additionalProperties":false}]},
+	"port":{"oneOf":[{"type":"integer"},{"type":"null"}]},"kind":{"oneOf":[{"const":"a"},{"type":"string","maxLength":3}]}},
+	"required":["pattern"],"dependentRequired":{"mode":["path"]},"additionalProperties":false}`
+
 // BenchmarkValidate checks a small arguments object; the baseline is the validator alone, with its own decoder.
 func BenchmarkValidate(b *testing.B) {
 	e, _ := entry(grepSchema, "")

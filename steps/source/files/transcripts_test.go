@@ -1,0 +1,78 @@
+package files_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite the answers of testdata")
+
+// trees are the files below the roots of the transcripts.
+var trees = map[string]map[string]string{
+	"list": {"b.txt": "12345", "a/x/deep.txt": "", "a-b": "", ".hidden": "", ".git/config": "", "node/.gitignore": "*"},
+	"find": {
+		"main.go": "", "main_test.go": "", "src/a.go": "", "src/b.ts": "", "src/c.tsx": "", "src/sub/a.go": "", "src/.hidden.go": "",
+		".config/x.go": "", "vendor/v.go": "", ".gitignore": "vendor/\n*.log\n!keep.log\n!.shown\n", "x.log": "", "keep.log": "",
+		".shown": "", "src/.gitignore": "sub\n", ".git/x.go": "", "lit[1].txt": "", "sub/.git/HEAD": "", "sub/x.log": "",
+	},
+	"cat": {
+		"five": "1\n2\n3\n4\n5\n", "noend": "1\n2", "empty": "", "crlf": "a\r\nb\r\n", "blank": "\n\n", "latin": "caf\xe9\n",
+		"bom": "\xef\xbb\xbf{}", "png": "\x89PNG\r\n\x1a\n\x00\x00", "late": strings.Repeat("text\n", 100_000) + "\x00",
+		"le": "\xff\xfe\xe9\x00\n\x00b\x00\n\x00", "be": "\xfe\xff\x00\xe9\x00\n\x00b\x00\n", // é\nb\n in UTF-16
+	},
+	"grep": {
+		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",
+		"sub/c.md": "one\ntwo Needle\nthree\n", ".hidden": "needle", "ignored": "needle", ".gitignore": "ignored",
+		"bin": "needle\x00", "latin": "needle caf\xe9 \xff\n", "a+b": "1+1=2 needle",
+	},
+}
+
+// TestTranscripts makes the calls of testdata/calls.txtar, each file of which is named as its tree. An answer is the whole result.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	const name = "testdata/calls.txtar"
+	archive, err := txtar.ParseFile(name)
+	must(t, err)
+	for i, file := range archive.Files {
+		s, _ := open(t, trees[file.Name])
+		var got strings.Builder
+		for line := range strings.Lines(string(file.Data)) {
+			if strings.HasPrefix(line, "\t") {
+				continue
+			}
+			fn, args, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			result, err := rawCall(t, s, fn, args)
+			if f, ok := fault.As(err); ok {
+				result = fmt.Appendf(nil, "%s at %q, offset %d: %s", f.Code, f.At, f.Offset, f.Message)
+			}
+			fmt.Fprintf(&got, "%s\t%s\n", line, result)
+		}
+		archive.Files[i].Data = []byte(got.String())
+		if !bytes.Equal(archive.Files[i].Data, file.Data) && !*update {
+			t.Errorf("%s:\n%s", file.Name, got.String())
+		}
+	}
+	if *update {
+		must(t, os.WriteFile(name, txtar.Format(archive), 0o644))
+	}
+}
+
+// TestBadPatterns: what is too long for a transcript, and what ends before it is read.
+func TestBadPatterns(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	for _, pattern := range []string{"", "/", "[", "a{b", `x\`, "!x", strings.Repeat("x", 1001), strings.Repeat("{a,b,c}", 20)} {
+		fails(t, s, "fs.find", args(t, "pattern", pattern), fault.BadArguments)
+	}
+	for _, pattern := range []string{strings.Repeat(`\pL`, 51), strings.Repeat("x", 10_001)} {
+		fails(t, s, "fs.grep", args(t, "pattern", pattern), fault.BadArguments)
+	}
+}

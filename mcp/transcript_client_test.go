@@ -266,7 +266,7 @@ var (
 	times    = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
 )
 
-// replaceVolatile replaces what is never the same twice. The last continuation token, run and state of a question are kept for recall.
+// replaceVolatile replaces what is never the same twice. The last of each is kept for recall.
 func (s *store) replaceVolatile(line string) string {
 	if match := tokens.FindString(line); match != "" {
 		s.token = match
@@ -274,6 +274,10 @@ func (s *store) replaceVolatile(line string) string {
 	if match := states.FindString(line); match != "" {
 		s.state = match
 		line = strings.ReplaceAll(line, match, "STATE")
+	}
+	if cursor := gjson.Get(line, "result.nextCursor").Str; cursor != "" {
+		s.cursor = cursor
+		line = strings.ReplaceAll(line, cursor, "CURSOR")
 	}
 	if match := runs.FindString(line); match != "" {
 		s.run = match
@@ -284,9 +288,9 @@ func (s *store) replaceVolatile(line string) string {
 	return fleeting.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall writes the last continuation token where a request has TOKEN, the last run for RUN, and the last state for STATE.
+// recall writes the last continuation token where a request has TOKEN, and likewise for RUN, STATE and CURSOR.
 func (s *store) recall(line string) string {
-	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state).Replace(line)
+	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "CURSOR", s.cursor).Replace(line)
 }
 
 // manual is a long text that a model reads; other tests are about it.

@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
@@ -38,6 +39,7 @@ type store struct {
 	token  string // the last continuation token that was given
 	run    string // the last run that was named
 	state  string // of the last question
+	cursor string // of the next page of the last list
 
 	refusal atomic.Pointer[string] // why the transport refused a request, until that is told
 }
@@ -86,6 +88,14 @@ func serveStore(t *testing.T, options []byte) *store {
 	if settings.Get("upstream").Bool() {
 		passMessages(t, o)
 	}
+	if listed := settings.Get("listed"); listed.Exists() {
+		if err := catalog.Add("s", &listedTool{listed.Raw}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if settings.Get("behind").Exists() {
+		s.putBehind(t, settings, o)
+	}
 	var runs *journal.Journal
 	if settings.Get("journal").Bool() {
 		if runs, err = journal.New(&journal.Memory{}, nil); err != nil {
@@ -125,7 +135,26 @@ var badges = mcptest.Callers{
 	"root":  {ID: "token:root", Rights: steps.Rights{Tier: steps.TierAdmin}},
 	"every": {ID: "token:every", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "*"}},
 	"part":  {ID: "token:part", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "store.file.*"}},
-	"fewer": {ID: "token:root", Rights: steps.Rights{Tier: steps.TierRead}}, // another token of root's
+	"rita":  {ID: "token:rita", Rights: steps.Rights{Tier: steps.TierRead}},
+}
+
+// putBehind has a flat surface pass upstreams through. If there are secrets, the first has a prompt and a resource that are named by one.
+func (s *store) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
+	t.Helper()
+	var upstreams []*upstreamServer
+	for _, name := range settings.Get("behind").Array() {
+		upstreams = append(upstreams, newBehind(t, name.Str, settings.Get("statelessBehind").Bool()))
+	}
+	if word := settings.Get("secret").Str; word != "" {
+		first := upstreams[0]
+		first.server.AddPrompt(&sdk.Prompt{Name: "of-" + word + "-x"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: "got", Messages: []*sdk.PromptMessage{}}, nil
+		})
+		first.server.AddResource(&sdk.Resource{Name: "x", URI: "x://" + word}, first.read)
+		o.Scrubber = secret.New([]string{word})
+	}
+	through(t, upstreams...)(o)
+	proxied(o)
 }
 
 // savedChains is a source of saved chains.

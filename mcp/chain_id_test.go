@@ -19,7 +19,6 @@ import (
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // idLog is a log whose lines are looked up by their chain ids.
@@ -93,12 +92,7 @@ func TestChainID(t *testing.T) {
 	var log *idLog
 	a := newBehind(t, "a", false)
 	s := serve(t, func(o *mcp.Options) {
-		o.Surface = mcp.SurfaceFlat
-		pass(t, o, a)
-		if err := o.Catalog.Add(a.name, a.source); err != nil {
-			t.Fatal(err)
-		}
-		steps.Await(t.Context(), o.Catalog, nil)
+		through(t, a)(o)
 		log = observed(t, o)
 	})
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
@@ -98,51 +96,6 @@ func TestBuiltinToolsOfView(t *testing.T) {
 	}
 }
 
-// TestReadTool: chain_read runs what only reads, and says where the rest belongs, before anything runs.
-func TestReadTool(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(o *mcp.Options) { o.ReadTool = true })
-	c := s.stdio(t, writer, nil)
-	list, err := c.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	byName := map[string]*sdk.Tool{}
-	for _, tool := range list.Tools {
-		byName[tool.Name] = tool
-	}
-	if tool := byName["chain_read"]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
-		t.Fatalf("%+v beside %+v", tool, byName["chain"])
-	}
-	schema := func(name string) string {
-		text, err := json.Marshal(byName[name].InputSchema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	if schema("chain_read") != schema("chain") {
-		t.Error("the arguments are others")
-	}
-	if text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
-		t.Errorf("a chain that reads: %s", text)
-	}
-	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`,
-		`{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
-		text, failed := mcptest.Ask(t, c, "chain_read", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
-		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" ||
-			!strings.Contains(fault.Get("message").Str, "the tool chain") {
-			t.Errorf("a chain that writes: %s", text)
-		}
-	}
-	if text, failed := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"shop.item.create","args":{"count":1}}],"lite":true}`); failed {
-		t.Errorf("the same by chain: %s", text)
-	}
-	if without, err := serve(t, nil).stdio(t, writer, nil).ListTools(t.Context(), nil); err != nil || len(without.Tools) != 3 {
-		t.Errorf("without readTool: %+v, %v", without, err)
-	}
-}
-
 // TestFetchFields: who asks for a large result finds the fields of the fetch in the schema of the tool that gives it.
 func TestFetchFields(t *testing.T) {
 	t.Parallel()
@@ -186,27 +139,5 @@ func TestFetchFields(t *testing.T) {
 	probe, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
 	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
 		t.Errorf("no probe: %s", probe)
-	}
-}
-
-// TestForeignTokens: a token that is not live for the caller reads the same on every tool, and nothing runs.
-func TestForeignTokens(t *testing.T) {
-	t.Parallel()
-	s := serve(t, grouped(mcp.SurfaceHybrid))
-	c := s.stdio(t, writer, nil)
-	for _, one := range []struct{ tool, args, at string }{
-		{"chain", `{"continuation_token":"oc1_foreign","mode":"full"}`, ""},
-		{"chain", `{"continuation_token":"abc"}`, ""},
-		{"shop_item_create", `{"continuation_token":"oc1_foreign","mode":"full"}`, ""},
-		{"shop_item_create", `{"count":1,"continuation_token":"abc"}`, "/continuation_token"},
-		{"items", `{"continuation_token":"oc1_foreign"}`, ""},
-		{"items", `{"action":"create","continuation_token":"abc","count":1}`, "/continuation_token"},
-		{"items", `{"action":"create","params":{"continuation_token":"abc","count":1}}`, "/params/continuation_token"},
-	} {
-		text, failed := mcptest.Ask(t, c, one.tool, one.args)
-		if e := gjson.Get(text, "error"); !failed || e.Get("code").Str != "token_expired" || e.Get("message").Str != budget.Expired ||
-			e.Get("at").Str != one.at {
-			t.Errorf("%s %s: %s", one.tool, one.args, text)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
@@ -170,69 +168,6 @@ func TestPassWithoutSessions(t *testing.T) {
 	}
 }
 
-// post makes one request of MCP 2026-07-28 by hand, and gives the answer's message.
-func post(t *testing.T, url, method, params string) string {
-	t.Helper()
-	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
-	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,` + meta + `}}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := gjson.Get("{"+params+"}", "name").String() + gjson.Get("{"+params+"}", "uri").String()
-	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name} {
-		r.Header.Set(key, value)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, data, ok := strings.Cut(string(text), "data: ")
-	if !ok {
-		data = string(text)
-	}
-	return strings.TrimSpace(data)
-}
-
-// Results come as upstreams write them, bytes and all.
-func TestPassExact(t *testing.T) {
-	t.Parallel()
-	s := inFront(t, newBehind(t, "a", true))
-	url := s.http(t, reader)
-	got := post(t, url, "tools/call", `"name":"a_exact","arguments":{}`)
-	for _, want := range []string{`"big":12345678901234567890,"x":1.50`, `"mine":1`, `"data":"cG5n"`, `"_meta":{"x":true}`,
-		`"resultType":"complete"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s is not in %s", want, got)
-		}
-	}
-	if strings.Count(got, "serverInfo") != 1 || !strings.Contains(got, `"name":"onecall"`) {
-		t.Errorf("whose answer it is: %s", got)
-	}
-	got = post(t, url, "tools/call", `"name":"a_input","arguments":{}`)
-	if gjson.Get(got, "result.resultType").Str != "input_required" || gjson.Get(got, "result.inputRequests.q.params.message").Str != "which?" {
-		t.Errorf("input requests: %s", got)
-	}
-	got = post(t, url, "tools/call", `"name":"a_input","arguments":{},"requestState":"s2","inputResponses":{"q":{"action":"accept","content":{"a":"b"}}}`)
-	if gjson.Get(got, "result.content.0.text").Str != "s2 b" {
-		t.Errorf("input responses: %s", got)
-	}
-	got = post(t, url, "tools/call", `"name":"a_fail","arguments":{}`)
-	if gjson.Get(got, "error.code").Int() != -32042 || gjson.Get(got, "error.data").Raw != `{"elicitations":[]}` {
-		t.Errorf("an error: %s", got)
-	}
-	got = post(t, url, "resources/read", `"uri":"only://a"`)
-	if gjson.Get(got, "result.contents.0.text").Str != "of a" || gjson.Get(got, "result.cacheScope").Str != "private" {
-		t.Errorf("resource: %s", got)
-	}
-}
-
 // An upstream that is gone takes nothing of the others with it; and sessions leave nothing behind.
 func TestPassWithoutUpstream(t *testing.T) {
 	t.Parallel()
@@ -365,7 +300,8 @@ func TestPassExactResultsAlone(t *testing.T) {
 		}
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
-	got := post(t, s.http(t, reader), "tools/call", `"name":"a_exact","arguments":{}`)
+	c, _ := newRawClient(t, s.http(t, reader), "dispatch", statelessVersion)
+	got := c.call(t, "a_exact", `{}`)
 	if !strings.Contains(got, `{"type":"hologram","x":1.50}`) || !strings.Contains(got, `"extra":{"b":2.50}`) {
 		t.Errorf("result %s", got)
 	}

@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
@@ -97,62 +95,5 @@ func TestPassToolsWithoutSessions(t *testing.T) {
 		if got := toolsOf(t, c); got != want {
 			t.Errorf("%s: %s", version, got)
 		}
-	}
-}
-
-// What a server says of a tool passes as it wrote it.
-func TestPassToolsAsTheyAre(t *testing.T) {
-	t.Parallel()
-	raw := `{"name":"show","title":"Show","description":"d","inputSchema":{"type":"object","properties":{"lite":{"type":"string"}}},` +
-		`"annotations":{"readOnlyHint":true,"example.com/mood":{"calm":true}},"icons":[{"src":"data:,x"}],` +
-		`"_meta":{"ui":{"resourceUri":"ui://show/main"},"big":12345678901234567890},"execution":{"taskSupport":"required"}}`
-	for _, surface := range []mcp.Surface{mcp.SurfaceFlat, mcp.SurfaceDispatch} {
-		s := serve(t, func(o *mcp.Options) {
-			o.Surface = surface
-			if err := o.Catalog.Add("s", &listedTool{raw}); err != nil {
-				t.Fatal(err)
-			}
-		})
-		c, _ := newRawClient(t, s.http(t, reader), surface.String(), "2025-11-25")
-		list := c.message(t, "tools/list", `{}`)
-		list = messageIn(list)
-		shown := gjson.Get(list, `result.tools.#(name=="show")`)
-		for _, key := range []string{"title", "annotations", "icons", "_meta"} {
-			if got, want := shown.Get(key).Raw, gjson.Get(raw, key).Raw; got != want {
-				t.Errorf("%v: %s is %s, not %s", surface, key, got, want)
-			}
-		}
-		if shown.Get("execution").Exists() {
-			t.Errorf("%v: tasks are offered: %s", surface, shown.Raw)
-		}
-	}
-}
-
-// On flat surfaces lite and verify do not reach a server whose tool does not declare them, and failures of onecall's own teach.
-func TestFlatArguments(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(o *mcp.Options) {
-		o.Surface = mcp.SurfaceFlat
-		if err := o.Catalog.Add("s", &listedTool{`{"name":"show","inputSchema":{"type":"object","properties":{"lite":{"type":"string"},"n":{"type":"integer"}}}}`}); err != nil {
-			t.Fatal(err)
-		}
-	})
-	c := s.stdio(t, writer, nil)
-	for args, want := range map[string]string{
-		`{"lite":"mine","verify":true,"n":1}`: `{"lite":"mine","n":1}`,
-		`{"n":2,"verify":false}`:              `{"n":2}`,
-	} {
-		if text, _ := mcptest.Ask(t, c, "show", args); text != want {
-			t.Errorf("%s: %s", args, text)
-		}
-	}
-	text, failed := mcptest.Ask(t, c, "show", `{"n":"many"}`)
-	if !failed || gjson.Get(text, "error.code").Str != "bad_arguments" || gjson.Get(text, "error.at").Str != "/n" ||
-		!gjson.Get(text, "error.inputSchema.properties.n").Exists() {
-		t.Errorf("arguments that do not fit: %s", text)
-	}
-	if text, failed := mcptest.Ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str,
-		"s.show(") {
-		t.Errorf("a function that fails: %s", text)
 	}
 }

@@ -10,11 +10,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 const createChain = `{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`
@@ -150,50 +148,5 @@ func TestQuestionOverStdio(t *testing.T) {
 	}})
 	if text, failed := mcptest.Ask(t, c, "chain", createChain); failed || asked != 1 || s.shop.calls.Load() != 1 {
 		t.Errorf("asked %d times: %s", asked, text)
-	}
-}
-
-// TestQuestionsInTurn: each stop of a run is a question of its own.
-func TestQuestionsInTurn(t *testing.T) {
-	t.Parallel()
-	s := serve(t, approving(t, steps.ApproveWrite))
-	c := asking(t, s.http(t, writer), "")
-	const two = `{"steps":[{"fn":"shop.item.create","args":{"count":1}},{"fn":"shop.item.create","args":{"count":"$0[0].id"}}],"lite":true}`
-	first := isAsked(t, send(t, c, "chain", two, "", nil), `{"count":1}`)
-	second := isAsked(t, send(t, c, "chain", two, first, accepted), `{"count":0}`)
-	if run, _, _ := strings.Cut(first, "."); !strings.HasPrefix(second, run+".") {
-		t.Errorf("%s is of another run than %s", second, first)
-	}
-	if text := mcptest.TextOf(t, send(t, c, "chain", two, second, accepted)); text != "[]" {
-		t.Error(text)
-	}
-	if n := s.shop.calls.Load(); n != 2 {
-		t.Errorf("%d calls", n)
-	}
-}
-
-// TestQuestionOfFlatTool: a call of one function waits on each surface, and goes on with the arguments that were approved alone.
-func TestQuestionOfFlatTool(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ surface, tool, args, other string }{
-		{"dispatch", "items", `{"action":"create","count":1}`, `{"action":"create","count":2}`},
-		{"flat", "shop_item_create", `{"count":1}`, `{"count":2}`},
-	} {
-		t.Run(test.surface, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, func(o *mcp.Options) {
-				approving(t, steps.ApproveWrite)(o)
-				o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "items", Resources: []string{"item"}}}})
-			})
-			c := asking(t, s.http(t, writer)+"?surface="+test.surface, "")
-			state := isAsked(t, send(t, c, test.tool, test.args, "", nil), `{"count":1}`)
-			isRefused(t, send(t, c, test.tool, test.other, state, accepted), "denied")
-			if n := s.shop.calls.Load(); n != 0 {
-				t.Fatalf("%d calls were made that nobody has approved", n)
-			}
-			if r := send(t, c, test.tool, test.args, state, accepted); r.IsError || r.NeedsInput() || s.shop.calls.Load() != 1 {
-				t.Errorf("%+v", r)
-			}
-		})
 	}
 }

@@ -45,13 +45,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 		ended <- struct{}{}
 		return nil, ctx.Err()
 	})
-	s := serve(t, func(o *mcp.Options) {
-		o.Surface = mcp.SurfaceFlat
-		pass(t, o, b)
-		if err := o.Catalog.Add(b.name, b.source); err != nil {
-			t.Fatal(err)
-		}
-	})
+	s := inFront(t, b)
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)

@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
@@ -186,26 +185,5 @@ func TestSessionWarningHeld(t *testing.T) {
 	}
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
 		t.Errorf("another warning was due: %s", text)
-	}
-}
-
-// Without a budget for the session nothing is told of one.
-func TestSessionSpendingOff(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	client := s.stdio(t, writer, nil)
-	for range 8 {
-		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text,
-			"warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
-			t.Fatalf("answered %.300s", text)
-		}
-	}
-	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
-		t.Errorf("info: %s", text)
-	}
-	o := *s.options
-	o.SessionTokens = -1
-	if _, err := mcp.New(&o); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("below zero: %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // What flat tools give is counted as it is, and passed on as long as the session's tokens last; after that by a probe which
@@ -39,12 +38,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	const maximum = 5000
 	s := serve(t, func(o *mcp.Options) {
-		o.Surface, o.SessionTokens = mcp.SurfaceFlat, maximum
-		pass(t, o, b)
-		if err := o.Catalog.Add(b.name, b.source); err != nil {
-			t.Fatal(err)
-		}
-		steps.Await(t.Context(), o.Catalog, nil)
+		o.SessionTokens = maximum
+		through(t, b)(o)
 		for name := range results { // the server tells of them one after the other
 			for changed := o.Catalog.Changed(); !o.Catalog.Registry().HasName(b.name + "." + name); changed = o.Catalog.Changed() {
 				<-changed

@@ -83,14 +83,3 @@ func TestInfoRuns(t *testing.T) {
 		t.Errorf("who may not use the function any more: %s", report)
 	}
 }
-
-// TestInfoRunsOfAnybody: callers that share an identity are told why they see no runs, whoever has made them.
-func TestInfoRunsOfAnybody(t *testing.T) {
-	t.Parallel()
-	w := serveWorld(t, matrixCaller("anybody", steps.TierRead, ""), everything, nil)
-	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
-	c.call(t, "chain", `{"steps":[{"expr":"1"},{"expr":"fromJSON('x')"}]}`)
-	if report := runsOf(t, c); report.Get("runs").Raw != "[]" || !strings.Contains(report.Get("note").Str, "share one identity") {
-		t.Errorf("%s", report)
-	}
-}

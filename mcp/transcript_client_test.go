@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 
 // client sends the messages of a transcript, and gives what comes back.
 type client interface {
-	send(t *testing.T, what string, headers map[string]string) []string
+	send(t *testing.T, what string, headers http.Header) []string
 }
 
 // connect opens a client as its section is named.
@@ -35,6 +36,9 @@ func (s *store) connect(t *testing.T, words []string) client {
 		renamed[name] = value
 	}
 	capabilities := "{}"
+	if slices.Contains(words, "elicits") {
+		capabilities = `{"elicitation":{}}`
+	}
 	if slices.Contains(words, "tasks") {
 		capabilities = `{"extensions":{"` + metaPrefix + `tasks":{}}}`
 	}
@@ -45,8 +49,10 @@ func (s *store) connect(t *testing.T, words []string) client {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &httpClient{url: s.serveHTTP(t), version: words[1], capabilities: capabilities, token: renamed["token"],
-		http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	c := &httpClient{url: s.serveHTTP(t), version: words[1], capabilities: capabilities, token: renamed["token"], refusal: &s.refusal,
+		http: &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}}
 	if surface := renamed["surface"]; surface != "" {
 		c.url += "?surface=" + surface
 	}
@@ -104,12 +110,17 @@ type httpClient struct {
 	url, version, capabilities, token, session string
 	http                                       *http.Client
 	requests                                   int
+	refusal                                    *atomic.Pointer[string]
 }
 
-func (c *httpClient) send(t *testing.T, what string, headers map[string]string) []string {
+func (c *httpClient) send(t *testing.T, what string, headers http.Header) []string {
 	t.Helper()
 	method, rest, _ := strings.Cut(what, " ")
-	verb, body := http.MethodPost, rest
+	verb, body, url := http.MethodPost, rest, c.url
+	if strings.HasPrefix(rest, "/") {
+		rest, body, _ = strings.Cut(rest, " ")
+		url = strings.TrimSuffix(c.url, transport.Path) + rest
+	}
 	header := http.Header{"Accept": {"application/json, text/event-stream"}}
 	switch method {
 	case "GET", "DELETE":
@@ -131,26 +142,24 @@ func (c *httpClient) send(t *testing.T, what string, headers map[string]string) 
 	if method != "initialize" {
 		header.Set("Mcp-Protocol-Version", c.version)
 	}
-	if c.session != "" {
+	if c.session != "" && method != "initialize" {
 		header.Set("Mcp-Session-Id", c.session)
 	}
 	if c.token != "" {
 		header.Set("Authorization", "Bearer "+c.token)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), verb, c.url, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), verb, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range headers {
-		header.Set(name, value)
-		if value == "" {
+	for name, values := range headers {
+		if header[name] = values; values[0] == "" {
 			header.Del(name)
 		}
-		if name == "Host" {
-			r.Host = value
-		}
 	}
-	r.Header = header
+	if r.Header = header; header.Get("Host") != "" {
+		r.Host = header.Get("Host")
+	}
 	response, err := c.http.Do(r)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -166,10 +175,13 @@ func (c *httpClient) send(t *testing.T, what string, headers map[string]string) 
 func (c *httpClient) read(t *testing.T, response *http.Response) []string {
 	t.Helper()
 	status := strconv.Itoa(response.StatusCode)
-	for _, name := range []string{"Mcp-Session-Id", "Www-Authenticate", "Retry-After", "Allow"} {
+	for _, name := range []string{"Mcp-Session-Id", "Www-Authenticate", "Retry-After", "Allow", "Location"} {
 		if value := response.Header.Get(name); value != "" {
 			status += " " + name + ": " + value
 		}
+	}
+	if why := c.refusal.Swap(nil); why != nil {
+		status += " (refused: " + *why + ")"
 	}
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -218,7 +230,7 @@ func (s *store) overStdio(t *testing.T, version string) *stdioClient {
 }
 
 // send writes one line, and reads to the answer of the request; nothing is read after a notification.
-func (c *stdioClient) send(t *testing.T, what string, _ map[string]string) []string {
+func (c *stdioClient) send(t *testing.T, what string, _ http.Header) []string {
 	t.Helper()
 	method, line, _ := strings.Cut(what, " ")
 	if method != "POST" {
@@ -247,16 +259,25 @@ func (c *stdioClient) send(t *testing.T, what string, _ map[string]string) []str
 var (
 	tokens   = regexp.MustCompile(`oc1_[\w-]+`)
 	sessions = regexp.MustCompile(`Mcp-Session-Id: \S+`)
+	states   = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
 	runs     = regexp.MustCompile(`run_[a-z2-7]{26}`)
 	fleeting = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
 	spent    = regexp.MustCompile(`("usage\\?":\{\\?"tokens\\?":)\d+`)
 	times    = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
 )
 
-// settle replaces what is never the same twice. The last continuation token and run are kept for recall.
+// replaceVolatile replaces what is never the same twice. The last of each is kept for recall.
 func (s *store) replaceVolatile(line string) string {
 	if match := tokens.FindString(line); match != "" {
 		s.token = match
+	}
+	if match := states.FindString(line); match != "" {
+		s.state = match
+		line = strings.ReplaceAll(line, match, "STATE")
+	}
+	if cursor := gjson.Get(line, "result.nextCursor").Str; cursor != "" {
+		s.cursor = cursor
+		line = strings.ReplaceAll(line, cursor, "CURSOR")
 	}
 	if match := runs.FindString(line); match != "" {
 		s.run = match
@@ -267,9 +288,9 @@ func (s *store) replaceVolatile(line string) string {
 	return fleeting.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall writes the last continuation token where a request has TOKEN, and the last run where it has RUN.
+// recall writes the last continuation token where a request has TOKEN, and likewise for RUN, STATE and CURSOR.
 func (s *store) recall(line string) string {
-	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run).Replace(line)
+	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "CURSOR", s.cursor).Replace(line)
 }
 
 // manual is a long text that a model reads; other tests are about it.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,7 +18,9 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -35,12 +38,17 @@ type store struct {
 	url    string
 	token  string // the last continuation token that was given
 	run    string // the last run that was named
+	state  string // of the last question
+	cursor string // of the next page of the last list
+
+	refusal atomic.Pointer[string] // why the transport refused a request, until that is told
 }
 
 // serveStore serves what the section `options` of a transcript says.
 func serveStore(t *testing.T, options []byte) *store {
 	t.Helper()
 	settings := gjson.ParseBytes(options)
+	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	surface, err := mcp.ParseSurface(settings.Get("surface").String())
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +78,23 @@ func serveStore(t *testing.T, options []byte) *store {
 		Catalog: catalog, Counter: counter, Dispatch: dispatch, Surface: surface, Version: "1.2.3",
 		MaxTotalTokens: int(settings.Get("maxTotalTokens").Int()), SessionTokens: int(settings.Get("sessionTokens").Int()),
 		Lite: settings.Get("lite").Bool(), ReadTool: settings.Get("readTool").Bool(), Processed: settings.Get("processed").Bool(),
-		Options: transport.Options{Stateless: settings.Get("stateless").Bool(), MaxRequestBytes: settings.Get("maxRequestBytes").Int()},
+		Options: transport.Options{Stateless: settings.Get("stateless").Bool(), MaxRequestBytes: settings.Get("maxRequestBytes").Int(),
+			MaxSessions: int(settings.Get("maxSessions").Int()), Refused: func(why string) { s.refusal.Store(&why) }},
+		Unready: func(context.Context) string { return settings.Get("unready").Str },
+	}
+	if hidden := settings.Get("hidden"); hidden.Exists() {
+		o.Hidden = hidden.String
 	}
 	if settings.Get("upstream").Bool() {
 		passMessages(t, o)
+	}
+	if listed := settings.Get("listed"); listed.Exists() {
+		if err := catalog.Add("s", &listedTool{listed.Raw}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if settings.Get("behind").Exists() {
+		s.putBehind(t, settings, o)
 	}
 	var runs *journal.Journal
 	if settings.Get("journal").Bool() {
@@ -84,14 +105,17 @@ func serveStore(t *testing.T, options []byte) *store {
 	}
 	if o.Engine, err = chain.New(&chain.Options{
 		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: runs,
+		Approve: settings.Get("approve").Str, ApproveByPerson: settings.Get("approve").Exists(),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	s.access = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if settings.Get("tokens").Bool() {
-		s.access = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"},
-			Scopes: []string{"read"}}
+		s.access = &transport.Access{Callers: badges, URL: settings.Get("url").Str, Issuers: []string{"https://id.example.com"},
+			Scopes: []string{"read", "write"}, Hosts: []string{"onecall.internal:8080"}}
+	}
+	if missing := settings.Get("missing"); missing.Exists() {
+		s.access.Ready = func(context.Context) error { return fault.New(fault.Unavailable, "%s", missing.Str) }
 	}
 	if s.server, err = mcp.New(o); err != nil {
 		t.Fatal(err)
@@ -104,19 +128,33 @@ func serveStore(t *testing.T, options []byte) *store {
 	return s
 }
 
-// badges knows callers by the names that they give for tokens.
-type badges struct{}
+// badges are the callers of transcripts, by their tokens.
+var badges = mcptest.Callers{
+	"ann":   {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
+	"bob":   {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "store.file.list"}},
+	"root":  {ID: "token:root", Rights: steps.Rights{Tier: steps.TierAdmin}},
+	"every": {ID: "token:every", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "*"}},
+	"part":  {ID: "token:part", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "store.file.*"}},
+	"rita":  {ID: "token:rita", Rights: steps.Rights{Tier: steps.TierRead}},
+}
 
-func (badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
-	switch token {
-	case "ann":
-		return &steps.Caller{ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}}, nil
-	case "bob":
-		return &steps.Caller{ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "store.file.list"}}, nil
-	case "away":
-		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
+// putBehind has a flat surface pass upstreams through. If there are secrets, the first has a prompt and a resource that are named by one.
+func (s *store) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
+	t.Helper()
+	var upstreams []*upstreamServer
+	for _, name := range settings.Get("behind").Array() {
+		upstreams = append(upstreams, newBehind(t, name.Str, settings.Get("statelessBehind").Bool()))
 	}
-	return nil, fault.New(fault.Denied, "unknown")
+	if word := settings.Get("secret").Str; word != "" {
+		first := upstreams[0]
+		first.server.AddPrompt(&sdk.Prompt{Name: "of-" + word + "-x"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: "got", Messages: []*sdk.PromptMessage{}}, nil
+		})
+		first.server.AddResource(&sdk.Resource{Name: "x", URI: "x://" + word}, first.read)
+		o.Scrubber = secret.New([]string{word})
+	}
+	through(t, upstreams...)(o)
+	proxied(o)
 }
 
 // savedChains is a source of saved chains.

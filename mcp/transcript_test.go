@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,11 +19,12 @@ var update = flag.Bool("update", false, "write the answers of the transcripts ag
 // client, named by how it connects (`stdio 2025-11-25`, `http 2026-07-28 token=ann surface=flat`). In a client's section
 //
 //	> METHOD PARAMS    sends a request or a notification, with the id and the _meta that the version asks for
-//	> POST BODY        sends bytes as they are; > GET and > DELETE make requests without a body
+//	> POST BODY        sends bytes as they are; > GET and > DELETE make requests without a body; each may name a path first
 //	= idle            waits until no call and no run in the background goes on
 //	+ Name: value      is a header of the next request; "Name:" leaves one out
 //
-// and the lines with < are what comes back: over HTTP the status with the headers that matter, then each message.
+// and the lines with < are what comes back: over HTTP the status with the headers that matter, and why the request was refused as it is
+// counted, then each message.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../testdata/mcp/*.txtar")
@@ -66,7 +68,7 @@ func (s *store) replay(t *testing.T, name, script string) string {
 	t.Helper()
 	client := s.connect(t, strings.Fields(name))
 	var out strings.Builder
-	headers := map[string]string{}
+	headers := http.Header{}
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "< ") {
@@ -78,12 +80,12 @@ func (s *store) replay(t *testing.T, name, script string) string {
 			mcptest.Until(func() bool { return s.server.Stats().Calls == 0 })
 		case "+":
 			name, value, _ := strings.Cut(rest, ":")
-			headers[name] = strings.TrimSpace(value)
+			headers.Add(name, strings.TrimSpace(value))
 		case ">":
 			for _, answer := range client.send(t, s.recall(rest), headers) {
 				out.WriteString("< " + s.replaceVolatile(answer) + "\n")
 			}
-			headers = map[string]string{}
+			headers = http.Header{}
 		}
 	}
 	return out.String()

@@ -42,24 +42,6 @@ func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table,
 	})
 }
 
-// TestAKeyIsTakenOutOfItsFile: who comes first after that is refused, however long nobody came before.
-func TestAKeyIsTakenOutOfItsFile(t *testing.T) {
-	t.Parallel()
-	for _, rest := range []time.Duration{checkFileEvery, 6 * time.Second, 12 * time.Second, 2 * tooOld} {
-		name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-		filed(t, name, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
-			if code := check(rsaPair); code != "" {
-				t.Fatal(code)
-			}
-			write(`{"keys": []}`)
-			time.Sleep(rest)
-			if code := check(rsaPair); code != fault.Denied {
-				t.Errorf("after %v: %q", rest, code)
-			}
-		})
-	}
-}
-
 // TestRewrittenInPlace: a file that is written twice within one tick of its clock, as one that is seen while it is written, is read
 // again though time and size are what they were.
 func TestRewrittenInPlace(t *testing.T) {
@@ -96,31 +78,6 @@ func TestRewrittenInPlace(t *testing.T) {
 			t.Error("one that has not changed for a while is read each time")
 		}
 	})
-}
-
-// TestHalfWritten: a file that breaks off changes nothing, is told of once, and is read again each time.
-func TestHalfWritten(t *testing.T) {
-	t.Parallel()
-	whole := jwks(rsaPair.jwk(nil), ecPair.jwk(nil))
-	name, write := keyFileOf(t, whole)
-	var log logBuffer
-	filed(t, name, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
-		for _, segment := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1]} {
-			write(segment)
-			time.Sleep(checkFileEvery)
-			if code := check(rsaPair); code != "" {
-				t.Errorf("%d of %d bytes: %s", len(segment), len(whole), code)
-			}
-		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-			t.Errorf("%d warnings:\n%s", n, log.String())
-		}
-		write(jwks(ecPair.jwk(nil)))
-		time.Sleep(checkFileEvery)
-		if code := check(rsaPair); code != fault.Denied {
-			t.Error("once it is whole:", code)
-		}
-	}, log.hears)
 }
 
 // TestLook: who wants to know of a change learns it without a token, from a file at once and from a URL once it is fetched.

@@ -14,45 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// TestEmptiedKeys: an issuer that answers that it has no keys has taken all its tokens back, and may have some again.
-func TestEmptiedKeys(t *testing.T) {
-	t.Parallel()
-	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	var log logBuffer
-	look := func(t *testing.T, check func(*testKey) fault.Code) fault.Code {
-		time.Sleep(fetchEvery)
-		_ = check(rsaPair) // has the keys fetched
-		synctest.Wait()
-		return check(rsaPair)
-	}
-	bubble(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
-		if code := check(rsaPair); code != "" {
-			t.Fatal(code)
-		}
-		for _, broken := range []string{"", "{", `{}`, `{"keys":null}`, `{"keys":[{"kty":"oct","k":"AAAA"}]}`} {
-			s.set(func(s *keyServer) { s.keys = broken })
-			if code := look(t, check); code != "" {
-				t.Errorf("%q is no empty set: %s", broken, code)
-			}
-		}
-		s.set(func(s *keyServer) { s.keys = `{"keys":[]}` })
-		if code := look(t, check); code != fault.Denied || !strings.Contains(log.String(), "has no keys any more") {
-			t.Errorf("all keys are taken back: %q\n%s", code, log.String())
-		}
-		s.set(func(s *keyServer) { s.keys = jwks(rsaPair.jwk(nil)) })
-		if code := look(t, check); code != "" {
-			t.Error("it has keys again:", code)
-		}
-	}, log.hears)
-	bubble(t, &keyServer{keys: `{"keys":[]}`}, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
-		if code := check(rsaPair); code != fault.Unavailable {
-			t.Error("it has never had any:", code)
-		}
-	})
-}
-
-// TestKeyRingLog: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
-func TestKeyRingLog(t *testing.T) {
+// TestTheLogOfARing: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
+func TestTheLogOfARing(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), err: errors.New("connection refused")}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -29,6 +30,31 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	for p, want := range map[*testKey]fault.Code{ecPair: "", rsaPair: fault.Denied, rsaShort: fault.Denied, edPair: fault.Denied} {
 		if _, err := known.Verify(t.Context(), p.plain("ours")); fault.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %q", p.kid, inner(err), want)
+		}
+	}
+}
+
+// TestKeyFile: a file without a key that can be used is refused at the start.
+func TestKeyFile(t *testing.T) {
+	t.Parallel()
+	name, write := keyFileOf(t, "")
+	for what, text := range map[string]string{
+		"empty": "", "no JSON": "-----BEGIN PUBLIC KEY-----", "no keys": `{"keys":[]}`, "another object": `{}`, "too long": strings.Repeat(" ", maxKeysBytes+1),
+		"a shared secret":  jwks(map[string]any{"kty": "oct", "k": "AAAA"}),
+		"a private key":    jwks(edPair.jwk(map[string]any{"d": b64(make([]byte, 32))})),
+		"too many":         jwks(make([]map[string]any, maxKeys+1)...),
+		"a short key":      jwks(rsaShort.jwk(nil)),
+		"for encryption":   jwks(rsaPair.jwk(map[string]any{"use": "enc"})),
+		"for signing":      jwks(rsaPair.jwk(map[string]any{"key_ops": []string{"sign"}})),
+		"other algorithms": jwks(rsaPair.jwk(map[string]any{"alg": "RSA-OAEP"})),
+		"off the curve":    jwks(ecPair.jwk(map[string]any{"x": b64(make([]byte, 32))})),
+	} {
+		write(text)
+		known, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
+		if known != nil || len(faults) != 1 || faults[0].At != "/jwt/keys" {
+			t.Errorf("%s: %v", what, faults)
+		} else if strings.Contains(faults[0].Message, "AAAA") {
+			t.Errorf("%s: the fault shows the key: %v", what, faults[0])
 		}
 	}
 }

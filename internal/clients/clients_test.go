@@ -6,29 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// importEnvironment is what ${VAR} finds in tests.
-var importEnvironment = map[string]string{"TOKEN": "tok-0123456789", "HOST": "api.example.com"}
-
 func parseIn(environment map[string]string, path, text string) (*config.File, []*fault.Error) {
 	return config.Parse(path, []byte(text), func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
 	})
-}
-
-func regexpReplace(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimPrefix(line, "# "))
-	}
-	return b.String()
 }
 
 func sortedKeys(m map[string]string) []string {

@@ -48,7 +48,7 @@ func openLayout(t *testing.T, path string) *layout {
 	}
 	for _, file := range archive.Files {
 		if name, ok := strings.CutPrefix(file.Name, "home/"); ok {
-			seed(t, filepath.Join(home, name), string(file.Data))
+			seed(t, filepath.Join(home, name), strings.ReplaceAll(string(file.Data), `"HOME/`, `"`+home+`/`))
 		}
 	}
 	return l

@@ -1,11 +1,25 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
+
+// shownFaults returns faults as shown to a person: each with its line of the configuration.
+func shownFaults(c *File, faults []*fault.Error) string {
+	lines := strings.Split(string(c.Text), "\n")
+	var b strings.Builder
+	for _, f := range faults {
+		fmt.Fprintf(&b, "%d:%d: %s: %s\n", f.Line, f.Column, f.Code, f.Message)
+		if f.Line > 0 && f.Line <= len(lines) && c.Text != nil {
+			fmt.Fprintln(&b, lines[f.Line-1])
+		}
+	}
+	return b.String()
+}
 
 // linesOfFaults returns what a person is shown of a configuration.
 func linesOfFaults(t *testing.T, name, text string) string {
@@ -17,6 +31,35 @@ func linesOfFaults(t *testing.T, name, text string) string {
 		}
 	}
 	return shownFaults(c, faults)
+}
+
+// TestMask: a text that cannot be parsed is masked, too, and columns are preserved.
+func TestMask(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"Authorization": "Bearer abc", "x": 1}`:  `{"Authorization": "**********", "x": 1}`,
+		`{"Authorization":"abc","x":1`:             `{"Authorization":"***","x":1`,
+		"  api_key: a b # c\n  x: y\n":             "  api_key: *******\n  x: y\n",
+		"TOKEN: 'é1'\nx: 2":                        "TOKEN: '**'\nx: 2",
+		`token: "a\"b" , c: d`:                     `token: "****" , c: d`,
+		"token: ${TOKEN} x":                        "token: ${TOKEN}**",
+		"token: '${TOKEN:-abc}'":                   "token: '${TOKEN:-***}'",
+		"auth: {a: 1}":                             "auth: {a: 1}",
+		"tokens: 5\nbudget: {maxTotalTokens: 149}": "tokens: 5\nbudget: {maxTotalTokens: 149}",
+		`url: "https://h/?token=abc&x=1"`:          `url: "https://h/?token=***&x=1"`,
+		`args: [--api-key=abc, x]`:                 `args: [--api-key=***, x]`,
+		`headers: {Cookie: a`:                      `headers: {Cookie: *`,
+		`token: "abc`:                              `token: "***`,
+		`token: "", key: '', x: "`:                 `token: "", key: '', x: "`,
+		`url: redis://me:abc@h/0`:                  `url: redis://me:***@h/0`,
+	} {
+		if got := string(maskSecrets([]byte(text), nil)); got != want {
+			t.Errorf("%s\nis %s\nnot %s", text, got, want)
+		}
+	}
+	if got := string(maskSecrets([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
+		t.Error(got)
+	}
 }
 
 // TestMaskedLines: no line of a fault shows a secret, wherever and however it is written.
@@ -112,6 +155,46 @@ mcpServers:
 	for _, plain := range []string{"8080:80", "@scope/visible-1", "visible-2", "a-path-of-words-only", "${TOKEN}", "${NONE_SUCH}"} {
 		if !strings.Contains(string(c.Redacted), plain) {
 			t.Errorf("%s is not shown:\n%s", plain, c.Redacted)
+		}
+	}
+}
+
+// TestStoresNotShown: an invalid store may be a URL with a password anywhere in it. Of such a value, the fault shows only the scheme, and
+// its line nothing, even if the key or the YAML is wrong.
+func TestStoresNotShown(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{
+		"redis:/usr-name:qq-hidden-1@h", "rediss//usr-name:qq-hidden-1@h", "Redis://usr-name:qq-hidden-1@h",
+		" redis://usr-name:qq-hidden-1@h", "redis:usr-name:qq-hidden-1@h",
+		"redis//:qq-hidden-1@h", "usr-name:qq-hidden-1@h", "qq-hidden-1@h", "qq-hidden-1", "mysql://usr-name:qq/hidden-1@h",
+		"redis ://usr-name:qq#hidden-1@h", "redis:/usr-name:qq?hidden-1@h",
+		"redis://usr-name:qq-#hidden-1@h", "redis://usr-name:qq/hidden-1@h:1", "rediss://qq-hidden-1@[", "redis:\\\\usr-name:qq-hidden-1@h",
+		"x ${TOKEN} redis://:qq-hidden-1@h",
+	} {
+		for _, key := range []string{"results: {store: %s}", "results: {stor: %s}", "results:\n  store: %s\n  ttl: 5", "results: {store: [%s]}",
+			"results: {store: {url: %s}}", "x: &s %s\nresults: {store: *s}", "results: {store: %s"} {
+			written := "'" + store + "'"
+			if strings.Contains(key, "stor:") && !nearlyStore.MatchString(store) || strings.Contains(key, "&s") && strings.Contains(store, "\\") {
+				continue // what it is cannot be told
+			}
+			for _, name := range []string{"onecall.yaml", "onecall.json"} {
+				text := fmt.Sprintf(key, written)
+				shown := linesOfFaults(t, name, text)
+				if strings.Contains(shown, "hidden-1") || strings.Contains(shown, "usr-name") || shown == "" {
+					t.Errorf("%s\nis shown as\n%s", text, shown)
+				}
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"results: {store: 'redis:/u:p@h'}":  `unknown store redis:/…: use memory or disk or redis://…`,
+		"results: {store: 'mysql://u:p@h'}": `unknown store mysql:/…: use memory or disk or redis://…`,
+		"results: {store: ' memory'}":       `unknown store, with a blank before or after it: use memory or disk or redis://…`,
+		"results: {store: disc}":            `unknown store: use memory or disk or redis://…`,
+		"results: {store: disk, ttl: 5}":    "results: {store: disk, ttl: 5}",
+	} {
+		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {
+			t.Errorf("%s\nis shown as\n%s", text, shown)
 		}
 	}
 }

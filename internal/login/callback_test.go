@@ -15,7 +15,7 @@ import (
 // told so, and then nobody listens.
 func TestCallback(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	var host, good string
 	b := &browser{}
 	b.before = func(back *url.URL) {
@@ -72,7 +72,7 @@ func TestCallback(t *testing.T) {
 // What a server says is shown as text.
 func TestCallbackEscapes(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	s.auth.answer = func(v url.Values) {
 		v.Set("error", "<script>alert(1)</script>")
 		v.Set("error_description", "\x1b[31m\"'&\n"+strings.Repeat("x", 1000))

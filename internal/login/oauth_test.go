@@ -45,18 +45,13 @@ func want(t *testing.T, a *authServer, err error, code fault.Code, segments ...s
 
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	_, _, err := s.connect(t)
 	want(t, s.auth, err, fault.Denied, "onecall auth login hub")
-	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
-		t.Fatalf("status before the login: %+v, %v", state, err)
-	}
+	s.is(t, false)
 
 	s.login(t)
-	session, h, err := s.connect(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session, h := s.session(t)
 	if err := greet(t, session); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +78,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("revoked: %q", got)
 	}
 	want(t, s.auth, greet(t, session), fault.Denied, "onecall auth login hub")
-	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
-		t.Fatalf("status after the logout: %+v, %v", state, err)
-	}
+	s.is(t, false)
 	if err := Logout(t.Context(), s.o); err != nil {
 		t.Errorf("a second logout: %v", err)
 	}
@@ -99,7 +92,7 @@ func TestEndToEnd(t *testing.T) {
 // A server that asks for no login works with a handler, whatever the store is like; one that asks for it tells of the store.
 func TestStoreIsBroken(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	s.o.Store = &brokenStore{Store: s.o.Store, get: true, set: true}
 	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, "broken")
 	_, _, err := s.connect(t)
@@ -130,8 +123,7 @@ func TestBoundLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSetting(t)
-			s.login(t)
+			s := loggedIn(t)
 			change(s.o)
 			state, err := Status(t.Context(), s.o)
 			if err != nil || state.LoggedIn != (name == "same url") {

@@ -16,11 +16,7 @@ import (
 func token(t *testing.T, o *Options, h *handler) (string, *handler, error) {
 	t.Helper()
 	if h == nil {
-		made, err := Handler(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h = made.(*handler)
+		h = newHandler(t, o)
 	}
 	tokens, err := h.TokenSource(t.Context())
 	if err != nil {
@@ -37,17 +33,12 @@ func token(t *testing.T, o *Options, h *handler) (string, *handler, error) {
 // server ends the whole login when a refresh token is used twice.
 func TestRenewOnce(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	for round := 1; round <= 3; round++ {
 		s.change(t, ended)
 		var handlers []*handler
 		for range 4 {
-			h, err := Handler(s.o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			handlers = append(handlers, h.(*handler))
+			handlers = append(handlers, newHandler(t, s.o))
 		}
 		var wait sync.WaitGroup
 		got := make([]string, 32)
@@ -74,7 +65,7 @@ func TestRenewOnce(t *testing.T) {
 // The same with processes.
 func TestRenewOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	file := filepath.Join(t.TempDir(), "logins", "logins.json")
 	s.o.Store = newFile(file)
 	s.login(t)
@@ -131,8 +122,7 @@ func TestRenewFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSetting(t)
-			s.login(t)
+			s := loggedIn(t)
 			s.change(t, ended)
 			secrets := s.auth.secrets()
 			test.spoil(s)
@@ -141,9 +131,7 @@ func TestRenewFails(t *testing.T) {
 			if len(secrets) < 2 {
 				t.Error("there is nothing to keep secret")
 			}
-			if state, err := Status(t.Context(), s.o); err != nil || !state.LoggedIn {
-				t.Errorf("the login is gone: %+v, %v", state, err)
-			}
+			s.is(t, true)
 		})
 	}
 }
@@ -151,8 +139,7 @@ func TestRenewFails(t *testing.T) {
 // While the authorization server is away, a token is used until its very end.
 func TestRenewEarly(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	r := s.change(t, func(r *record) {
 		r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(20*time.Second)
 	})
@@ -170,7 +157,7 @@ func TestRenewEarly(t *testing.T) {
 // Without a refresh token the end of the token is the end of the login.
 func TestNoRefreshToken(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	s.auth.noRenew = true
 	s.login(t)
 	if _, _, err := token(t, s.o, nil); err != nil {
@@ -187,7 +174,7 @@ func TestNoRefreshToken(t *testing.T) {
 // A refresh token that does not rotate is kept.
 func TestStoredRefreshToken(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	s.auth.keep = true
 	s.login(t)
 	for range 3 {
@@ -204,8 +191,7 @@ func TestStoredRefreshToken(t *testing.T) {
 // A server that refuses what it was just given is not asked for more and more tokens.
 func TestRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	s.auth.forgetAccess()
 	for range 3 {
 		_, _, err := s.connect(t)
@@ -219,7 +205,7 @@ func TestRefusedAtOnce(t *testing.T) {
 // A renewed login that the store does not take is not lost: it is used, renewed again, and stored when that works.
 func TestStoreDoesNotTake(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	b := &brokenStore{Store: s.o.Store}
 	s.o.Store = b
 	s.login(t)
@@ -257,7 +243,7 @@ func TestStoreDoesNotTake(t *testing.T) {
 // After a logout a login that waits to be stored does not come back.
 func TestLogoutForgetsUnsaved(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	b := &brokenStore{Store: s.o.Store}
 	s.o.Store = b
 	s.login(t)
@@ -272,16 +258,13 @@ func TestLogoutForgetsUnsaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.saveLate()
-	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
-		t.Errorf("status %+v, %v", state, err)
-	}
+	s.is(t, false)
 }
 
 // Another machine that shares the folder, and whose locks do not reach here, may win.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	s.change(t, ended)
 	s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool {
 		s.change(t, func(r *record) { r.Access, r.Obtained, r.Expires = "winner", time.Now(), time.Now().Add(time.Hour) })
@@ -296,20 +279,15 @@ func TestOvertaken(t *testing.T) {
 // A caller that goes does not take the renewal with it.
 func TestRenewOutlivesCaller(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	r := s.change(t, ended)
 	begun, proceed := make(chan struct{}), make(chan struct{})
 	s.auth.token = func(http.ResponseWriter, *http.Request) bool { close(begun); <-proceed; return false }
-	made, err := Handler(s.o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := made.(*handler)
+	h := newHandler(t, s.o)
 	ctx, cancel := context.WithCancel(t.Context())
 	tokens, _ := h.TokenSource(ctx)
 	go func() { <-begun; cancel() }()
-	_, err = tokens.Token()
+	_, err := tokens.Token()
 	want(t, s.auth, err, fault.Cancelled)
 	close(proceed)
 	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewLocked(t.Context(), r.Access) })
@@ -323,11 +301,8 @@ func TestRenewOutlivesCaller(t *testing.T) {
 
 func TestLogoutUnconfirmed(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
-	s.login(t)
+	s := loggedIn(t)
 	s.auth.revoking = 503
 	want(t, s.auth, Logout(t.Context(), s.o), fault.Unavailable, "deleted here", "did not confirm")
-	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
-		t.Errorf("status %+v, %v", state, err)
-	}
+	s.is(t, false)
 }

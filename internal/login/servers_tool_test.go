@@ -1,13 +1,12 @@
 package login
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
@@ -29,53 +28,38 @@ func greet(t *testing.T, session *sdk.ClientSession) error {
 	return err
 }
 
-// browser is the person: it opens the page, is logged in at once, and follows the redirect back.
-type browser struct {
-	refuse  bool
-	before  func(callback *url.URL) // sees the redirect before it is followed
-	notices []string
-	pages   []page200
+func newToolServer(t *testing.T, a *authServer) *toolServer {
+	server := sdk.NewServer(&sdk.Implementation{Name: "protected", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "greet"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hello"}}}, nil, nil
+	})
+	s := &toolServer{mux: http.NewServeMux(), metadata: &oauthex.ProtectedResourceMetadata{ScopesSupported: []string{"tools"}}}
+	s.Server = httptest.NewServer(s.mux)
+	t.Cleanup(s.Close)
+	s.metadata.Resource, s.metadata.AuthorizationServers = s.URL+"/mcp", []string{a.URL}
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	guarded := auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{ResourceMetadataURL: s.URL + "/meta"})(handler)
+	s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if s.around != nil {
+			s.around(guarded).ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	s.mux.Handle("/meta", auth.ProtectedResourceMetadataHandler(s.metadata))
+	return s
 }
 
-type page200 struct {
-	status int
-	text   string
-	header http.Header
+// describe serves the metadata at a path.
+func (s *toolServer) describe(path string) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.metadata) })
 }
 
-func (b *browser) Notice(text string) { b.notices = append(b.notices, text) }
-
-func (b *browser) Open(address string) error {
-	if b.refuse {
-		return errors.New("there is no browser")
+func challenge(text string) func(http.Handler) http.Handler {
+	return func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", text)
+			w.WriteHeader(http.StatusUnauthorized)
+		})
 	}
-	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := stay.Get(address)
-	if err != nil {
-		return err
-	}
-	answer.Body.Close()
-	back, err := answer.Location()
-	if err != nil {
-		return errors.New("the authorization server does not send the browser back")
-	}
-	if b.before != nil {
-		b.before(back)
-	}
-	b.visit(back.String())
-	return nil
-}
-
-func (b *browser) visit(address string) {
-	answer, err := http.Get(address)
-	if err != nil {
-		b.pages = append(b.pages, page200{text: err.Error()})
-		return
-	}
-	defer answer.Body.Close()
-	var text strings.Builder
-	buffer := make([]byte, 64<<10)
-	n, _ := answer.Body.Read(buffer)
-	text.Write(buffer[:n])
-	b.pages = append(b.pages, page200{answer.StatusCode, text.String(), answer.Header})
 }

@@ -216,7 +216,7 @@ func TestFileIsPrivate(t *testing.T) {
 // A login that was stored by something else is told, not misread.
 func TestStoredByAnother(t *testing.T) {
 	t.Parallel()
-	s := newSetting(t)
+	s := newLoginFixture(t)
 	server, err := newServer(s.o)
 	if err != nil {
 		t.Fatal(err)

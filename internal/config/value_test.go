@@ -1,63 +1,24 @@
 package config
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestSecretsCollected: the list has exactly the secrets that are written out or expanded.
-func TestSecretsCollected(t *testing.T) {
+func TestParseSize(t *testing.T) {
 	t.Parallel()
-	c := mustDecode(t, `
-mcpServers:
-  a: {command: x, args: ["--key=${TOKEN}", "${NAME_OF}"], env: {A_KEY: literal-key, B: visible-value, C_PASS: abc, TOKEN_FILE: /some/path/of/it, DB: "postgres://me:db-password@h/x"}}
-  b: {url: "https://me:url-password@h/mcp?api_key=query-secret&page=visible", headers: {Authorization: Bearer literal-bearer, Accept: application/json, Mcp-Version: visible-version, X-Own: header-value}}
-  c: {command: x, disabled: true, env: {A_KEY: disabled-secret}}
-  d: {command: docker, args: [--api-key, literal-flag, -e, "A_TOKEN=literal-pair", --header, "Authorization: Bearer literal-own", --token-file, visible-file, -e, VISIBLE=visible-pair, --token, --visible]}
-http: {allow: ["${HOST}"]}
-`)
-	want := []string{"Bearer literal-bearer", "Bearer literal-own", "db-password", "header-value", "literal-bearer", "literal-flag",
-		"literal-key", "literal-own",
-		"literal-pair", "query-secret", "tok-0123456789", "url-password"}
-	if !slices.Equal(c.Secrets, want) {
-		t.Errorf("secrets %q", c.Secrets)
-	}
-	for _, secret := range []string{"literal", "header-value", "disabled-secret", "query-secret"} {
-		if strings.Contains(string(c.Text), secret) {
-			t.Errorf("%s is left in what is shown:\n%s", secret, c.Text)
+	for text, want := range map[string]int64{"0B": 0, "12B": 12, "1KB": 1000, "1KiB": 1024, "64MiB": 64 << 20, "2 GB": 2e9,
+		"1GiB": 1 << 30, "8589934591GiB": 8589934591 << 30} {
+		if got, ok := parseSize(text); got != want || !ok {
+			t.Errorf("%s: %d, %v; want %d", text, got, ok, want)
 		}
 	}
-	for _, plain := range []string{"visible-value", "application/json", "${TOKEN}", "/some/path/of/it", "visible-version", "visible-file",
-		"visible-pair", "--visible"} {
-		if !strings.Contains(string(c.Redacted), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.Redacted)
-		}
-	}
-}
-
-// TestShownFaults: what a person is shown of an invalid configuration contains no secret, written or expanded.
-func TestShownFaults(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		`{"mcpServers": {"a": {"comand": "x", "env": {"MY_TOKEN": "plain-secret"}, "headers": {"X": "plain-secret"}, "url": "http://h/${NOPE}"}}}`,
-		`{"mcpServers": {"a": {"url": "http://h", "headers": "Bearer plain-secret", "args": "x"`,
-		`{"mcpServers": {"a": {"url": "http://h", "headers": {"Authorization": "plain-secret`,
-		`{"mcpServers": {"a": {"url": "ftp://me:plain-secret@h"}}, "Authorization": "plain-secret"}`,
-		`{"mcpServers": {"a": {"command": "x", "start": "y", "env": {"A_TOKEN": "pl\u0061in-secret"}, "bad": 1}}}`,
-		`{"openapi": {"a": {"spec": 1, "auth": {"k": {"value": "plain-secret"}}, "baseUrl": "${TOKEN}"}}}`,
-	} {
-		c, faults := decodeIn(testEnvironment, "onecall.json", text)
-		if len(faults) == 0 {
-			t.Fatalf("%s has no faults", text)
-		}
-		shown := shownFaults(c, faults)
-		for _, secret := range []string{"plain-secret", "in-secret", testEnvironment["TOKEN"]} {
-			if strings.Contains(shown, secret) {
-				t.Errorf("%s\nis shown as\n%s", text, shown)
-			}
+	for _, text := range []string{"", "5", "-1B", "1.5MB", "1mb", "1TB", "1 MB ", "9223372036854775808B", "8589934592GiB", "B"} {
+		if got, ok := parseSize(text); ok {
+			t.Errorf("%q is accepted as %d", text, got)
 		}
 	}
 }
@@ -118,5 +79,29 @@ func TestRepeatedAliases(t *testing.T) {
 	}
 	if _, faults := decodeConfig("onecall.yaml", text); len(faults) != 1 || faults[0].Code != fault.LimitExceeded {
 		t.Errorf("lists: %d faults", len(faults))
+	}
+}
+
+// TestOddTexts: what a transcript cannot hold.
+func TestOddTexts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"nothing":         {"", ""},
+		"a comment":       {"# nothing\n", ""},
+		"an empty object": {"{}", ""},
+		"one document":    {"---\n", ""},
+		"a mark of bytes": {"\ufefflimits:\n  maxSteps: 7\n", ""},
+		"deep":            {strings.Repeat("[", 100000), "0:0 bad_json"},
+		"deep lists":      {strings.Repeat("- ", 100000), "0:0 bad_json"},
+		"not text":        {"lite: \xff", "0:0 bad_json"},
+	} {
+		c, faults := decodeConfig("onecall.yaml", test.text)
+		got := ""
+		for _, f := range faults {
+			got += fmt.Sprintf("%d:%d %s", f.Line, f.Column, f.Code)
+		}
+		if got != test.want || strings.Contains(test.text, "7") && *c.Limits.MaxSteps != 7 {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
 	}
 }

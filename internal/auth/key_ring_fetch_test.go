@@ -1,0 +1,76 @@
+package auth_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
+)
+
+// TestUnknownKeysDoNotHammer sends tokens of keys that do not exist for ten minutes.
+func TestUnknownKeysDoNotHammer(t *testing.T) {
+	t.Parallel()
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
+		const minutes = 10
+		for i := range minutes * 60 {
+			token := rsaOther.token(fmt.Sprintf(`{"alg":"RS256","kid":"random-%d"}`, i), goodClaims(bubbleIssuer, nil))
+			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
+				t.Fatal(err)
+			}
+			if i%60 == 0 {
+				if code := check(rsaPair); code != "" {
+					t.Fatal(code)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if maximum := minutes*60/int(fetchApart/time.Second) + 1; s.count() > maximum || s.count() < maximum/2 {
+			t.Errorf("%d fetches in %d minutes, at most %d are allowed", s.count(), minutes, maximum)
+		}
+	})
+}
+
+// TestASlowKeyServer holds up nobody whose key is known, and those who wait share one fetch.
+func TestASlowKeyServer(t *testing.T) {
+	t.Parallel()
+	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), takes: 2 * time.Second}
+	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
+		began := time.Now()
+		var all sync.WaitGroup
+		var failed atomic.Int32
+		for range 50 {
+			all.Go(func() {
+				if check(rsaPair) != "" {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); failed.Load() > 0 || took != 2*s.takes || s.count() != 1 {
+			t.Errorf("%d failed, after %v and %d fetches", failed.Load(), took, s.count())
+		}
+		s.set(func(s *keyServer) { s.takes = time.Hour })
+		time.Sleep(fetchEvery)
+		began = time.Now()
+		if code := check(rsaPair); code != "" || time.Since(began) != 0 {
+			t.Errorf("%q after %v", code, time.Since(began))
+		}
+		time.Sleep(fetchTimeout)
+		began = time.Now()
+		if code := check(ecPair); code != fault.Unavailable || time.Since(began) > fetchTimeout {
+			t.Errorf("an unknown key: %q after %v", code, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.Sleep(fetchApart)
+		if _, err := known.Verify(ctx, ecPair.plain(bubbleIssuer)); fault.CodeOf(err) != fault.Timeout && fault.CodeOf(err) != fault.Unavailable {
+			t.Error(err)
+		}
+	})
+}

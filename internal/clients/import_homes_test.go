@@ -1,0 +1,84 @@
+package clients
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestImport reads the homes of testdata/clients/imports, each with an environment; OUT is the folder that the configuration is written
+// to, if it is not the project. Beside the files of the home a transcript holds the configuration, what a person is shown of it, and the
+// servers that it has once it is read.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../testdata/clients/imports/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no homes: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			l := openLayout(t, path)
+			environment := map[string]string{}
+			for line := range strings.Lines(string(l.archive.Files[0].Data)) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+				environment[name] = value
+			}
+			im := &Import{project: l.machine.project, out: l.machine.project, lookup: func(name string) (string, bool) {
+				value, ok := environment[name]
+				return value, ok
+			}}
+			if out := environment["OUT"]; out != "" {
+				im.out = l.in(out)
+			}
+			for _, file := range l.machine.clientFiles() {
+				_ = im.read(file)
+			}
+			im.assignNames()
+			text := im.Document()
+			c, faults := parseIn(environment, filepath.Join(im.out, "onecall.yaml"), string(text))
+			if len(faults) > 0 || len(c.Warnings) > 0 {
+				t.Fatalf("%v, %v\n%s", faults, c.Warnings, text)
+			}
+			var servers strings.Builder
+			for _, s := range c.MCPServers {
+				one := s.Config
+				fmt.Fprintf(&servers, "%s: %s, off %t, args %q, env %q, headers %q, excluded %q\n", s.Name, *either(one.Command, one.URL), one.Off(),
+					one.Args, one.Env, one.Headers, one.ExcludeTools)
+				if one.Cwd != nil {
+					fmt.Fprintf(&servers, "  in %s\n", *one.Cwd)
+				}
+			}
+			report := string(im.Report(text, "onecall.yaml"))
+			for _, word := range []string{"literal-secret", "tok-0123456789", "hidden", "filled-in", "elsewhere:"} {
+				if strings.Contains(report, word) {
+					t.Errorf("%s is shown:\n%s", word, report)
+				}
+			}
+			l.golden(t, "init/report", report)
+			l.golden(t, "init/onecall.yaml", string(text))
+			l.golden(t, "init/servers", servers.String())
+		})
+	}
+}
+
+func either(a, b *string) *string {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// TestExampleLoads: without its comment signs the example of a new configuration is one.
+func TestExampleLoads(t *testing.T) {
+	t.Parallel()
+	var example strings.Builder
+	for line := range strings.Lines(exampleFile) {
+		example.WriteString(strings.TrimPrefix(line, "# "))
+	}
+	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example.String()); len(faults) > 0 || len(c.MCPServers) != 2 ||
+		len(c.OpenAPI) != 1 {
+		t.Errorf("%v\n%s", faults, example.String())
+	}
+}

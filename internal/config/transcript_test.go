@@ -1,0 +1,195 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var update = flag.Bool("update", false, "write what is made of the configurations again")
+
+// TestTranscripts reads the configurations of ../../testdata/config. Their first section is the environment; each other one holds
+// configurations, YAML or JSON by its name, and after each, in lines with <, what is made of it: its faults, or else
+//
+//	warning, unset      what has no effect, and what lacks a variable
+//	/pointer value      each setting, once variables are filled in and paths are joined to the folder of the file
+//	secret              what must not leave onecall
+//
+// and the lines that a person is shown otherwise than they are written.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../testdata/config/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(archive.Files) == 0 || archive.Files[0].Name != "environment" {
+				t.Fatal("the first section must be environment")
+			}
+			environment := map[string]string{}
+			for line := range strings.Lines(string(archive.Files[0].Data)) {
+				name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+				environment[name] = value
+			}
+			for i := range archive.Files[1:] {
+				section := &archive.Files[1+i]
+				t.Run(section.Name, func(t *testing.T) {
+					section.Data = []byte(reread(t, environment, section.Name, string(section.Data)))
+				})
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// configuration is one of a section: its text, and what is made of it.
+type configuration struct{ text, outcome string }
+
+func configurations(section string) (list []configuration) {
+	ended := true
+	for line := range strings.Lines(section) {
+		outcome := strings.HasPrefix(line, "<")
+		if ended && !outcome {
+			list = append(list, configuration{})
+		}
+		ended = outcome
+		if one := &list[len(list)-1]; outcome {
+			one.outcome += line
+		} else {
+			one.text += line
+		}
+	}
+	return list
+}
+
+// reread reads the configurations of a section, and gives the section with what is made of them.
+func reread(t *testing.T, environment map[string]string, name, section string) string {
+	t.Helper()
+	var out strings.Builder
+	for _, one := range configurations(section) {
+		now := outcome(t, environment, name, one.text)
+		if now != one.outcome && !*update {
+			t.Errorf("%sgives\n%swant\n%s", one.text, now, one.outcome)
+		}
+		out.WriteString(one.text + now)
+	}
+	return out.String()
+}
+
+// hidden are words of the transcripts' secrets. None of what a person is shown may hold one.
+var hidden = []string{"plain-secret", "in-secret", "plain1", "hidden", "usr-name", "tok-0123456789", "oc_d2hv", "IHRoaXMg", "literal-",
+	"header-value", "disabled-secret", "query-secret"}
+
+// outcome is what is made of a configuration, in lines.
+func outcome(t *testing.T, environment map[string]string, name, text string) string {
+	t.Helper()
+	c, faults := decodeIn(environment, "/etc/onecall/"+name, text)
+	var out []string
+	for _, f := range faults {
+		out = append(out, fmt.Sprintf("%d:%d %s %s: %s", f.Line, f.Column, f.Code, f.At, f.Message))
+		if len(f.Nearest) > 0 {
+			out = append(out, fmt.Sprintf("  nearest: %s", strings.Join(f.Nearest, ", ")))
+		}
+	}
+	for _, f := range c.Warnings {
+		out = append(out, fmt.Sprintf("%d:%d warning %s: %s", f.Line, f.Column, f.At, f.Message))
+	}
+	shown := c.Text
+	if len(faults) == 0 {
+		shown = c.Redacted
+	}
+	for i, line := range strings.Split(string(shown), "\n") {
+		atFault := slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Line == i+1 })
+		if written := strings.Split(text, "\n")[i]; line != written && (atFault || len(faults) == 0) {
+			out = append(out, strings.TrimSpace("shown: "+line))
+		}
+	}
+	for _, word := range hidden {
+		if all := strings.Join(out, "\n") + string(c.Text); strings.Contains(all, word) {
+			t.Errorf("%s\nshows a secret:\n%s", text, all)
+		}
+	}
+	if len(faults) == 0 {
+		for _, at := range slices.Sorted(maps.Keys(c.Unset)) {
+			out = append(out, fmt.Sprintf("unset %s: %s: %s", at, c.Unset[at].At, c.Unset[at].Message))
+		}
+		c.resolvePaths()
+		out = appendSettings(out, "", reflect.ValueOf(c.Config))
+		for _, secret := range c.Secrets {
+			out = append(out, fmt.Sprintf("secret %q", secret))
+		}
+	}
+	if len(out) == 0 {
+		return "< nothing\n"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll("< "+strings.Join(out, "\n< ")+"\n", `"`+home+`/`, `"HOME/`)
+}
+
+// appendSettings appends a line for each setting that is set.
+func appendSettings(out []string, at string, v reflect.Value) []string {
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	switch value := v.Interface().(type) {
+	case json.RawMessage:
+		if value != nil {
+			out = append(out, at+" "+string(value))
+		}
+		return out
+	case time.Duration:
+		return append(out, at+" "+value.String())
+	}
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			name := "/" + v.Type().Field(i).Tag.Get("yaml")
+			if name == "/" { // the name and the settings of a table's entry
+				name = ""
+			}
+			out = appendSettings(out, at+name, v.Field(i))
+		}
+		return out
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			key, entry := fmt.Sprint(i), v.Index(i)
+			if config := entry.FieldByName("Config"); config.IsValid() {
+				key, entry = entry.FieldByName("Name").String(), config
+			}
+			out = appendSettings(out, at+"/"+key, entry)
+		}
+		return out
+	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.IsNil():
+		return out
+	}
+	text, err := json.Marshal(v.Interface())
+	if err != nil {
+		panic(err)
+	}
+	return append(out, at+" "+string(text))
+}

@@ -18,7 +18,8 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
 // httpServer is `onecall serve --http` in its own process.
@@ -140,7 +141,7 @@ func everythingServer(t *testing.T) string {
 // bareServer starts the SDK's server for conformance tests on a free port and returns its URL.
 func bareServer(t *testing.T, args ...string) string {
 	t.Helper()
-	address := "127.0.0.1:" + redistest.FreePort(t)
+	address := "127.0.0.1:" + porttest.Reserve(t)
 	log := &logTail{}
 	cmd := exec.Command(everythingServer(t), append([]string{"-http", address}, args...)...)
 	cmd.Stderr = log
@@ -151,7 +152,7 @@ func bareServer(t *testing.T, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	redistest.Within(t, "the bare server to listen", func() bool {
+	polltest.Until(t, "the bare server to listen", func() bool {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()

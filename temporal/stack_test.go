@@ -20,6 +20,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
@@ -41,7 +42,7 @@ func startTemporal(t testing.TB, flags ...string) *temporalServer {
 			t.Skip("the program temporal is not installed: go install github.com/temporalio/cli/cmd/temporal@v1.5.1")
 		}
 	}
-	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + redistest.FreePort(t), flags: flags}
+	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + porttest.Reserve(t), flags: flags}
 	s.start(t)
 	t.Cleanup(func() {
 		s.kill()

@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 func TestProgressAndCancel(t *testing.T) {
@@ -33,7 +33,7 @@ func TestProgressAndCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `["p7",1,2,"step 0 first: shop.echo"] ["p7",2,2,"step 1: shop.echo"]`
-	mcptest.Until(func() bool {
+	polltest.Until(t, "two reports", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(reports) >= 2

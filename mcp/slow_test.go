@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -33,7 +34,7 @@ func TestToolsetsGo(t *testing.T) {
 		}
 		client.Close()
 	}
-	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
+	polltest.Until(t, "sessions of clients that left end", func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
 }
 
 // TestReloadLetsUpstreamSessionsEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it

@@ -14,6 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
@@ -95,16 +96,18 @@ func TestStartingSource(t *testing.T) {
 	} {
 		t.Run(one.tool+one.args, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, grouped(mcp.SurfaceDispatch))
-			late := &startingSource{shop: newShop()}
-			if err := s.catalog.Add("late", late); err != nil {
-				t.Fatal(err)
-			}
-			client := s.stdio(t, writer, nil)
-			time.AfterFunc(100*time.Millisecond, late.come)
-			if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
-				t.Errorf("%s", text)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, grouped(mcp.SurfaceDispatch))
+				late := &startingSource{shop: newShop()}
+				if err := s.catalog.Add("late", late); err != nil {
+					t.Fatal(err)
+				}
+				client := s.stdio(t, writer, nil)
+				time.AfterFunc(100*time.Millisecond, late.come)
+				if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
+					t.Errorf("%s", text)
+				}
+			})
 		})
 	}
 }
@@ -223,7 +226,7 @@ func TestHTTPRefuses(t *testing.T) {
 	begin(200)
 	begin(503)
 	mcptest.Send(t, "DELETE", url, "", mcptest.Header{"Mcp-Session-Id": first, "Mcp-Protocol-Version": statefulVersion})
-	mcptest.Until(func() bool { return s.Stats().Sessions == 1 })
+	polltest.Until(t, "a session is left", func() bool { return s.Stats().Sessions == 1 })
 	begin(200)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 var update = flag.Bool("update", false, "write the answers of the transcripts again")
@@ -75,7 +75,7 @@ func (s *store) replay(t *testing.T, name, script string) string {
 		out.WriteString(line + "\n")
 		switch sign, rest, _ := strings.Cut(line, " "); sign {
 		case "=":
-			mcptest.Until(func() bool { return s.server.Stats().Calls == 0 })
+			polltest.Until(t, "no call runs", func() bool { return s.server.Stats().Calls == 0 })
 		case "+":
 			name, value, _ := strings.Cut(rest, ":")
 			headers[name] = strings.TrimSpace(value)

@@ -1,7 +1,13 @@
 package polltest_test
 
 import (
+	"bytes"
 	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,4 +32,32 @@ func TestTry(t *testing.T) {
 			t.Error("what holds is not looked at after the end")
 		}
 	})
+}
+
+// pollsItself and listensOn are what no test does: it polls with this package, and listens on a port that the system chooses.
+var (
+	pollsItself = regexp.MustCompile(`(?m)^\s*for [^\n{]*; (time\.Sleep|runtime\.Gosched)\(`)
+	listensOn   = regexp.MustCompile(`Listen\([^\n)]*"tcp[46]?", "[^"\n]*:[1-9]`)
+)
+
+// TestOthersDoNot looks for the plainest forms of what no test does.
+func TestOthersDoNot(t *testing.T) {
+	t.Parallel()
+	root, files := filepath.Join("..", ".."), 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		for _, forbidden := range []*regexp.Regexp{pollsItself, listensOn} {
+			if line := forbidden.Find(text); line != nil {
+				t.Errorf("%s: %s", path, bytes.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files: %v", files, err)
+	}
 }

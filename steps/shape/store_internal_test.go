@@ -81,6 +81,7 @@ func TestCloseWaits(t *testing.T) {
 	polltest.Until(t, "Close waits", func() bool {
 		select {
 		case <-closed:
+			t.Error("Close does not wait for what is being written")
 			return true
 		default:
 			return blockedInClose()

@@ -63,19 +63,20 @@ func besideGreedy(b *testing.B, callers int) (e *chain.Engine, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	request := largeOnes()
-	var running sync.WaitGroup
+	var running, starting sync.WaitGroup
 	for i := range callers {
+		starting.Add(1)
+		once := sync.OnceFunc(starting.Done)
 		for range 16 {
 			running.Go(func() {
 				for ctx.Err() == nil {
 					e.Run(ctx, request, &chain.Caller{ID: fmt.Sprint("greedy", i)})
+					once()
 				}
 			})
 		}
 	}
-	if callers > 0 {
-		time.Sleep(time.Second) // until all of them are at work
-	}
+	starting.Wait() // until each of them has had one answer
 	return e, func() {
 		cancel()
 		running.Wait()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // tokenHash returns the hash of a token, as a configuration has it.
@@ -136,7 +137,7 @@ func chainsAtOnce(t *testing.T, s *measuredServer) {
 			}
 		})
 	}
-	eventually(t, "as many connections as chains", s.stderr, func() bool { return s.sample(t)[socketsUsed] >= many })
+	polltest.Until(t, "as many connections as chains", func() bool { return s.sample(t)[socketsUsed] >= many }, s.stderr)
 	other := stateless(t, s.url).with(bobsToken)
 	checkServes(t, other)
 	cancel()
@@ -201,7 +202,7 @@ func slowHeaders(t *testing.T, s *measuredServer) {
 		}
 	}
 	checkServes(t, stateless(t, s.url).with(annsToken))
-	eventually(t, "the server closes all connections", s.stderr, func() bool {
+	polltest.Until(t, "the server closes all connections", func() bool {
 		open := 0
 		for _, c := range connections {
 			_ = c.SetDeadline(time.Now().Add(time.Millisecond))
@@ -210,5 +211,5 @@ func slowHeaders(t *testing.T, s *measuredServer) {
 			}
 		}
 		return open == 0
-	})
+	}, s.stderr)
 }

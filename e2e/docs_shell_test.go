@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
 // documentRun is a document whose commands run.
@@ -59,7 +59,7 @@ func newDocumentRun(t *testing.T, text string) *documentRun {
 		d.ports = map[string]string{}
 		for _, shown := range documentPort.FindAllString(text, -1) {
 			if d.ports[shown] == "" {
-				d.ports[shown] = redistest.FreePort(t)
+				d.ports[shown] = porttest.Reserve(t)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // documentService is a service that publishes its own OpenAPI document. The document may change or be missing.
@@ -125,10 +126,10 @@ func TestServeDocumentByURL(t *testing.T) {
 		t.Fatal("a service that is away is called")
 	}
 	d.listen(t)
-	eventually(t, "the functions come", s.stderr, func() bool { return calls("item") })
+	polltest.Until(t, "the functions come", func() bool { return calls("item") }, s.stderr)
 	d.noun.Store("order")
 	hangUp(t, s.cmd)
-	eventually(t, "the functions of the changed document come", s.stderr, func() bool { return calls("order") && !calls("item") })
+	polltest.Until(t, "the functions of the changed document come", func() bool { return calls("order") && !calls("item") }, s.stderr)
 	clitest.Write(t, strings.TrimSuffix(config, "onecall.yaml"), "onecall.yaml", "surface: nowhere\n") // one that is refused
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, wasRefused, 1)
@@ -136,10 +137,10 @@ func TestServeDocumentByURL(t *testing.T) {
 	hangUp(t, s.cmd)
 	d.noun.Store("part")
 	hangUp(t, s.cmd)
-	eventually(t, "the functions of the next document come", s.stderr, func() bool {
+	polltest.Until(t, "the functions of the next document come", func() bool {
 		hangUp(t, s.cmd)
 		return calls("part")
-	})
+	}, s.stderr)
 	d.noun.Store("")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, "cannot be loaded again", 1)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestFlatByCapabilities puts server-everything behind a flat surface, whose tools depend on what its client can do: each client sees
@@ -38,7 +40,7 @@ func TestFlatByCapabilities(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		var names []string
-		eventually(t, "the tools of the client's own session, in which no client supports elicitation", s.stderr, func() bool {
+		polltest.Until(t, "the tools of the client's own session, in which no client supports elicitation", func() bool {
 			list, err := c.ListTools(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +50,7 @@ func TestFlatByCapabilities(t *testing.T) {
 				names = append(names, tool.Name)
 			}
 			return slices.Contains(names, "echo") && !slices.Contains(names, "trigger-elicitation-request")
-		})
+		}, s.stderr)
 		return c, names
 	}
 	const needsSampling, needsElicitation = "trigger-sampling-request", "trigger-elicitation-request"

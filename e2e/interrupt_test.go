@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 const (
@@ -82,10 +83,10 @@ func TestInterruptedOut(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the calls are recorded", &stderr, func() bool {
+	polltest.Until(t, "the calls are recorded", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "calls.jsonl"))
 		return bytes.Count(text, []byte(`"fn":`)) == 2
-	})
+	}, &stderr)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

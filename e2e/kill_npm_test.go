@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestKilledRunsOverServers kills `onecall run` at random points of a chain over the memory and filesystem servers from npm and an
@@ -80,15 +82,19 @@ func (p *provisionRun) attempt(t *testing.T, args []string, kill bool) (answer g
 
 // working waits until calls arrive at the servers. It returns false if their sender has ended or makes no calls.
 func (s *provisionSite) working(t *testing.T, clients int, before int64, ended <-chan struct{}) bool {
-	for patience := time.After(clitest.TooLong); s.effects(t, clients) == before; {
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
+	defer cancel()
+	hasEnded := false
+	works := polltest.Try(ctx, func() bool {
 		select {
-		case <-patience:
-			t.Error("nothing goes on")
-			return false
 		case <-ended:
-			return false
-		case <-time.After(5 * time.Millisecond):
+			hasEnded = true
+		default:
 		}
+		return hasEnded || s.effects(t, clients) > before
+	})
+	if !works {
+		t.Error("nothing goes on")
 	}
-	return true
+	return works && !hasEnded
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // replicaPair is two replicas over one PostgreSQL. Clients use one at a time.
@@ -46,13 +48,12 @@ func newPair(t *testing.T, postgres *postgrestest.Server) *replicaPair {
 // start starts a replica in its own process.
 func (p *replicaPair) start(t *testing.T, i int) {
 	t.Helper()
-	address := make(chan string, 1)
-	s := &httpServer{stderr: &logTail{address: address}, ended: make(chan error, 1)}
+	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
 	s.cmd = clitest.Self(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", p.config, "--replica", fmt.Sprint("r", i))
 	s.cmd.Env = append(s.cmd.Env, "JOURNAL_STORE="+p.store, "JOURNAL_KEY=a key that both of the replicas have got")
 	var started func()
 	started, p.waitEnded[i] = trackProcessTree(t, s.cmd)
-	s.listen(t, address)
+	s.listen(t)
 	started()
 	p.servers[i] = s
 }
@@ -90,7 +91,9 @@ func (p *replicaPair) work(t *testing.T, client int, stop <-chan struct{}) {
 // finishRun sends a run to the current replica until it is done.
 func (p *replicaPair) finishRun(t *testing.T, run *provisionRun) bool {
 	request, last := run.chain(), ""
-	for end := time.Now().Add(4 * clitest.TooLong); time.Now().Before(end) && t.Context().Err() == nil; {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*clitest.TooLong)
+	defer cancel()
+	done := polltest.Try(ctx, func() bool {
 		text, err := post(t, p.current.Load().url, request)
 		answer := gjson.Parse(text)
 		if err == nil && answer.Get("ok").Bool() {
@@ -104,12 +107,13 @@ func (p *replicaPair) finishRun(t *testing.T, run *provisionRun) bool {
 		}
 		if answer.Get("error.code").Str == "resume_conflict" {
 			request = fmt.Sprintf(`{"resume":%q,"assume":%s}`, answer.Get("resume").Str, assumption(t, run.assume(t, answer)))
-			continue
 		}
-		time.Sleep(50 * time.Millisecond)
+		return false
+	})
+	if !done {
+		t.Errorf("%s does not end: %s", run.name, last)
 	}
-	t.Errorf("%s does not end: %s", run.name, last)
-	return false
+	return done
 }
 
 // post sends a chain as an MCP client without a session does. An error means that there was no answer.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
@@ -61,11 +60,21 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 func hostileUpstreams(t *testing.T) (dir, message string, environment []string) {
 	leaked := make(chan struct{}) // the client closed a connection on which it received more than it asked for
 	once := sync.OnceFunc(func() { close(leaked) })
+	read := make(chan struct{}) // the client has read the answer on that connection, which is idle then
+	onceRead := sync.OnceFunc(func() { close(read) })
 	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeRaw(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", func(c net.Conn) {
-			time.Sleep(50 * time.Millisecond) // until the answer is read and the connection is idle
+			closed := make(chan struct{})
+			go func() {
+				_, _ = io.Copy(io.Discard, c)
+				close(closed)
+			}()
+			select {
+			case <-read:
+			case <-closed:
+			}
 			fmt.Fprintf(c, "HTTP/1.1 400 %s\r\n\r\n%s", plantedSecret, strings.Repeat(plantedSecret, 500))
-			_, _ = io.Copy(io.Discard, c)
+			<-closed
 			once()
 		})
 	}))
@@ -73,6 +82,7 @@ func hostileUpstreams(t *testing.T) (dir, message string, environment []string) 
 	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/wait":
+			onceRead()
 			select {
 			case <-leaked:
 			case <-r.Context().Done():
@@ -120,7 +130,7 @@ openapi:
 	clitest.Write(t, dir, "api.json", `{"openapi":"3.0.3","info":{"title":"t","version":"1"},"paths":{"/ask":{"get":{"operationId":"ask","security":[{"login":[]}],
 		"responses":{"200":{"description":"ok"}}}}},"components":{"securitySchemes":{"login":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://h/token","scopes":{}}}}}}}`)
 	list := []string{`{"fn":"api.ask.get"}`, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s"}}`, idle.URL)}
-	for _, path := range []string{"wait", "header", "status", "chunk", "gzip"} {
+	for _, path := range []string{"wait?${$1.status}", "header", "status", "chunk", "gzip"} {
 		list = append(list, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s/%s"}}`, hostile.URL, path))
 	}
 	list = append(list, fmt.Sprintf(`{"fn":"http.get","args":{"url":"https://%s/"}}`, tls))

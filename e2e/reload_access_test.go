@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestReloadTokens checks that a removed token is refused at once and a new one accepted. Clients with other tokens continue.
@@ -69,8 +70,9 @@ func TestRightsChangeAtOnce(t *testing.T) {
 		t.Fatalf("with both: %d %s", r.status, r.body)
 	}
 	clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+startingForever)
-	eventually(t, "the token is refused", s.stderr,
-		func() bool { return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized })
+	polltest.Until(t, "the token is refused", func() bool {
+		return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized
+	}, s.stderr)
 	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
 		t.Errorf("what was loaded is not served: %s", text)
 	}
@@ -89,7 +91,7 @@ func TestHiddenAtOnce(t *testing.T) {
 		t.Fatalf("it is not there before: %s", s.stderr)
 	}
 	clitest.Write(t, folder, "onecall.yaml", "functions: {fs.*: {tier: admin}}\n"+startingForever)
-	eventually(t, "the function is gone", s.stderr, func() bool { return !listed() })
+	polltest.Until(t, "the function is gone", func() bool { return !listed() }, s.stderr)
 }
 
 // TestReloadKeepsTheListener checks that clients that needed tokens need them until the configuration says otherwise.
@@ -193,13 +195,13 @@ func TestReloadBindsResults(t *testing.T) {
 	} {
 		access(n+1, c.rights)
 		hangUp(t, s.cmd)
-		eventually(t, c.rights+" is served", s.stderr, func() bool {
+		polltest.Until(t, c.rights+" is served", func() bool {
 			r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "info", "arguments": map[string]any{}}), nil)
 			if err != nil { // during a change the rights may differ from those at the start of the request, which is an error
 				t.Fatal(err)
 			}
 			return gjson.Get(r.answer().Get("result.content.0.text").Str, "limits.maxTotalTokens").Int() == int64(5000+n+1)
-		})
+		}, s.stderr)
 		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": stored, "mode": "query",
 			"query": "$result[0]"}); gjson.Get(text, "error.code").Str != c.want {
 			t.Errorf("with %s: %s, want %q: %s", c.rights, text, c.want, s.stderr)

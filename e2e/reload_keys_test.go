@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // issuer issues tokens for a test server, which reads its key from a file.
@@ -95,8 +96,9 @@ func TestKeysTakenOutOfTheirFile(t *testing.T) {
 				t.Errorf("the token is answered %d %s", r.status, r.body)
 			}
 			clitest.Write(t, folder, "keys.json", i.keys)
-			eventually(t, "the token is accepted again", s.stderr,
-				func() bool { return w.send(t, http.MethodPost, list, nil).status == http.StatusOK })
+			polltest.Until(t, "the token is accepted again", func() bool {
+				return w.send(t, http.MethodPost, list, nil).status == http.StatusOK
+			}, s.stderr)
 			clitest.Write(t, folder, "keys.json", `{"keys": []}`)
 			time.Sleep(2 * time.Second) // no request arrives for a while
 			if r := w.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized {
@@ -104,8 +106,9 @@ func TestKeysTakenOutOfTheirFile(t *testing.T) {
 			}
 			w = stateless(t, s.url).with(i.token(t, "bob", "other"))
 			clitest.Write(t, folder, "keys.json", i.keys)
-			eventually(t, "the token has no rights", s.stderr,
-				func() bool { return w.send(t, http.MethodPost, list, nil).status == http.StatusForbidden })
+			polltest.Until(t, "the token has no rights", func() bool {
+				return w.send(t, http.MethodPost, list, nil).status == http.StatusForbidden
+			}, s.stderr)
 			waitForLog(t, s.stderr, "reason=scope caller=jwt:bob@", 1)
 			if log := s.stderr.String(); strings.Contains(log, token) || strings.Contains(log, strings.Split(token, ".")[1]) {
 				t.Errorf("it says a token: %s", log)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestReloadMetrics checks that the metric of the alert is set exactly while the configuration's file differs from what is served,
@@ -20,10 +21,10 @@ func TestReloadMetrics(t *testing.T) {
 	s := serveHTTP(t, path, "--metrics", "127.0.0.1:0")
 	shows := func(line string) {
 		t.Helper()
-		eventually(t, line, s.stderr, func() bool {
+		polltest.Until(t, line, func() bool {
 			_, page := s.statusOf(t, "/metrics", "")
 			return strings.Contains(page, "\n"+line+"\n")
-		})
+		}, s.stderr)
 	}
 	shows(`onecall_config_reloads_total{result="ok"} 1`)
 	for n, spoil := range []func() error{

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestReloadsLeakNothing checks that after many reloads a server has as many goroutines, processes and open files as after one.
@@ -36,12 +37,12 @@ func TestReloadsLeakNothing(t *testing.T) {
 	w := stateless(t, s.url)
 	ready := func(of *httpServer) {
 		w := stateless(t, of.url)
-		eventually(t, "the sources are ready", of.stderr, func() bool {
+		polltest.Until(t, "the sources are ready", func() bool {
 			inner := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}
 			_, failed := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "stays.chain", "args": inner},
 				map[string]any{"fn": "moves.chain", "args": inner}}})
 			return !failed
-		})
+		}, of.stderr)
 	}
 	reload := func(n int) {
 		config(n)
@@ -68,9 +69,9 @@ func TestReloadsLeakNothing(t *testing.T) {
 		}
 	}
 	ready(s)
-	eventually(t, "as many files and processes as before", s.stderr, func() bool {
+	polltest.Until(t, "as many files and processes as before", func() bool {
 		return open() <= files+4 && len(children(t, s.cmd.Process.Pid)) == processes // connections open and close
-	})
+	}, s.stderr)
 	if now := children(t, s.cmd.Process.Pid)["stays.own.yaml"]; now != stays {
 		t.Errorf("the server that never changed was started anew: %d, then %d", stays, now)
 	}
@@ -211,7 +212,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	configured("lite: true\nresults: {maxBytes: 1100KB}\n")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, wasLoaded, loads+1)
-	eventually(t, "the oldest goes", s.stderr, func() bool { return !has(tokens[0], 0) })
+	polltest.Until(t, "the oldest goes", func() bool { return !has(tokens[0], 0) }, s.stderr)
 	if !has(tokens[1], 1) || !has(tokens[2], 2) {
 		t.Errorf("the smaller bound has room for the newer ones: %s", s.stderr)
 	}
@@ -242,18 +243,13 @@ func TestTerminalGoes(t *testing.T) {
 	cmd := clitest.Self(t, folder, "-c")
 	cmd.Path, _ = exec.LookPath("script")
 	cmd.Args = []string{"script", "-qec", path + " serve --http 127.0.0.1:0 --config " + config, "typescript"}
-	address := make(chan string, 1)
-	log := &logTail{address: address}
+	log := &logTail{}
 	cmd.Stdout = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	select {
-	case <-address:
-	case <-time.After(clitest.TooLong):
-		t.Fatalf("the server does not listen: %s", log)
-	}
+	waitForLog(t, log, "listening on", 1)
 	serves := func() bool {
 		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, name := range lines {
@@ -268,7 +264,7 @@ func TestTerminalGoes(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	eventually(t, "the server ends with its terminal", log, func() bool { return !serves() })
+	polltest.Until(t, "the server ends with its terminal", func() bool { return !serves() }, log)
 }
 
 // managerSocket is the socket of a service manager.

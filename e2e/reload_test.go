@@ -20,23 +20,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
-
-// eventually waits until is returns true.
-func eventually(t testing.TB, what string, log fmt.Stringer, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > clitest.TooLong {
-			t.Fatalf("not within %v: %s\n%s", clitest.TooLong, what, log)
-		}
-	}
-}
-
-// waitForLog waits until a server has logged a text a number of times.
-func waitForLog(t testing.TB, log fmt.Stringer, what string, times int) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("it says %q %d times", what, times), log, func() bool { return strings.Count(log.String(), what) >= times })
-}
 
 const (
 	wasLoaded  = " is loaded: "
@@ -158,12 +143,12 @@ func TestReload(t *testing.T) {
 	}
 
 	var others []gjson.Result
-	eventually(t, "the tools are those of the configuration", p.stderr, func() bool {
+	polltest.Until(t, "the tools are those of the configuration", func() bool {
 		p.write(t, `{"jsonrpc":"2.0","id":"again","method":"tools/list"}`)
 		m, more := p.readAnswer(t, `"again"`)
 		others = append(others, more...)
 		return strings.Contains(m.Raw, "comes_chain") && !strings.Contains(m.Raw, "goes_chain")
-	})
+	}, p.stderr)
 	for !strings.Contains(fmt.Sprint(others), "notifications/tools/list_changed") {
 		others = append(others, p.read(t)) // the client is notified of its tools soon
 	}
@@ -194,10 +179,10 @@ func TestReload(t *testing.T) {
 	if got := m.Get("result.content.0.text").Str; got != `[201,"ok"]` {
 		t.Errorf("a chain that ran does not end as it began: %s", m.Raw)
 	}
-	eventually(t, "the servers that are not used any more end", p.stderr, func() bool {
+	polltest.Until(t, "the servers that are not used any more end", func() bool {
 		now := children(t, p.cmd.Process.Pid)
 		return now["goes.own.yaml"] == 0 && now["moves.own.yaml"] != before["moves.own.yaml"] && len(now) == len(before)
-	})
+	}, p.stderr)
 	p.finish(t)
 }
 

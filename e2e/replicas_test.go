@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -180,7 +181,7 @@ func TestRedisDies(t *testing.T) {
 		checkServes(t, session, w)
 	}
 	redis.Restart()
-	redistest.Within(t, "pages come again", func() bool {
+	polltest.Until(t, "pages come again", func() bool {
 		text, failed := pageOf(t, w, token, 3)
 		return !failed && gjson.Get(text, "items.0.id").Int() == 3
 	})

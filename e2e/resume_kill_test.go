@@ -24,6 +24,8 @@ type orderService struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	taken  map[string]int
+	orders int // until kill is called
+	kill   func()
 }
 
 func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,6 +36,9 @@ func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	o.mu.Lock()
 	o.taken[order.Sku]++
+	if o.orders--; o.orders == 0 {
+		o.kill()
+	}
 	wait, lost := time.Duration(o.random.IntN(8))*time.Millisecond, o.random.IntN(20) == 0
 	o.mu.Unlock()
 	time.Sleep(wait)
@@ -43,6 +48,13 @@ func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"order":%q}`, order.Sku)
+}
+
+// killAfter has a process killed when it has made a number of orders, before the last of them is answered. 0: it lives.
+func (o *orderService) killAfter(orders int, p *os.Process) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.orders, o.kill = orders, func() { _ = p.Kill() }
 }
 
 func (o *orderService) has(sku string) int {
@@ -102,12 +114,10 @@ func killedRun(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 		if try < 6 {
-			timer := time.AfterFunc(time.Duration(30+random.IntN(500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-			_ = cmd.Wait()
-			timer.Stop()
-		} else {
-			_ = cmd.Wait()
+			shop.killAfter(1+random.IntN(8), cmd.Process)
 		}
+		_ = cmd.Wait()
+		shop.killAfter(0, nil)
 		answer := gjson.Parse(out.String())
 		if answer.Get("ok").Bool() {
 			break

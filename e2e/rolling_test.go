@@ -21,6 +21,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -29,7 +31,7 @@ import (
 // server.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	ports := [2]string{redistest.FreePort(t), redistest.FreePort(t)}
+	ports := [2]string{porttest.Reserve(t), porttest.Reserve(t)}
 	front := nginx(t, ports)
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +55,7 @@ func TestRollingRestart(t *testing.T) {
 	begin := func(i int) {
 		servers[i] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--metrics", "127.0.0.1:0", "--replica",
 			[]string{"first", "second"}[i])
-		redistest.Within(t, "it is ready", func() bool {
+		polltest.Until(t, "it is ready", func() bool {
 			code, _ := servers[i].statusOf(t, "/readyz", "")
 			return code == http.StatusOK
 		})
@@ -123,7 +125,7 @@ func TestRollingRestart(t *testing.T) {
 		if err := servers[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		redistest.Within(t, "nothing begins any more", func() bool {
+		polltest.Until(t, "nothing begins any more", func() bool {
 			r := direct.send(t, http.MethodPost, direct.message(t, `"seven"`, "tools/list", nil), nil)
 			return r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") == "1" && r.answer().Get("id").Str == "seven"
 		})
@@ -134,7 +136,7 @@ func TestRollingRestart(t *testing.T) {
 			}
 		}
 		before := replies.Load()
-		redistest.Within(t, "others go on", func() bool { return replies.Load() > before+5 })
+		polltest.Until(t, "others go on", func() bool { return replies.Load() > before+5 })
 		release <- struct{}{}
 		if code := clitest.ExitCode(<-servers[i].ended); code != "0" {
 			t.Errorf("it ended with %s: %s", code, servers[i].stderr)
@@ -157,7 +159,7 @@ func TestRollingRestart(t *testing.T) {
 // which would mean that nothing was done. It gets that for its next request.
 func TestKilledInASession(t *testing.T) {
 	t.Parallel()
-	ports := [2]string{redistest.FreePort(t), redistest.FreePort(t)}
+	ports := [2]string{porttest.Reserve(t), porttest.Reserve(t)}
 	front := nginx(t, ports)
 	arrived := make(chan struct{}, 1)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -217,7 +219,7 @@ func nginx(t *testing.T, ports [2]string) (url string) {
 	if block == nil {
 		t.Fatal("docs/operate.md shows no file for nginx")
 	}
-	port, folder := redistest.FreePort(t), t.TempDir()
+	port, folder := porttest.Reserve(t), t.TempDir()
 	file := strings.NewReplacer("listen 443 ssl;", "listen 127.0.0.1:"+port+";", "8080", ports[0], "8081",
 		ports[1]).Replace(tlsLines.ReplaceAllString(string(block[1]), ""))
 	temporary := ""
@@ -241,7 +243,7 @@ func nginx(t *testing.T, ports [2]string) (url string) {
 	})
 	url = "http://127.0.0.1:" + port + "/mcp"
 	client := httpClient(t)
-	redistest.Within(t, "nginx listens", func() bool {
+	polltest.Until(t, "nginx listens", func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // toolNames returns the names in a result of tools/list.
@@ -77,16 +79,17 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 // sees the tools for clients that support elicitation.
 func waitForTools(t *testing.T, present, absent []string, list func() []string) []string {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		names := list()
+	var names []string
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
+	defer cancel()
+	if !polltest.Try(ctx, func() bool {
+		names = list()
 		listed := func(tool string) bool { return slices.Contains(names, tool) }
-		if !slices.ContainsFunc(present, func(tool string) bool { return !listed(tool) }) && !slices.ContainsFunc(absent, listed) {
-			return names
-		}
-		if time.Since(began) > clitest.TooLong {
-			t.Fatalf("%q are not all listed, or some of %q are: %q", present, absent, names)
-		}
+		return !slices.ContainsFunc(present, func(tool string) bool { return !listed(tool) }) && !slices.ContainsFunc(absent, listed)
+	}) {
+		t.Fatalf("%q are not all listed, or some of %q are: %q", present, absent, names)
 	}
+	return names
 }
 
 // TestStatelessFlag checks that with --stateless no client gets a session, and all are served.
@@ -142,15 +145,10 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	if _, err := c.Write(w.postRaw(t, text, len(text))); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	polltest.Until(t, "its connection is closed", func() bool { // which a client that reads nothing sees when it writes
 		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		if _, err := c.Write([]byte("G")); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Logf("let go after %v: %v", time.Since(began).Round(time.Second), err)
-			break
-		}
-		if time.Since(began) > clitest.TooLong {
-			t.Fatalf("its connection is still open: %s", s.stderr)
-		}
-	}
+		_, err := c.Write([]byte("G"))
+		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	}, s.stderr)
 	checkServes(t, w)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -71,9 +72,9 @@ func TestStoreIsLookedAt(t *testing.T) {
 	redis := redistest.Start(t, "--requirepass", "the-right-word")
 	at := "redis://:quite-wrong@" + redis.Address()
 	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", at)))
-	eventually(t, "it is told of", s.stderr, func() bool {
+	polltest.Until(t, "it is told of", func() bool {
 		return regexp.MustCompile(`level=ERROR msg="a store failed" store=results .*refuses the user or the password`).MatchString(s.stderr.String())
-	})
+	}, s.stderr)
 	if log := s.stderr.String(); strings.Contains(log, "quite-wrong") {
 		t.Errorf("the log has the password: %s", log)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
@@ -45,10 +46,10 @@ func (s *httpServer) statusOf(t *testing.T, path, host string) (int, string) {
 // waitUntilReady waits until a starting server is ready.
 func (s *httpServer) waitUntilReady(t *testing.T) {
 	t.Helper()
-	eventually(t, "it is ready", s.stderr, func() bool {
+	polltest.Until(t, "it is ready", func() bool {
 		code, _ := s.statusOf(t, "/readyz", "")
 		return code == http.StatusOK
-	})
+	}, s.stderr)
 }
 
 func TestMetricsAddress(t *testing.T) {

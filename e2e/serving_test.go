@@ -3,7 +3,7 @@
 package e2e
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -12,13 +12,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // httpServer is `onecall serve --http` in its own process.
@@ -29,63 +30,50 @@ type httpServer struct {
 	ended  chan error // receives the process's error, then is closed
 }
 
-// logTail keeps the log of a process, and sends the first address in it.
-type logTail struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	address chan string
-}
+// logTail keeps the log of a process.
+type logTail struct{ syncbuf.Buffer }
 
-var listening = regexp.MustCompile(`listening on (http://\S+)`)
+var listening = regexp.MustCompile(`listening on (http://\S+)[^\n]*\n`)
 
-func (w *logTail) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.text.Write(p)
-	if w.address != nil {
-		if match := listening.FindSubmatch(w.text.Bytes()); match != nil && bytes.HasSuffix(p, []byte("\n")) {
-			w.address <- string(match[1])
-			w.address = nil
-		}
+// waitForLog waits until a process has logged a text a number of times.
+func waitForLog(t testing.TB, log *logTail, what string, times int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
+	defer cancel()
+	if log.Await(ctx, regexp.MustCompile(regexp.QuoteMeta(what)), times) == nil {
+		t.Fatalf("it does not say %q %d times: %s", what, times, log)
 	}
-	return len(p), nil
-}
-
-func (w *logTail) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
 }
 
 // serveHTTP starts a server on a free port. At the end of the test the server is told to end, and must do so.
 func serveHTTP(t testing.TB, config string, args ...string) *httpServer {
 	t.Helper()
-	address := make(chan string, 1)
-	s := &httpServer{stderr: &logTail{address: address}, ended: make(chan error, 1)}
+	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
 	s.cmd = clitest.Self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--config", config}, args...)...)
-	s.listen(t, address)
+	s.listen(t)
 	return s
 }
 
 // listen starts the server and waits until it logs its address.
-func (s *httpServer) listen(t testing.TB, address <-chan string) {
+func (s *httpServer) listen(t testing.TB) {
 	t.Helper()
 	s.cmd.Stderr = s.stderr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
+	defer cancel()
 	go func() {
 		s.ended <- s.cmd.Wait()
 		close(s.ended)
+		cancel()
 	}()
 	t.Cleanup(func() { s.end(t) })
-	select {
-	case s.url = <-address:
-	case err := <-s.ended:
-		t.Fatalf("the server ended: %v: %s", err, s.stderr)
-	case <-time.After(clitest.TooLong):
+	match := s.stderr.Await(ctx, listening, 1)
+	if match == nil {
 		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
 	}
+	s.url = match[1]
 }
 
 // end ends the server as an operator does, unless it has ended.
@@ -140,7 +128,7 @@ func everythingServer(t *testing.T) string {
 // bareServer starts the SDK's server for conformance tests on a free port and returns its URL.
 func bareServer(t *testing.T, args ...string) string {
 	t.Helper()
-	address := "127.0.0.1:" + redistest.FreePort(t)
+	address := "127.0.0.1:" + porttest.Reserve(t)
 	log := &logTail{}
 	cmd := exec.Command(everythingServer(t), append([]string{"-http", address}, args...)...)
 	cmd.Stderr = log
@@ -151,7 +139,7 @@ func bareServer(t *testing.T, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	redistest.Within(t, "the bare server to listen", func() bool {
+	polltest.Until(t, "the bare server to listen", func() bool {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()

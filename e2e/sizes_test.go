@@ -19,6 +19,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // sizes measures what clients read, in tokens of o200k_base over the bytes that are sent, and checks the measures.
@@ -55,12 +56,12 @@ func (w *rawClient) listed(t testing.TB) string { return w.call(t, "tools/list",
 func (w *rawClient) ready(t testing.TB, functions int) {
 	t.Helper()
 	var info bytes.Buffer
-	eventually(t, "all sources are ready", &info, func() bool {
+	polltest.Until(t, "all sources are ready", func() bool {
 		text, _ := w.tool(t, "info", map[string]any{})
 		info.Reset()
 		info.WriteString(text)
 		return gjson.Get(text, "state").String() == "ready" && gjson.Get(text, "functions").Int() >= int64(functions)
-	})
+	}, &info)
 }
 
 // manyOperations writes an OpenAPI document with n operations that have parameters and descriptions.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"math"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // measuredServer is a server whose memory, sockets and goroutines are measured.
@@ -29,11 +31,10 @@ var metricsAddress = regexp.MustCompile(`metrics on (http://\S+)`)
 // serveWatched starts a server with metrics.
 func serveWatched(t testing.TB, config string, args ...string) *measuredServer {
 	t.Helper()
-	address := make(chan string, 1)
-	s := &httpServer{stderr: &logTail{address: address}, ended: make(chan error, 1)}
+	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
 	s.cmd = clitest.Self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level",
 		"error", "--config", config}, args...)...)
-	s.listen(t, address)
+	s.listen(t)
 	match := metricsAddress.FindStringSubmatch(s.stderr.String())
 	if match == nil {
 		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)
@@ -113,27 +114,27 @@ func (w *measuredServer) waitUntilSettled(t *testing.T, before sample, more map[
 	t.Helper()
 	var now sample
 	late := func(name string) bool { return now[name] > before[name]+more[name] }
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	left := ""
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
+	defer cancel()
+	if polltest.Try(ctx, func() bool {
 		work()
-		now = w.sample(t)
-		left := ""
+		now, left = w.sample(t), ""
 		for name := range more {
 			if late(name) {
 				left = name
 			}
 		}
-		if left == "" {
-			t.Logf("before %v, after %v", before, now)
-			return
-		}
-		if time.Since(began) > clitest.TooLong {
-			dump := ""
-			if left != heapUsed {
-				_, dump = w.goroutines(t)
-			}
-			t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
-		}
+		return left == ""
+	}) {
+		t.Logf("before %v, after %v", before, now)
+		return
 	}
+	dump := ""
+	if left != heapUsed {
+		_, dump = w.goroutines(t)
+	}
+	t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
 }
 
 // line is the least-squares line through values in the order of time.

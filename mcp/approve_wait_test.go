@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -85,7 +86,7 @@ func TestQuestionOfClientThatLeaves(t *testing.T) {
 			answer := createdAsync(ctx, c)
 			<-user.asked
 			leave(t, url, c.ID(), cancel)
-			mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+			polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 			user.answer <- struct{}{}
 			if text := <-answer; gjson.Get(text, "ok").Bool() || s.shop.calls.Load() != 0 {
 				t.Errorf("%d calls: %s", s.shop.calls.Load(), text)
@@ -115,7 +116,7 @@ func TestQuestionWhileServerEnds(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	user.answer <- struct{}{}
-	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 	if n := s.shop.calls.Load(); n != 0 {
 		t.Errorf("%d calls", n)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -73,7 +74,7 @@ func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	<-s.shop.started
 	first.Close()
 	s.shop.enough <- struct{}{}
-	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 	again := s.stdio(t, writer, nil)
 	report, _ := mcptest.Ask(t, again, "info", `{"run":"`+id+`"}`)
 	if answer, _ := mcptest.Ask(t, again, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
@@ -146,7 +147,7 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 				<-s.shop.started
 				stopped := time.Now()
 				stop()
-				mcptest.Until(func() bool { return s.Stats().Closing })
+				polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
 				if enough {
 					s.shop.enough <- struct{}{}
 				}
@@ -203,7 +204,7 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	s.shop.enough <- struct{}{}
-	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
 // deadJournal says of each run under way that its process has ended.
@@ -319,7 +320,7 @@ func TestBackgroundRunOfCallerWithoutRights(t *testing.T) {
 	if err := <-s.shop.ended; err == nil {
 		t.Error("it goes on")
 	}
-	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
 // TestBackgroundRunThatWaits: a call that needs approval waits, and goes on when its caller says so.
@@ -339,7 +340,7 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 	follow := func(args string) gjson.Result {
 		t.Helper()
 		text, _ := mcptest.Ask(t, c, "chain", args)
-		mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+		polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 		report, _ := mcptest.Ask(t, c, "info", `{"run":"`+gjson.Get(text, "run").Str+`"}`)
 		answer, _ := mcptest.Ask(t, c, "chain", gjson.Get(report, "fetch").Raw)
 		return gjson.Parse(`{"info":` + report + `,"answer":` + answer + `}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -46,7 +47,7 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.Dur
 	caller := &chain.Caller{ID: c.ID, Rights: c.Results, Functions: steps.NewView(w.catalog, c.Caller.Rights.Allows)}
 	go func() {
 		defer close(work.ended)
-		mcptest.Until(func() bool { // the server's lease may still be taken
+		polltest.Try(ctx, func() bool { // the server may still have the lease
 			work.answer.Answer = w.engine.Run(ctx, []byte(`{"key":"`+run.Key+`"}`), caller)
 			return work.answer.Answer.OK || work.answer.Answer.Error.Code != fault.Busy
 		})
@@ -145,7 +146,7 @@ func TestDurableRuns(t *testing.T) {
 		t.Error(report)
 	}
 	first.shop.enough <- struct{}{}
-	mcptest.Until(func() bool {
+	polltest.Until(t, "the run has ended", func() bool {
 		report, _ = mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
 		return gjson.Get(report, "status").Str != "running"
 	})
@@ -173,7 +174,7 @@ func TestDurableRunContinuedHere(t *testing.T) {
 		report, _ := mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
 		return gjson.Get(report, "status").Str
 	}
-	mcptest.Until(func() bool { return status() == "failed" })
+	polltest.Until(t, "the run has failed", func() bool { return status() == "failed" })
 	resumed, _ := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"1":{"expr":"42"}},"durable":false,"lite":true}`)
 	if resumed != "42" || status() != "ok" {
 		t.Errorf("%s, then %s", resumed, status())
@@ -224,7 +225,7 @@ func TestDurableTasks(t *testing.T) {
 	have.leave(false)
 	other("tasks/cancel", params)
 	for _, client := range []func(method, params string) gjson.Result{one, other} {
-		mcptest.Until(func() bool { return client("tasks/get", params).Get("status").Str != "working" })
+		polltest.Until(t, "the task has ended", func() bool { return client("tasks/get", params).Get("status").Str != "working" })
 		if status := client("tasks/get", params).Get("status").Str; status != "cancelled" {
 			t.Error(status)
 		}

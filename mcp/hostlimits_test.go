@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
@@ -179,6 +180,6 @@ func TestProgressOfSteps(t *testing.T) {
 			}
 			return n
 		}
-		mcptest.Until(func() bool { return ended() >= 7 })
+		polltest.Until(t, "seven reports", func() bool { return ended() >= 7 })
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
@@ -148,7 +149,7 @@ func TestPassWithoutSessions(t *testing.T) {
 			if err := other.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "more://b"}); err != nil {
 				t.Fatal(err)
 			}
-			mcptest.Until(func() bool {
+			polltest.Until(t, "both clients hear of the change", func() bool {
 				mcptest.Ask(t, c, "b_touch", `{"uri":"only://b"}`)
 				mcptest.Ask(t, c, "b_touch", `{"uri":"more://b"}`)
 				return h.count("updated") > 0 && h2.count("updated") > 0
@@ -194,7 +195,7 @@ func TestPassWithoutUpstream(t *testing.T) {
 		t.Errorf("%d sessions while the client is there", n)
 	}
 	c.Close()
-	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) == 1 })
+	polltest.Until(t, "the session of the client that left ends", func() bool { return len(slices.Collect(a.server.Sessions())) == 1 })
 }
 
 // A client that is asked, and vanishes.

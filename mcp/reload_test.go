@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
@@ -178,7 +179,7 @@ func TestReloadLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-drained
-	mcptest.Until(func() bool {
+	polltest.Until(t, "the old engine is collected", func() bool {
 		runtime.GC()
 		return old.Value() == nil
 	})

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/proxy"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -33,7 +33,7 @@ func TestToolsetsGo(t *testing.T) {
 		}
 		client.Close()
 	}
-	mcptest.Until(func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
+	polltest.Until(t, "sessions of clients that left end", func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
 }
 
 // TestReloadLetsUpstreamSessionsEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
@@ -73,12 +73,15 @@ func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for range 20 { // what the reload has begun gets its turn meanwhile
+		names(t, client)
+	}
 	select {
 	case <-drained:
 		t.Error("drained while a call runs")
 	case text := <-ended:
 		t.Errorf("the call has ended: %s", text)
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	close(release)
 	if text := <-ended; text != "waited" {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
@@ -179,7 +180,7 @@ func TestSessionWarningHeld(t *testing.T) {
 		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
 		return len(sessionWarnings(text))
 	}
-	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 	if first, second := warnings(), warnings(); first != 1 || second != 0 {
 		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
 	}

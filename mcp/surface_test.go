@@ -94,16 +94,18 @@ func TestStartingSource(t *testing.T) {
 	} {
 		t.Run(one.tool+one.args, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, grouped(mcp.SurfaceDispatch))
-			late := &startingSource{shop: newShop()}
-			if err := s.catalog.Add("late", late); err != nil {
-				t.Fatal(err)
-			}
-			client := s.stdio(t, writer, nil)
-			time.AfterFunc(100*time.Millisecond, late.come)
-			if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
-				t.Errorf("%s", text)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, grouped(mcp.SurfaceDispatch))
+				late := &startingSource{shop: newShop()}
+				if err := s.catalog.Add("late", late); err != nil {
+					t.Fatal(err)
+				}
+				client := s.stdio(t, writer, nil)
+				time.AfterFunc(100*time.Millisecond, late.come)
+				if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
+					t.Errorf("%s", text)
+				}
+			})
 		})
 	}
 }

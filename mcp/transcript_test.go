@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 var update = flag.Bool("update", false, "write the answers of the transcripts again")
@@ -77,7 +77,7 @@ func (s *store) replay(t *testing.T, name, script string) string {
 		out.WriteString(line + "\n")
 		switch sign, rest, _ := strings.Cut(line, " "); sign {
 		case "=":
-			mcptest.Until(func() bool { return s.server.Stats().Calls == 0 })
+			polltest.Until(t, "no call runs", func() bool { return s.server.Stats().Calls == 0 })
 		case "+":
 			name, value, _ := strings.Cut(rest, ":")
 			headers.Add(name, strings.TrimSpace(value))

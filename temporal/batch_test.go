@@ -21,6 +21,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/durable"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 var (
@@ -113,8 +114,8 @@ func TestKills(t *testing.T) {
 	t.Logf("killed: %v; %d chains did not end well", count, unknown)
 }
 
-// TestManyChains: a batch of many chains of five steps, over four workers. One worker is killed every ten seconds, and the Temporal server
-// once. ONECALL_TEST_CHAINS says how many.
+// TestManyChains: a batch of many chains of five steps, over four workers. One worker is killed after each tenth of the chains, and the
+// Temporal server once. ONECALL_TEST_CHAINS says how many.
 func TestManyChains(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -124,11 +125,10 @@ func TestManyChains(t *testing.T) {
 	ids := s.batchOf(t, "b", number(t, "ONECALL_TEST_CHAINS", 1000), 5)
 	client := s.begin(t, "run", "--durable", "b.jsonl", "--out", "b.out")
 	began, killed := time.Now(), 0
-	for more := true; more; {
+	for tenth := 1; tenth < 10; tenth++ {
 		select {
 		case <-client.ended:
-			more = false
-		case <-time.After(10 * time.Second):
+		case <-s.reached(len(ids) * tenth / 10):
 			s.workers[0].kill()
 			s.workers = s.workers[1:]
 			s.startWorker(t, "--jobs", "32")
@@ -138,6 +138,7 @@ func TestManyChains(t *testing.T) {
 			}
 		}
 	}
+	<-client.ended
 	answers, err := os.ReadFile(filepath.Join(s.home, "b.out"))
 	if err != nil {
 		t.Fatalf("no answers: %v: %s", err, &client.stderr)
@@ -162,11 +163,12 @@ func TestClientDies(t *testing.T) {
 	client.kill()
 	s.record(t, "batch", id)
 	parent := gjson.Result{}
-	for end := time.Now().Add(clitest.TooLong); parent.Get("status").Str != "ok" && time.Now().Before(end); {
+	polltest.Until(t, "the end is recorded", func() bool {
 		report, _, _ := s.run(t, "runs", id, "--json")
 		parent = gjson.Parse(report)
-	}
-	if parent.Get("status").Str != "ok" || parent.Get("key").Str != id {
+		return parent.Get("status").Str == "ok"
+	})
+	if parent.Get("key").Str != id {
 		t.Errorf("nobody has recorded the end: %.500s", parent.Raw)
 	}
 	if _, message, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(message, "resume "+id) {
@@ -201,9 +203,7 @@ func TestInterruptedBatch(t *testing.T) {
 	s.startWorker(t, "--jobs", "4")
 	ids := s.batch(t, "b", 200)
 	client := s.begin(t, "run", "--durable", "b.jsonl")
-	for end := time.Now().Add(clitest.TooLong); s.writes(ids[20]) == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	<-s.reached(21)
 	_ = client.cmd.Process.Signal(os.Interrupt)
 	<-client.ended
 	ok := s.checkAnswers(t, ids, client.stdout.String())
@@ -232,10 +232,11 @@ func TestApprovalOverRestarts(t *testing.T) {
 	ids := s.batch(t, "a", 1)
 	client := s.begin(t, "run", "--durable", "a.jsonl")
 	run := ""
-	for end := time.Now().Add(clitest.TooLong); run == "" && time.Now().Before(end); {
+	polltest.Until(t, "the run waits", func() bool {
 		listed, _, _ := s.run(t, "runs", "--status", "waiting", "--json")
 		run = gjson.Get(listed, "runs.0.id").Str
-	}
+		return run != ""
+	}, &client.stderr)
 	// The only slot of the only worker is free.
 	clitest.Write(t, s.home, "read.json", `{"steps":[{"fn":"http.read","args":{"id":"x"}}]}`)
 	if out, message, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
@@ -361,10 +362,7 @@ func TestOtherJournal(t *testing.T) {
 	s.startWorker(t, "--config", "other.yaml")
 	ids := s.batch(t, "b", 3)
 	client := s.begin(t, "run", "--durable", "b.jsonl")
-	for end := time.Now().Add(clitest.TooLong); !strings.Contains(s.workers[0].log.String(), "journal has no batch") &&
-		time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitText(t, &s.workers[0].log, regexp.MustCompile("journal has no batch"))
 	s.startWorker(t)
 	<-client.ended
 	answers := client.stdout.String()

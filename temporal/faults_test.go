@@ -3,6 +3,7 @@
 package temporal_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,17 +18,26 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/durable"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // awaitBatch returns the id of the batch that a client begins.
 func (c *client) awaitBatch(t *testing.T) string {
 	t.Helper()
-	for end := time.Now().Add(clitest.TooLong); c.batch() == ""; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no batch: %s", &c.stderr)
-		}
+	return awaitText(t, &c.stderr, batchID)
+}
+
+// awaitText waits until a process has written what, and returns it.
+func awaitText(t testing.TB, written *syncbuf.Buffer, what *regexp.Regexp) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
+	defer cancel()
+	match := written.Await(ctx, what, 1)
+	if match == nil {
+		t.Fatalf("it does not write %s: %s", what, written)
 	}
-	return c.batch()
+	return match[0]
 }
 
 // hold has calls of /read/poison wait until release is closed. Each says that it has been reached.
@@ -48,14 +58,10 @@ func (s *stack) lose(t *testing.T, keys ...string) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ok := false
-	for end := time.Now().Add(clitest.TooLong); !ok && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	polltest.Until(t, "the store has "+keys[0], func() bool {
 		_, err := store.Get(t.Context(), keys[0], nil)
-		ok = err == nil
-	}
-	if !ok {
-		t.Fatalf("the store never had %s", keys[0])
-	}
+		return err == nil
+	})
 	for _, key := range keys {
 		if err := store.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
@@ -200,9 +206,7 @@ func TestNoWorker(t *testing.T) {
 	s := newStack(t, "")
 	ids := s.batch(t, "b", 1)
 	c := s.begin(t, "run", "--durable", "b.jsonl")
-	for end := time.Now().Add(clitest.TooLong); !strings.Contains(c.stderr.String(), "no worker asks for work") && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitText(t, &c.stderr, regexp.MustCompile("no worker asks for work"))
 	_ = c.cmd.Process.Signal(os.Interrupt)
 	<-c.ended
 	if status := c.cmd.ProcessState.ExitCode(); status != 130 || !strings.Contains(c.stderr.String(), "ends when a worker takes note") {

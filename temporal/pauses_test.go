@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // pollTwice is a chain that polls, pauses, polls again and writes.
@@ -23,13 +23,10 @@ func pollTwice(id string) string {
 // awaitWaiting waits until n runs wait.
 func (s *stack) awaitWaiting(t *testing.T, n int) {
 	t.Helper()
-	listed := ""
-	for end := time.Now().Add(clitest.TooLong); gjson.Get(listed, "runs.#").Int() != int64(n); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not %d runs wait: %s", n, listed)
-		}
-		listed, _, _ = s.run(t, "runs", "--status", "waiting", "--json")
-	}
+	polltest.Until(t, fmt.Sprintf("%d runs wait", n), func() bool {
+		listed, _, _ := s.run(t, "runs", "--status", "waiting", "--json")
+		return gjson.Get(listed, "runs.#").Int() == int64(n)
+	})
 }
 
 // TestPauses: chains that pause hold no place of a worker, and outlive it. A batch that is cancelled in a pause goes on when it is resumed.

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // callers are the tokens of a server's callers, each named as it is: ann may write what she likes, bob only reads.
@@ -115,13 +116,11 @@ func (s *httpServer) ask(t testing.TB, token, tool, args string) gjson.Result {
 // awaitEnd asks a server for a run until it has ended, and returns the run's answer.
 func (s *httpServer) awaitEnd(t testing.TB, token, run string) (report, answer gjson.Result) {
 	t.Helper()
-	for end := time.Now().Add(clitest.TooLong); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if report = s.ask(t, token, "info", `{"run":"`+run+`"}`); report.Get("fetch").Exists() {
-			return report, s.ask(t, token, "chain", report.Get("fetch").Raw)
-		}
-	}
-	t.Fatalf("the run does not end: %s", report)
-	return report, answer
+	polltest.Until(t, "the run has ended", func() bool {
+		report = s.ask(t, token, "info", `{"run":"`+run+`"}`)
+		return report.Get("fetch").Exists()
+	})
+	return report, s.ask(t, token, "chain", report.Get("fetch").Raw)
 }
 
 // TestServedRuns: a chain that a client of a server sends goes on at workers while the server and a worker are killed. Another server has

@@ -4,6 +4,7 @@ package temporal_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +22,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
@@ -29,6 +33,7 @@ type temporalServer struct {
 	program, folder, address string
 	flags                    []string
 	running                  *exec.Cmd
+	ended                    chan struct{} // closed when what is running has ended
 	log                      bytes.Buffer
 }
 
@@ -41,7 +46,7 @@ func startTemporal(t testing.TB, flags ...string) *temporalServer {
 			t.Skip("the program temporal is not installed: go install github.com/temporalio/cli/cmd/temporal@v1.5.1")
 		}
 	}
-	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + redistest.FreePort(t), flags: flags}
+	s := &temporalServer{program: program, folder: t.TempDir(), address: "127.0.0.1:" + porttest.Reserve(t), flags: flags}
 	s.start(t)
 	t.Cleanup(func() {
 		s.kill()
@@ -52,32 +57,45 @@ func startTemporal(t testing.TB, flags ...string) *temporalServer {
 	return s
 }
 
-// start starts the server and waits until it has its namespace.
+// start starts the server and waits until it has its namespace. If its database is still locked, it ends, and is started again.
 func (s *temporalServer) start(t testing.TB) {
 	t.Helper()
-	_, port, _ := strings.Cut(s.address, ":")
-	for end := time.Now().Add(clitest.TooLong); ; {
-		s.running = exec.Command(s.program, append([]string{"server", "start-dev", "--headless", "--port", port, "--log-level", "error",
-			"--db-filename", filepath.Join(s.folder, "temporal.db"), "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"},
-			s.flags...)...)
-		s.running.Env = append(os.Environ(), "HOME="+s.folder)
-		s.running.Stdout, s.running.Stderr = &s.log, &s.log
-		if err := s.running.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for time.Now().Before(end) {
-			if s.cli("operator", "namespace", "describe", "default").Run() == nil {
-				return
-			}
-			if s.running.ProcessState != nil {
-				break // the database was still locked
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if s.kill(); time.Now().After(end) {
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
+	defer cancel()
+	for !s.comesUp(ctx, t) {
+		if s.kill(); ctx.Err() != nil {
 			t.Fatal("the Temporal server does not start")
 		}
 	}
+}
+
+// comesUp starts the server and reports whether it has its namespace before it ends.
+func (s *temporalServer) comesUp(ctx context.Context, t testing.TB) (up bool) {
+	t.Helper()
+	_, port, _ := strings.Cut(s.address, ":")
+	s.running = exec.Command(s.program, append([]string{"server", "start-dev", "--headless", "--port", port, "--log-level", "error",
+		"--db-filename", filepath.Join(s.folder, "temporal.db"), "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000"},
+		s.flags...)...)
+	s.running.Env = append(os.Environ(), "HOME="+s.folder)
+	s.running.Stdout, s.running.Stderr = &s.log, &s.log
+	if err := s.running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.ended = make(chan struct{})
+	go func(running *exec.Cmd, ended chan struct{}) {
+		_ = running.Wait()
+		close(ended)
+	}(s.running, s.ended)
+	polltest.Try(ctx, func() bool {
+		select {
+		case <-s.ended:
+			return true
+		default:
+			up = s.cli("operator", "namespace", "describe", "default").Run() == nil
+			return up
+		}
+	})
+	return up
 }
 
 // cli returns a command of its own command line.
@@ -90,7 +108,7 @@ func (s *temporalServer) cli(args ...string) *exec.Cmd {
 // kill ends the server as kill -9 does.
 func (s *temporalServer) kill() {
 	_ = s.running.Process.Kill()
-	_ = s.running.Wait()
+	<-s.ended
 }
 
 // upstream is a service that chains call: it remembers what was written, and how often.
@@ -100,12 +118,13 @@ type upstream struct {
 	written map[string]int
 	traces  map[string]string // of reads, by id: the last traceparent
 	polled  map[string]int
+	marks   map[int]chan struct{} // closed when so many have written
 
 	poisoned func() // nil: nothing is
 }
 
 func newUpstream(t testing.TB) *upstream {
-	u := &upstream{written: map[string]int{}, traces: map[string]string{}, polled: map[string]int{}}
+	u := &upstream{written: map[string]int{}, traces: map[string]string{}, polled: map[string]int{}, marks: map[int]chan struct{}{}}
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, text string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -115,6 +134,12 @@ func newUpstream(t testing.TB) *upstream {
 		time.Sleep(50 * time.Millisecond)
 		u.mu.Lock()
 		u.written[r.PathValue("id")]++
+		for n, mark := range u.marks {
+			if n <= len(u.written) {
+				close(mark)
+				delete(u.marks, n)
+			}
+		}
 		u.mu.Unlock()
 		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
 	})
@@ -152,6 +177,19 @@ func (u *upstream) traceOf(id string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.traces[id]
+}
+
+// reached returns a channel that is closed when n ids have been written, or more.
+func (u *upstream) reached(n int) <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	mark := make(chan struct{})
+	if n <= len(u.written) {
+		close(mark)
+	} else {
+		u.marks[n] = mark
+	}
+	return mark
 }
 
 // writes returns how often something was written.
@@ -278,22 +316,21 @@ type worker struct {
 func (s *stack) startWorker(t testing.TB, args ...string) *worker {
 	t.Helper()
 	w := &worker{cmd: s.command(t, append([]string{"worker"}, args...)...), ended: make(chan struct{})}
-	ready := make(chan struct{})
-	w.cmd.Stderr = &untilReady{to: &w.log, ready: ready}
+	w.cmd.Stderr = &w.log
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	s.workers = append(s.workers, w)
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
+	defer cancel()
 	go func() {
 		w.err = w.cmd.Wait()
 		close(w.ended)
+		cancel()
 	}()
-	select {
-	case <-ready:
-	case <-w.ended:
-		t.Fatalf("the worker ended: %v: %s", w.err, &w.log)
-	case <-time.After(clitest.TooLong):
-		t.Fatal("the worker is not ready")
+	if w.log.Await(ctx, regexp.MustCompile("ready"), 1) == nil {
+		w.kill()
+		t.Fatalf("the worker is not ready: %v: %s", w.err, &w.log)
 	}
 	return w
 }
@@ -301,21 +338,6 @@ func (s *stack) startWorker(t testing.TB, args ...string) *worker {
 func (w *worker) kill() {
 	_ = w.cmd.Process.Kill()
 	<-w.ended
-}
-
-// untilReady closes ready when a line says it.
-type untilReady struct {
-	to    *syncbuf.Buffer
-	ready chan struct{}
-	found bool
-}
-
-func (u *untilReady) Write(p []byte) (int, error) {
-	if !u.found && bytes.Contains(p, []byte("ready")) {
-		u.found = true
-		close(u.ready)
-	}
-	return u.to.Write(p)
 }
 
 // batch writes a file of n chains, each of which reads and then writes, and returns what they write.

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
 // served is a server of version whose tool answers well but for every tenth call.
@@ -69,7 +72,11 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	target := served(t, WithoutSessions)
 	clients := open(t, target, 2)
-	target.URL = strings.Replace(target.URL, "127.0.0.1:", "127.0.0.1:1", 1)
+	there, err := url.Parse(target.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.URL = strings.Replace(target.URL, there.Host, "127.0.0.1:"+porttest.Reserve(t), 1)
 	if c, err := Open(t.Context(), target, 1); err == nil {
 		c.Close()
 		t.Error("no error without a server")

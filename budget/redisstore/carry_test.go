@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -102,7 +103,7 @@ func TestCarriedUntilItEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				defer cancel()
-				redistest.Within(t, "the answer", func() bool { return len(gate.Reached) > 0 })
+				polltest.Until(t, "the answer", func() bool { return len(gate.Reached) > 0 })
 			}()
 			if err := test.operate(ctx, s); !errors.Is(err, context.Canceled) {
 				t.Fatalf("it was to leave: %v", err)
@@ -111,7 +112,7 @@ func TestCarriedUntilItEnds(t *testing.T) {
 				t.Error("the operation goes on, and its bytes do not count")
 			}
 			gate.Open()
-			redistest.Within(t, "the operation to end", nothing)
+			polltest.Until(t, "the operation to end", nothing)
 			if err := test.operate(t.Context(), s); err != nil || !nothing() {
 				t.Errorf("one that is waited for: %v", err)
 			}
@@ -138,5 +139,5 @@ func TestEncodedBefore(t *testing.T) {
 			t.Errorf("%d bytes: %v, want %s", size, err, want)
 		}
 	}
-	redistest.Within(t, "what is refused to be on its way no more", func() bool { return s.transfers.TryAcquire(maxTransferBytes) })
+	polltest.Until(t, "what is refused to be on its way no more", func() bool { return s.transfers.TryAcquire(maxTransferBytes) })
 }

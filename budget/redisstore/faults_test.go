@@ -15,6 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -76,7 +78,7 @@ func TestKilled(t *testing.T) {
 				}
 			})
 		}
-		redistest.Within(t, "some results to be stored", func() bool {
+		polltest.Until(t, "some results to be stored", func() bool {
 			n := 0
 			stored.Range(func(any, any) bool {
 				n++
@@ -88,7 +90,7 @@ func TestKilled(t *testing.T) {
 		users.Wait()
 		unavailable(t, s, server.Address())
 		server.Restart()
-		redistest.Within(t, "the server to read its data", func() bool {
+		polltest.Until(t, "the server to read its data", func() bool {
 			_, err := s.Get(t.Context(), "none", nil)
 			return fault.CodeOf(err) != fault.Unavailable
 		})
@@ -153,10 +155,13 @@ func TestSlow(t *testing.T) {
 // A caller leaves when its context ends, whatever the server does.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
-	hanging := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
 	cancelled, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	hanging := redistest.NewProxy(t, func(c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 1))
+		cancel() // once something is under way
+		_, _ = io.Copy(io.Discard, c)
+	})
+	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
 	late, cancelLate := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancelLate()
 	for want, ctx := range map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late} {
@@ -185,7 +190,7 @@ func TestCloseMeanwhile(t *testing.T) {
 		_, err := s.Get(context.Background(), "k", nil)
 		failed <- err
 	}()
-	redistest.Within(t, "a connection", func() bool { return connected.Load() > 0 })
+	polltest.Until(t, "a connection", func() bool { return connected.Load() > 0 })
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -236,7 +241,7 @@ func TestRefused(t *testing.T) {
 		" --user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all +@connection +multi"+
 		" --user enough on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
 	full := redistest.Start(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
-	copied := redistest.Start(t, "--replicaof", "127.0.0.1", redistest.FreePort(t))
+	copied := redistest.Start(t, "--replicaof", "127.0.0.1", porttest.Reserve(t))
 	clustered := redistest.Start(t, "--cluster-enabled", "yes")
 	renamed := redistest.Start(t, "--rename-command", "PEXPIRETIME", "", "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "",
 		"--rename-command", "PING", "")

@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/budget/storetest"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -115,7 +116,7 @@ func TestExpiredCountsNoMore(t *testing.T) {
 		e.Expires = time.Now().Add(100 * time.Millisecond)
 		put(t, s, fmt.Sprint(i), e)
 	}
-	redistest.Within(t, "the last to expire", func() bool {
+	polltest.Until(t, "the last to expire", func() bool {
 		_, err := s.Get(t.Context(), "599", nil)
 		return errors.Is(err, budget.ErrNotFound)
 	})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
@@ -48,7 +49,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	trusted := certificate(t, dir, "127.0.0.1")
-	port := redistest.FreePort(t)
+	port := porttest.Reserve(t)
 	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file",
 		filepath.Join(dir, "key"), "--tls-auth-clients", "no")
 	url := "rediss://127.0.0.1:" + port

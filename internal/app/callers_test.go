@@ -7,7 +7,8 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // TestIssuerKeysStay: a reload that changes the rights of tokens but not the location of their issuer's keys fetches no keys.
@@ -34,16 +35,8 @@ func TestIssuerKeysStay(t *testing.T) {
 		}
 		return a
 	}
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(tooLong); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-		}
-	}
 	first := open(nil, "/keys", "one", "use")
-	until("the keys are not fetched", func() bool { return first.callers.KeysVersion() == 1 })
+	polltest.Until(t, "the keys are fetched", func() bool { return first.callers.KeysVersion() == 1 })
 	second := open(first, "/keys", "two", "other")
 	if err := first.close(); err != nil {
 		t.Error(err)
@@ -52,7 +45,7 @@ func TestIssuerKeysStay(t *testing.T) {
 		t.Errorf("after a change of scopes and audience the keys are at %d, fetched %d times", keys, n)
 	}
 	third := open(second, "/others", "two", "other")
-	until("other keys are not fetched", func() bool { return fetched.Load() == 2 && third.callers.KeysVersion() == 1 })
+	polltest.Until(t, "other keys are fetched", func() bool { return fetched.Load() == 2 && third.callers.KeysVersion() == 1 })
 	for _, a := range []*App{second, third} {
 		if err := a.close(); err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/redisconn"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
@@ -198,13 +199,14 @@ func TestBounds(t *testing.T) {
 func TestLeaveAndClose(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32
+	ctx, cancel := context.WithCancel(t.Context())
 	hanging := redistest.NewProxy(t, func(c net.Conn) {
 		connected.Add(1)
+		_, _ = io.ReadFull(c, make([]byte, 1))
+		cancel()
 		_, _ = io.Copy(io.Discard, c)
 	})
 	c := open(t, redisconn.Options{URL: "redis://" + hanging.Address(), Timeout: time.Hour})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
 	if err := ping(ctx, c); !errors.Is(err, context.Canceled) {
 		t.Errorf("Ping: %v, want what ended its context", err)
 	}
@@ -222,7 +224,7 @@ func TestLeaveAndClose(t *testing.T) {
 			}
 		})
 	}
-	redistest.Within(t, "connections", func() bool { return connected.Load() > 5 })
+	polltest.Until(t, "connections", func() bool { return connected.Load() > 5 })
 	c.Close()
 	if n := running.Load(); n != 0 {
 		t.Errorf("%d operations go on after Close", n)

@@ -1,21 +1,28 @@
-// Package syncbuf has a buffer that one goroutine or process writes while a test reads it.
+// Package syncbuf has a buffer that one goroutine or process writes while a test reads it, or waits for what is written.
 package syncbuf
 
 import (
 	"bytes"
+	"context"
+	"regexp"
 	"sync"
 )
 
 // Buffer is a bytes.Buffer that is safe for concurrent use. The zero value is empty.
 type Buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // closed at the next write; nil: nobody waits for it
 }
 
 // Write implements io.Writer.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.written != nil {
+		close(b.written)
+		b.written = nil
+	}
 	return b.text.Write(p)
 }
 
@@ -23,4 +30,29 @@ func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// Await waits until what has been written times times, and returns the submatches of the last of them. It returns nil if ctx ends before.
+func (b *Buffer) Await(ctx context.Context, what *regexp.Regexp, times int) []string {
+	for {
+		matches, written := b.find(what, times)
+		if len(matches) == times {
+			return matches[times-1]
+		}
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// find returns the first matches of what, and a channel that is closed when there may be more.
+func (b *Buffer) find(what *regexp.Regexp, times int) (matches [][]string, written <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.written == nil {
+		b.written = make(chan struct{})
+	}
+	return what.FindAllStringSubmatch(b.text.String(), times), b.written
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/storetest"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -210,16 +211,12 @@ func TestRunning(t *testing.T) {
 		`onecall_calls_total{code="ok",function="slow.call",source="slow"} 0`)
 	close(release)
 	end(&chain.RequestEnd{})
-	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		text := page(t, b)
-		if strings.Contains(text, "\nonecall_calls_running{source=\"slow\"} 0\n") {
-			want(t, text, `onecall_requests_running 0`, `onecall_calls_total{code="ok",function="slow.call",source="slow"} 1`)
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(text)
-		}
-	}
+	text := ""
+	polltest.Until(t, "the call has ended", func() bool {
+		text = page(t, b)
+		return strings.Contains(text, "\nonecall_calls_running{source=\"slow\"} 0\n")
+	})
+	want(t, text, `onecall_requests_running 0`, `onecall_calls_total{code="ok",function="slow.call",source="slow"} 1`)
 }
 
 // TestDriver holds that a store that is counted is the store that it was.

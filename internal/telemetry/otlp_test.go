@@ -18,6 +18,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -229,23 +230,24 @@ func TestCollectorHangs(t *testing.T) {
 	if err := b.Close(ctx); fault.CodeOf(err) != fault.Timeout {
 		t.Errorf("%v", err)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); s.left.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("spans are still being sent after Close")
-		}
-	}
+	polltest.Until(t, "no spans are sent after Close", func() bool { return s.left.Load() > 0 })
 	// the sink's listener, and one of the test's
-	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before+2; time.Sleep(time.Millisecond) {
+	polltest.Until(t, "the goroutines end", func() bool {
 		s.CloseClientConnections()
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines are left of %d: %s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
+		return runtime.NumGoroutine() <= before+2
+	}, goroutines{})
 	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // after Close too
 		t.Errorf("%s", answer.JSON)
 	}
 	want(t, page(t, b), `onecall_trace_spans_sent_total 0`)
+}
+
+// goroutines prints the stacks of all goroutines.
+type goroutines struct{}
+
+func (goroutines) String() string {
+	stacks := make([]byte, 1<<20)
+	return string(stacks[:runtime.Stack(stacks, true)])
 }
 
 // TestCollectorRefuses holds that failures are told once, without what the collector was sent to prove who sends.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -66,7 +67,7 @@ func TestSentAway(t *testing.T) {
 				})
 				<-s.shop.started
 				s.shutdown()
-				mcptest.Until(func() bool { return s.Stats().Closing })
+				polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
 				before := s.shop.calls.Load()
 				r, text := send("7", "tools/call", chain)
 				if one.away {
@@ -142,7 +143,7 @@ func TestNewConnection(t *testing.T) {
 			t.Fatalf("%d %s", r.StatusCode, text)
 		}
 		s.shutdown()
-		mcptest.Until(func() bool { return s.Stats().Closing })
+		polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
 		for _, text := range []string{body, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)

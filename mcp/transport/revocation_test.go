@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -71,7 +72,7 @@ func TestNobodyLooks(t *testing.T) {
 			t.Errorf("with nothing open it was looked %d times", looked)
 		}
 		running := slowCall(t, s, url, "ann", true)
-		mcptest.Until(func() bool { _, looked, _ := k.count(); return looked > 1 })
+		polltest.Until(t, "it is looked again", func() bool { _, looked, _ := k.count(); return looked > 1 })
 		s.shop.enough <- struct{}{}
 		<-running
 	})

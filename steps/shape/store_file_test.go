@@ -3,6 +3,7 @@ package shape
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -70,14 +72,37 @@ func TestCloseWaits(t *testing.T) {
 	s.mu.Lock()
 	s.timer.Reset(0)
 	s.mu.Unlock()
-	for waits() {
-		time.Sleep(time.Millisecond)
-	}
-	time.AfterFunc(50*time.Millisecond, unlock)
-	s.Close()
+	polltest.Until(t, "it is being written", func() bool { return !waits() })
+	closed := make(chan struct{})
+	go func() {
+		_ = s.Close()
+		close(closed)
+	}()
+	polltest.Until(t, "Close waits", func() bool {
+		select {
+		case <-closed:
+			t.Error("Close does not wait for what is being written")
+			return true
+		default:
+			return blockedInClose()
+		}
+	})
+	unlock()
+	<-closed
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
 		t.Errorf("%v: %s", err, text)
 	}
+}
+
+// blockedInClose reports whether a goroutine waits in Close for another to end what it writes.
+func blockedInClose() bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, ".(*Store).Close(") {
+			return true
+		}
+	}
+	return false
 }
 
 // TestManyFunctions: a file has no more than its number of functions.

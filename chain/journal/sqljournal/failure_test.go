@@ -305,8 +305,9 @@ func TestPostgresRefuses(t *testing.T) {
 		return err
 	})
 
-	must("CREATE ROLE guest LOGIN PASSWORD 'guest'")
-	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], "guest:guest",
+	guest := "guest_of_" + name // roles are the server's, not the database's
+	must("CREATE ROLE " + guest + " LOGIN PASSWORD 'guest'")
+	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], guest+":guest",
 		1)).Load(t.Context(), "run_a")
 	unavailable(t, err, "grant that")
 

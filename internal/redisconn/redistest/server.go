@@ -2,18 +2,19 @@
 package redistest
 
 import (
-	"bytes"
-	"math/rand/v2"
-	"net"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/porttest"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // Server is a real server in a folder of its own.
@@ -23,7 +24,7 @@ type Server struct {
 	port   string
 	args   []string
 	cmd    *exec.Cmd
-	output bytes.Buffer
+	output *syncbuf.Buffer
 	ended  chan struct{} // closed when it has
 	result error         // how it did
 }
@@ -36,7 +37,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{tb: tb, dir: dir, port: FreePort(tb)}
+	s := &Server{tb: tb, dir: dir, port: porttest.Reserve(tb)}
 	s.args = append([]string{"--port", s.port, "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", dir, "--save", "",
 		"--appendonly", "no"}, args...)
 	tb.Cleanup(func() {
@@ -59,32 +60,30 @@ func (s *Server) Restart() {
 	if binary == "" {
 		s.tb.Skip("neither redis-server nor valkey-server is installed (Debian package redis-server)")
 	}
-	s.output.Reset()
+	s.output = new(syncbuf.Buffer)
 	s.cmd = exec.Command(binary, s.args...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
 		s.tb.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), polltest.TooLong)
+	defer cancel()
 	s.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
 		s.result = cmd.Wait()
+		cancel()
 	}(s.cmd, s.ended)
-	Within(s.tb, "the server to listen", func() bool {
-		select {
-		case <-s.ended:
-			s.cmd = nil
-			s.tb.Fatalf("the server does not start: %v: %s", s.result, &s.output)
-		default:
-		}
-		c, err := net.Dial("unix", s.Socket())
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
+	if s.output.Await(ctx, listening, 1) != nil {
+		return
+	}
+	s.Kill()
+	s.tb.Fatalf("the server does not start: %v: %s", s.result, s.output)
 }
+
+// listening is in the line by which a server says that it listens, on its port and its socket.
+var listening = regexp.MustCompile("eady to accept connections")
 
 // Kill ends the server as kill -9 does.
 func (s *Server) Kill() {
@@ -125,38 +124,4 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket(), Protocol: 2})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// given are the ports that FreePort has given out in this process.
-var given sync.Map
-
-// FreePort is a port of the loopback interface that nobody listens on, and none that a test of this process was given before. It
-// lies below those that systems give out by themselves, to listeners on port 0 and to connections: between now and its use, and
-// while a server that listens there is ended and started again, nobody is likely to take it.
-func FreePort(tb testing.TB) string {
-	tb.Helper()
-	var err error
-	for range 1000 {
-		port := strconv.Itoa(10_000 + rand.IntN(20_000))
-		if _, twice := given.LoadOrStore(port, true); twice {
-			continue
-		}
-		var l net.Listener
-		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	tb.Fatal("no port is free: ", err)
-	return ""
-}
-
-// Within waits for what comes soon; that it takes longer than two minutes is a failure, also of a machine with much else to do.
-func Within(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

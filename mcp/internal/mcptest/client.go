@@ -14,13 +14,6 @@ import (
 // Patience bounds a test that hangs. Passing tests take far less.
 const Patience = 30 * time.Second
 
-// Until polls until done reports true. Only the timeout of the test bounds it.
-func Until(done func() bool) {
-	for !done() {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // Serve runs serve on a loopback listener until the test ends, and returns its URL.
 func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) string {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -154,21 +155,16 @@ func TestHeadersStayAtTheirHost(t *testing.T) {
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := "127.0.0.1:" + porttest.Reserve(t)
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
 	status := await(t, s, steps.StateRetrying)
 	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") ||
 		strings.Contains(status.Error.Message, "secret-path") {
 		t.Errorf("%v", status.Error)
 	}
-	listener, err = net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Skip("the port was taken by another: ", err)
+		t.Fatal(err)
 	}
 	server := &http.Server{Handler: httpServer(goodServer(endOf(t)), nil)}
 	go func() { _ = server.Serve(listener) }()

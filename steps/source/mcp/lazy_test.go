@@ -48,8 +48,14 @@ func TestLazy(t *testing.T) {
 	await(t, again, steps.StateReady)
 
 	o.Args = []string{"another"}
-	if third := openSource(t, o); third.Status().State == steps.StateIdle {
+	third := openSource(t, o)
+	if third.Status().State == steps.StateIdle {
 		t.Error("a list of other options was used")
+	}
+	for _, s := range []*mcpsource.Source{again, third} { // they may be about to write the cache
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(o.CacheFile, stored[:len(stored)/2], 0o600); err != nil {
 		t.Fatal(err)

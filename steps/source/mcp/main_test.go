@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
@@ -204,12 +205,9 @@ const patience = 60 * time.Second
 
 // poll waits for a condition that nothing announces; false: it did not come.
 func poll(holds func() bool) bool {
-	for late := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			return false
-		}
-	}
-	return true
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return polltest.Try(ctx, holds)
 }
 
 // await waits until the source is in one of the states.
@@ -225,26 +223,11 @@ func await(t testing.TB, s *mcpsource.Source, states ...steps.State) steps.Statu
 	})
 }
 
-// until waits until the condition holds, looking again at every change and now and then.
+// until waits until the condition holds.
 func until(t testing.TB, s *mcpsource.Source, holds func() bool) steps.Status {
 	t.Helper()
-	changes := make(chan struct{}, 1)
-	s.Watch(func() {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
-	})
-	late := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-changes:
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("the source does not get there: %+v", s.Status())
-		}
+	if !poll(holds) {
+		t.Fatalf("the source does not get there: %+v", s.Status())
 	}
 	return s.Status()
 }

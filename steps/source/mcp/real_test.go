@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -182,12 +183,7 @@ func TestServerOfConformance(t *testing.T) {
 	for _, stateless := range []string{"true", "false"} {
 		t.Run("http stateless="+stateless, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := listener.Addr().String()
-			_ = listener.Close()
+			address := "127.0.0.1:" + porttest.Reserve(t)
 			server := exec.CommandContext(t.Context(), program, "-http", address, "-stateless="+stateless)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)

@@ -2,8 +2,11 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -180,9 +183,13 @@ func checkComments(t *testing.T, s *mcpsource.Source, ordered bool) {
 
 func checkCancel(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if f := mustFail(ctx, t, s, "shelf.wait", `{}`, fault.Timeout); f.Outcome != fault.SentUnknown {
+	begun := filepath.Join(t.TempDir(), "begun")
+	ctx, expire := expiring(t.Context())
+	go func() {
+		poll(func() bool { _, err := os.Stat(begun); return err == nil })
+		expire()
+	}()
+	if f := mustFail(ctx, t, s, "shelf.wait", fmt.Sprintf(`{"begun":%q}`, begun), fault.Timeout); f.Outcome != fault.SentUnknown {
 		t.Errorf("a write that was left has outcome %q", f.Outcome)
 	}
 	ctx, abort := context.WithCancelCause(t.Context())
@@ -192,6 +199,29 @@ func checkCancel(t *testing.T, s *mcpsource.Source) {
 	}
 	if s.Status().State != steps.StateReady {
 		t.Errorf("a cancelled call ended the session: %+v", s.Status())
+	}
+}
+
+// expiringContext has a deadline that passes when the test says so.
+type expiringContext struct {
+	context.Context
+	done chan struct{}
+}
+
+// expiring returns a context that expire ends as a deadline does.
+func expiring(parent context.Context) (ctx context.Context, expire func()) {
+	c := &expiringContext{parent, make(chan struct{})}
+	return c, func() { close(c.done) }
+}
+
+func (c *expiringContext) Done() <-chan struct{} { return c.done }
+
+func (c *expiringContext) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 

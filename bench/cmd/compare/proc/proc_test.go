@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 // helperVariable names the environment variable that turns the test binary into a helper process.
@@ -28,6 +31,11 @@ var peers = map[string]func(){
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
 	},
+	"stays": func() { // as ignores does, and closes a pipe of its parent's once it ignores the signal
+		signal.Ignore(syscall.SIGTERM)
+		_ = os.NewFile(3, "pipe").Close()
+		time.Sleep(time.Hour)
+	},
 	"garbage": func() {
 		for {
 			if _, err := os.Stdout.Write([]byte("\x00\xff\x1b[2J{{{")); err != nil {
@@ -37,13 +45,19 @@ var peers = map[string]func(){
 	},
 	"leaves": func() { // a child that outlives it, and keeps its output open
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), helperVariable+"=ignores")
+		child.Env = append(os.Environ(), helperVariable+"=stays")
 		child.Stdout = os.Stdout
+		ignores, started, err := os.Pipe()
+		if err != nil {
+			panic(err)
+		}
+		child.ExtraFiles = []*os.File{started}
 		if err := child.Start(); err != nil {
 			panic(err)
 		}
 		fmt.Println("child", child.Process.Pid)
-		time.Sleep(200 * time.Millisecond) // for the child to ignore the signal
+		_ = started.Close()
+		_, _ = io.Copy(io.Discard, ignores) // until the child ignores the signal
 	},
 	"works": func() {
 		for began := time.Now(); time.Since(began) < 300*time.Millisecond; {
@@ -85,11 +99,7 @@ func start(ctx context.Context, t *testing.T, name string, o *Options) *Process 
 // assertEnded fails the test unless the whole group of p has ended.
 func assertEnded(t *testing.T, p *Process) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); len(members(p.PID())) > 0; time.Sleep(awaitPoll) {
-		if time.Now().After(late) {
-			t.Fatalf("%d processes are still there", len(members(p.PID())))
-		}
-	}
+	polltest.Until(t, "no process of the group is left", func() bool { return len(members(p.PID())) == 0 })
 }
 
 func TestRun(t *testing.T) {
@@ -172,6 +182,9 @@ func TestCancel(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	p := start(t.Context(), t, "garbage", &Options{Keep: 1000, Grace: 500 * time.Millisecond})
+	if _, err := p.Await(regexp.MustCompile(`{{{`), time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.Await(ready, 100*time.Millisecond); err == nil || len(err.Error()) > 1000 || !utf8.ValidString(err.Error()) {
 		t.Errorf("%q", err)
 	}
@@ -200,12 +213,10 @@ func TestLeavesAChild(t *testing.T) {
 	if _, err := fmt.Sscan(after, &child); err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(awaitPoll) {
-		if _, alive := readStat(fmt.Sprint(child)); !alive {
-			return
-		}
-	}
-	t.Error("the child is still there")
+	polltest.Until(t, "the child is gone", func() bool {
+		_, alive := readStat(fmt.Sprint(child))
+		return !alive
+	})
 }
 
 func TestUsage(t *testing.T) {

@@ -4,7 +4,6 @@
 package postgrestest
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,13 +13,16 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // by which it is asked whether it answers
+	_ "github.com/jackc/pgx/v5/stdlib" // by which databases are made
+
+	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
 // Server is a real server on a Unix socket in a folder of its own, with its default settings: it syncs.
@@ -28,7 +30,8 @@ type Server struct {
 	bin, folder string
 	as          *syscall.SysProcAttr // it refuses to run as the superuser
 	running     *exec.Cmd
-	log         bytes.Buffer
+	ended       chan struct{} // closed when what is running has ended
+	log         *syncbuf.Buffer
 	databases   atomic.Int64
 }
 
@@ -102,34 +105,34 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 
 // Restart starts a server that was stopped, and returns when the server takes connections.
 func (s *Server) Restart() error {
+	s.log = new(syncbuf.Buffer)
 	s.running = s.command("postgres", "-D", filepath.Join(s.folder, "data"), "-k", s.folder, "-c", "listen_addresses=")
-	s.running.Stderr = &s.log
+	s.running.Stderr = s.log
 	if err := s.running.Start(); err != nil {
 		return err
 	}
-	db, err := sql.Open("pgx", s.url("postgres"))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), polltest.TooLong)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if err := db.PingContext(ctx); err == nil {
-			return nil
-		} else if ctx.Err() != nil {
-			return fmt.Errorf("the server does not answer: %w", err)
-		}
-		<-tick.C
+	s.ended = make(chan struct{})
+	go func(running *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = running.Wait()
+		cancel()
+	}(s.running, s.ended)
+	if s.log.Await(ctx, takesConnections, 1) != nil {
+		return nil
 	}
+	s.Stop(syscall.SIGKILL)
+	return fmt.Errorf("the server does not start: %s", s.log)
 }
+
+// takesConnections is in the line by which the server says so.
+var takesConnections = regexp.MustCompile("database system is ready to accept connections")
 
 // Stop ends the server with a signal: SIGINT as its administrators do, SIGQUIT without ado.
 func (s *Server) Stop(signal syscall.Signal) {
 	_ = s.running.Process.Signal(signal)
-	_ = s.running.Wait()
+	<-s.ended
 }
 
 // Remove ends the server and removes what it kept.

@@ -1,0 +1,34 @@
+package porttest_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/porttest"
+)
+
+// TestReserve: nobody listens on a reserved port before the test does, which may listen there again and again.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	port, other := porttest.Reserve(t), porttest.Reserve(t)
+	if port == other {
+		t.Errorf("%s was given out twice", port)
+	}
+	address := net.JoinHostPort("127.0.0.1", port)
+	for range 3 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			t.Error("somebody listens")
+			_ = c.Close()
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		_ = l.Close()
+	}
+}

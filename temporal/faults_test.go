@@ -149,7 +149,7 @@ func TestLostInput(t *testing.T) {
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	c := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
 	b := &durable.Batch{ID: c.awaitBatch(t)}
-	s.lose(t, b.ResultKey(durable.FirstTurn(3)), b.InputKey(3))
+	s.lose(t, b.ResultKey(durable.FirstAssignment(3)), b.InputKey(3))
 	close(release)
 	<-c.ended
 	out, message, _ := s.run(t, "resume", b.ID)

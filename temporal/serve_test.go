@@ -202,7 +202,8 @@ func TestServedApproval(t *testing.T) {
 	if report, answer = server.awaitEnd(t, "ann", again.Get("run").Str); report.Get("status").Str != "ok" || s.writes("a") != 1 {
 		t.Errorf("%s: %s", report, answer)
 	}
-	if other := server.ask(t, "bob", "chain", `{"steps":[{"expr":"1"}],"async":true,"key":"monday"}`); other.Get("run").Str == again.Get("run").Str {
+	other := server.ask(t, "bob", "chain", `{"steps":[{"expr":"1"}],"async":true,"key":"monday"}`)
+	if other.Get("run").Str == again.Get("run").Str {
 		t.Errorf("another caller with the same key: %s", other)
 	}
 }

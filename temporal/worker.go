@@ -32,14 +32,14 @@ const (
 // chunkInput is a chunk to run, or one chain of it.
 type chunkInput struct {
 	durable.Batch
-	durable.Turn
+	durable.Assignment
 	First time.Time // when it was tried first; zero: now
 }
 
 // chunkDone is how its chains ended.
 type chunkDone struct {
 	OK, Failed int
-	Try        int // which of the turn's this was
+	Try        int // which of the assignment's tries this was
 	Waits      []wait
 }
 
@@ -249,10 +249,10 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 		case r == nil:
 			done.Failed++
 		case !r.Resumes.IsZero():
-			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position,
+			done.Waits = append(done.Waits, wait{ChunkItem: durable.ChunkItem{Chunk: in.Chunk, Item: item}, Position: r.Position,
 				Pause: max(time.Until(r.Resumes), time.Millisecond)})
 		case r.Approval:
-			done.Waits = append(done.Waits, wait{Place: durable.Place{Chunk: in.Chunk, Item: item}, Position: r.Position})
+			done.Waits = append(done.Waits, wait{ChunkItem: durable.ChunkItem{Chunk: in.Chunk, Item: item}, Position: r.Position})
 		case r.OK:
 			done.OK++
 		default:
@@ -265,7 +265,7 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 	}
 	ctx = context.WithoutCancel(ctx) // a cancelled batch has results, too
 	_, err = again(ctx, func() (struct{}, error) {
-		return struct{}{}, c.Store.Put(ctx, in.ResultKey(in.Turn), text)
+		return struct{}{}, c.Store.Put(ctx, in.ResultKey(in.Assignment), text)
 	})
 	return done, err
 }

@@ -28,7 +28,7 @@ const (
 type bounds struct {
 	maxActive int // chunks at work at once
 	maxWaits  int // chains that wait or pause; at that number no other chunk begins
-	maxUsed   int // chunks and later turns in one history; the batch goes on in another then
+	maxUsed   int // chunks and later assignments in one history; the batch goes on in another then
 }
 
 var usualBounds = bounds{maxActive: 200, maxWaits: 2000, maxUsed: 400}
@@ -43,11 +43,11 @@ type input struct {
 
 // wait is a chain that goes on later.
 type wait struct {
-	durable.Place
+	durable.ChunkItem
 	Position int
 	Decided  bool      // in an earlier history
 	First    time.Time // when the chain was tried first
-	Turn     int       // the number of its next turn
+	Next     int       `json:"Turn"` // the number of its next assignment; the name in histories
 
 	Pause time.Duration `json:",omitzero"` // as its worker told it: clocks may differ; 0: it waits for approval
 	Until time.Time     `json:",omitzero"` // when the pause is over
@@ -58,7 +58,7 @@ type state struct {
 	input
 	bounds
 	decided map[int]bool // by position: somebody has decided since it was asked for
-	used    int          // chunks and later turns in this history
+	used    int          // chunks and later assignments in this history
 	active  int          // chunks at work
 }
 
@@ -139,7 +139,7 @@ func (s *state) recordEnd(ctx workflow.Context, code fault.Code) {
 // counts returns how far the batch is, without the lists that only its end needs.
 func (s *state) counts() (durable.Progress, error) {
 	p := s.Progress
-	p.Turns, p.Parked = nil, nil
+	p.Assignments, p.Parked = nil, nil
 	return p, nil
 }
 
@@ -147,32 +147,32 @@ func (s *state) counts() (durable.Progress, error) {
 func (s *state) runChunk(ctx workflow.Context, chunk int) {
 	first := workflow.Now(ctx)
 	if n := s.Chunks[chunk]; n > 1 {
-		err := s.run(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: durable.Whole}}, time.Time{}, chunkTries)
+		err := s.run(ctx, durable.Assignment{ChunkItem: durable.ChunkItem{Chunk: chunk, Item: durable.Whole}}, time.Time{}, chunkTries)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		for i := range n {
-			s.runAlone(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: i}, Number: 1}, first)
+			s.runAlone(ctx, durable.Assignment{ChunkItem: durable.ChunkItem{Chunk: chunk, Item: i}, Number: 1}, first)
 		}
 		return
 	}
-	s.runAlone(ctx, durable.Turn{Place: durable.Place{Chunk: chunk, Item: durable.Whole}}, time.Time{})
+	s.runAlone(ctx, durable.Assignment{ChunkItem: durable.ChunkItem{Chunk: chunk, Item: durable.Whole}}, time.Time{})
 }
 
 // runAlone runs one chain. If its workers die of it, it is parked: its run can be resumed.
-func (s *state) runAlone(ctx workflow.Context, turn durable.Turn, first time.Time) {
-	if err := s.run(ctx, turn, first, itemTries); err != nil && ctx.Err() == nil {
+func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.Time) {
+	if err := s.run(ctx, a, first, itemTries); err != nil && ctx.Err() == nil {
 		last := new(temporal.ApplicationError)
 		refused := errors.As(err, &last) && last.Type() == string(fault.BadRequest)
-		s.Progress.Parked = append(s.Progress.Parked, durable.Parked{Place: durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0)},
+		s.Progress.Parked = append(s.Progress.Parked, durable.Parked{ChunkItem: durable.ChunkItem{Chunk: a.Chunk, Item: max(a.Item, 0)},
 			Refused: refused})
 		s.Progress.Ended++
 		s.Progress.Failed++
 	}
 }
 
-// run has a worker carry out a turn. first is when its chains were tried first; zero: now.
-func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tries int32) error {
+// run has a worker carry out an assignment. first is when its chains were tried first; zero: now.
+func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time, tries int32) error {
 	s.used++
 	began := first
 	if began.IsZero() {
@@ -188,17 +188,18 @@ func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tr
 	})
 	var done chunkDone
 	batch := durable.Batch{ID: s.ID, Parent: s.Parent, Round: s.Round} // a list of all chunks with each chunk would fill the history
-	if err := workflow.ExecuteActivity(ctx, chunkActivity, &chunkInput{Batch: batch, Turn: turn, First: first}).Get(ctx, &done); err != nil {
+	in := &chunkInput{Batch: batch, Assignment: a, First: first}
+	if err := workflow.ExecuteActivity(ctx, chunkActivity, in).Get(ctx, &done); err != nil {
 		return err
 	}
-	if turn.Try = done.Try; turn != durable.FirstTurn(turn.Chunk) {
-		s.Progress.Turns = slices.DeleteFunc(s.Progress.Turns, func(t durable.Turn) bool { return t.Place == turn.Place })
-		s.Progress.Turns = append(s.Progress.Turns, turn)
+	if a.Try = done.Try; a != durable.FirstAssignment(a.Chunk) {
+		s.Progress.Assignments = slices.DeleteFunc(s.Progress.Assignments, func(t durable.Assignment) bool { return t.ChunkItem == a.ChunkItem })
+		s.Progress.Assignments = append(s.Progress.Assignments, a)
 	}
 	s.Progress.Ended += done.OK + done.Failed
 	s.Progress.Failed += done.Failed
 	for _, w := range done.Waits {
-		if w.First, w.Turn = began, turn.Number+1; w.Pause > 0 {
+		if w.First, w.Next = began, a.Number+1; w.Pause > 0 {
 			w.Until = workflow.Now(ctx).Add(w.Pause)
 		}
 		s.later(ctx, w)
@@ -206,7 +207,7 @@ func (s *state) run(ctx workflow.Context, turn durable.Turn, first time.Time, tr
 	return nil
 }
 
-// later gives a chain another turn when its time has come or somebody has decided. Pauses of many chains may end at the same time.
+// later assigns a chain again when its time has come or somebody has decided. Pauses of many chains may end at the same time.
 func (s *state) later(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
 	wake, forApproval := lookAgain, 1
@@ -219,19 +220,19 @@ func (s *state) later(ctx workflow.Context, w wait) {
 		if forApproval == 0 {
 			_ = workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive })
 		}
-		if ctx.Err() == nil && s.used >= s.maxUsed { // the next history gives it its turn
+		if ctx.Err() == nil && s.used >= s.maxUsed { // the next history assigns it
 			return
 		}
 		s.active++
 		defer func() { s.active-- }()
 		delete(s.decided, w.Position)
-		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.Place == w.Place })
+		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.ChunkItem == w.ChunkItem })
 		s.Progress.Waits -= forApproval
 		if ctx.Err() != nil { // its answer stays that it waits
 			s.Progress.Ended++
 			s.Progress.Failed++
 			return
 		}
-		s.runAlone(ctx, durable.Turn{Place: w.Place, Number: w.Turn}, w.First)
+		s.runAlone(ctx, durable.Assignment{ChunkItem: w.ChunkItem, Number: w.Next}, w.First)
 	})
 }

@@ -25,8 +25,8 @@ import (
 // fate is what becomes of a chain.
 type fate struct {
 	fails  bool
-	waits  int  // turns that end with waiting
-	pauses int  // turns that end with a pause, after those
+	waits  int  // assignments that end with waiting
+	pauses int  // assignments that end with a pause, after those
 	deaths int  // of workers that run it
 	other  bool // they do not die: their journal is another one
 }
@@ -41,11 +41,11 @@ type players struct {
 	mu      sync.Mutex
 	fates   [][]fate // by chunk and item
 	results map[string][]string
-	ends    map[durable.Place]int
+	ends    map[durable.ChunkItem]int
 	now     func() time.Time
-	due     map[durable.Place]time.Time // when a pause is over
-	early   []durable.Place             // chains that went on before that
-	told    []batchEnd                  // of the batch's end
+	due     map[durable.ChunkItem]time.Time // when a pause is over
+	early   []durable.ChunkItem             // chains that went on before that
+	told    []batchEnd                      // of the batch's end
 }
 
 func (p *players) end(_ context.Context, in *batchEnd) error {
@@ -73,19 +73,19 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	in.Try = done.Try
 	results := make([]string, len(fates))
 	for i := range fates {
-		f, place := &fates[i], durable.Place{Chunk: in.Chunk, Item: first + i}
+		f, place := &fates[i], durable.ChunkItem{Chunk: in.Chunk, Item: first + i}
 		if p.now().Before(p.due[place]) {
 			p.early = append(p.early, place)
 		}
 		switch {
 		case f.waits > 0:
 			f.waits--
-			w := wait{Place: place, Position: 1000*place.Chunk + place.Item}
+			w := wait{ChunkItem: place, Position: 1000*place.Chunk + place.Item}
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
 		case f.pauses > 0:
 			f.pauses--
-			w := wait{Place: place, Position: 1000*place.Chunk + place.Item, Pause: time.Duration(f.pauses*place.Item+1) * time.Minute}
+			w := wait{ChunkItem: place, Position: 1000*place.Chunk + place.Item, Pause: time.Duration(f.pauses*place.Item+1) * time.Minute}
 			p.due[place] = p.now().Add(w.Pause)
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
@@ -100,7 +100,7 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 			p.ends[place]++
 		}
 	}
-	p.results[in.ResultKey(in.Turn)] = results
+	p.results[in.ResultKey(in.Assignment)] = results
 	return done, nil
 }
 
@@ -145,11 +145,11 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 	return durable.Progress{}, nil
 }
 
-// TestBatch: whatever becomes of chains, each ends once, and the turns name the results that hold.
+// TestBatch: whatever becomes of chains, each ends once, and the assignments name the results that hold.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &players{results: map[string][]string{}, ends: map[durable.Place]int{}, due: map[durable.Place]time.Time{}}
+		p := &players{results: map[string][]string{}, ends: map[durable.ChunkItem]int{}, due: map[durable.ChunkItem]time.Time{}}
 		in := input{Batch: durable.Batch{ID: "batch-x", Parent: "run_x"}}
 		chunks := rapid.IntRange(1, 20).Draw(t, "chunks")
 		b := bounds{
@@ -157,12 +157,12 @@ func TestBatch(t *testing.T) {
 			maxWaits:  rapid.IntRange(1, 30).Draw(t, "waits"),
 			maxUsed:   rapid.IntRange(1, 60).Draw(t, "used"),
 		}
-		want, parked, failed, total := map[durable.Place]string{}, map[durable.Place]bool{}, 0, 0
+		want, parked, failed, total := map[durable.ChunkItem]string{}, map[durable.ChunkItem]bool{}, 0, 0
 		for chunk := range chunks {
 			n := rapid.IntRange(1, maxChains).Draw(t, "chains")
 			fates := make([]fate, n)
 			for i := range fates {
-				place := durable.Place{Chunk: chunk, Item: i}
+				place := durable.ChunkItem{Chunk: chunk, Item: i}
 				want[place] = "ok"
 				switch rapid.IntRange(0, 12).Draw(t, "fate") {
 				case 0:
@@ -206,9 +206,9 @@ func TestBatch(t *testing.T) {
 		if len(p.early) > 0 && len(decided) == 0 {
 			t.Errorf("their pauses were not over: %v", p.early)
 		}
-		seenParked := map[durable.Place]bool{}
+		seenParked := map[durable.ChunkItem]bool{}
 		for _, place := range got.Parked {
-			seenParked[place.Place] = place.Refused
+			seenParked[place.ChunkItem] = place.Refused
 		}
 		if !maps.Equal(seenParked, parked) || len(got.Parked) != len(parked) {
 			t.Errorf("parked %v, want %v", got.Parked, parked)
@@ -218,30 +218,30 @@ func TestBatch(t *testing.T) {
 				t.Errorf("%v ended %d times", place, n)
 			}
 		}
-		if found := p.latest(&in.Batch, got.Turns); !maps.Equal(found, want) {
+		if found := p.latest(&in.Batch, got.Assignments); !maps.Equal(found, want) {
 			t.Errorf("results %v, want %v", found, want)
 		}
 	})
 }
 
 // latest reads results as durable.Progress says.
-func (p *players) latest(b *durable.Batch, turns []durable.Turn) map[durable.Place]string {
-	found := map[durable.Place]string{}
-	read := func(turn durable.Turn) {
-		for i, result := range p.results[b.ResultKey(turn)] {
-			found[durable.Place{Chunk: turn.Chunk, Item: max(turn.Item, 0) + i}] = result
+func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map[durable.ChunkItem]string {
+	found := map[durable.ChunkItem]string{}
+	read := func(assignment durable.Assignment) {
+		for i, result := range p.results[b.ResultKey(assignment)] {
+			found[durable.ChunkItem{Chunk: assignment.Chunk, Item: max(assignment.Item, 0) + i}] = result
 		}
 	}
 	for chunk := range b.Chunks {
-		read(durable.FirstTurn(chunk))
+		read(durable.FirstAssignment(chunk))
 	}
-	for _, turn := range turns {
-		read(turn)
+	for _, assignment := range assignments {
+		read(assignment)
 	}
 	return found
 }
 
-// TestDecisionHurries: a decision gives a chain its next turn at once, and without one it has it in ten minutes.
+// TestDecisionHurries: a decision has a chain assigned again at once, and without one it is in ten minutes.
 func TestDecisionHurries(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: lookAgain} {
@@ -251,26 +251,26 @@ func TestDecisionHurries(t *testing.T) {
 			suite.SetLogger(quiet{})
 			env := suite.NewTestWorkflowEnvironment()
 			env.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
-			var turns []time.Time
+			var assignments []time.Time
 			env.RegisterActivityWithOptions(func(context.Context, *chunkInput) (*chunkDone, error) {
-				if turns = append(turns, env.Now()); len(turns) > 1 {
+				if assignments = append(assignments, env.Now()); len(assignments) > 1 {
 					return &chunkDone{OK: 1, Try: 1}, nil
 				}
 				return &chunkDone{Waits: []wait{{Position: 7}}, Try: 1}, nil
 			}, activity.RegisterOptions{Name: chunkActivity})
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, 7) }, after)
 			env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1}}})
-			if err := env.GetWorkflowError(); err != nil || len(turns) != 2 {
-				t.Fatalf("%v after %d turns", err, len(turns))
+			if err := env.GetWorkflowError(); err != nil || len(assignments) != 2 {
+				t.Fatalf("%v after %d assignments", err, len(assignments))
 			}
-			if waited := turns[1].Sub(turns[0]).Round(time.Second); waited != want {
+			if waited := assignments[1].Sub(assignments[0]).Round(time.Second); waited != want {
 				t.Errorf("it waited %v, want %v", waited, want)
 			}
 		})
 	}
 }
 
-// TestPausesEnd: chains that pause have their next turns when their pauses are over, a few at once, and are not said to wait for approval.
+// TestPausesEnd: chains that pause are assigned again when their pauses are over, a few at once, and are not said to wait for approval.
 func TestPausesEnd(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
@@ -280,20 +280,20 @@ func TestPausesEnd(t *testing.T) {
 	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
-	turns, running, most := map[int][]time.Time{}, 0, 0
+	assignments, running, most := map[int][]time.Time{}, 0, 0
 	env.RegisterActivityWithOptions(func(_ context.Context, in *chunkInput) (*chunkDone, error) {
 		mu.Lock()
 		running++
 		most = max(most, running)
-		turns[in.Chunk] = append(turns[in.Chunk], env.Now())
-		n := len(turns[in.Chunk])
+		assignments[in.Chunk] = append(assignments[in.Chunk], env.Now())
+		n := len(assignments[in.Chunk])
 		mu.Unlock()
 		time.Sleep(5 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
 		running--
 		if n < 3 {
-			return &chunkDone{Waits: []wait{{Place: in.Place, Position: in.Chunk, Pause: time.Hour}}, Try: 1}, nil
+			return &chunkDone{Waits: []wait{{ChunkItem: in.ChunkItem, Position: in.Chunk, Pause: time.Hour}}, Try: 1}, nil
 		}
 		return &chunkDone{OK: 1, Try: 1}, nil
 	}, activity.RegisterOptions{Name: chunkActivity})
@@ -308,9 +308,9 @@ func TestPausesEnd(t *testing.T) {
 	if err := env.GetWorkflowResult(&p); err != nil || p.Ended != 6 || p.Failed != 0 || p.Waits != 0 || most > b.maxActive {
 		t.Fatalf("%d at once, %v: %+v", most, err, p)
 	}
-	for chunk, times := range turns {
+	for chunk, times := range assignments {
 		if len(times) != 3 || times[2].Sub(times[0]).Round(time.Minute) != 2*time.Hour {
-			t.Errorf("the turns of chunk %d: %v", chunk, times)
+			t.Errorf("the assignments of chunk %d: %v", chunk, times)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestCancelledBatch(t *testing.T) {
 		started++
 		mu.Unlock()
 		if in.Chunk == 0 {
-			return &chunkDone{OK: 1, Waits: []wait{{Place: durable.Place{Item: 1}, Position: 1}}, Try: 1}, nil
+			return &chunkDone{OK: 1, Waits: []wait{{ChunkItem: durable.ChunkItem{Item: 1}, Position: 1}}, Try: 1}, nil
 		}
 		activity.RecordHeartbeat(ctx)
 		<-ctx.Done()

@@ -193,23 +193,23 @@ func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (dur
 // results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
 func (d *durableRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, about := d.batch(round), &d.record.Rounds[round]
-	turns, parked := map[int][]durable.Turn{}, map[durable.Place]*fault.Error{}
-	for _, next := range about.Progress.Turns {
-		turns[next.Chunk] = append(turns[next.Chunk], next)
+	later, parked := map[int][]durable.Assignment{}, map[durable.ChunkItem]*fault.Error{}
+	for _, next := range about.Progress.Assignments {
+		later[next.Chunk] = append(later[next.Chunk], next)
 	}
 	for _, p := range about.Progress.Parked {
-		parked[p.Place] = durable.ParkedFault(p.Refused, "onecall-temporal resume "+d.id+" tries it again")
+		parked[p.ChunkItem] = durable.ParkedFault(p.Refused, "onecall-temporal resume "+d.id+" tries it again")
 	}
 	n := 0
 	for chunk, size := range b.Chunks {
 		list := make([]*durable.Result, size)
-		for _, next := range append([]durable.Turn{durable.FirstTurn(chunk)}, turns[chunk]...) {
+		for _, next := range append([]durable.Assignment{durable.FirstAssignment(chunk)}, later[chunk]...) {
 			if err := d.read(ctx, b, next, list); err != nil {
 				return err
 			}
 		}
 		for item, r := range list {
-			if f := parked[durable.Place{Chunk: chunk, Item: item}]; f != nil {
+			if f := parked[durable.ChunkItem{Chunk: chunk, Item: item}]; f != nil {
 				r = &durable.Result{Error: f}
 			}
 			if err := handle(about.position(n), chunk, item, r); err != nil {
@@ -221,9 +221,9 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 	return nil
 }
 
-// read puts the results of a turn into list. A turn that was cut off has none.
-func (d *durableRun) read(ctx context.Context, b *durable.Batch, round durable.Turn, list []*durable.Result) error {
-	text, err := d.store.Get(ctx, b.ResultKey(round))
+// read puts the results of an assignment into list. One that was cut off has none.
+func (d *durableRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
+	text, err := d.store.Get(ctx, b.ResultKey(from))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (d *durableRun) read(ctx context.Context, b *durable.Batch, round durable.T
 		return app.Failure{Err: err}
 	}
 	for i, r := range read {
-		if item := max(round.Item, 0) + i; r != nil && item < len(list) {
+		if item := max(from.Item, 0) + i; r != nil && item < len(list) {
 			list[item] = r
 		}
 	}

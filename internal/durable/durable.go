@@ -64,8 +64,8 @@ func (b *Batch) InputKey(chunk int) string {
 	return fmt.Sprintf("batch/%s/%d/%d", b.ID, b.Round, chunk)
 }
 
-// ResultKey is the key in the Store of the results of a turn: an array of Result.
-func (b *Batch) ResultKey(t Turn) string {
+// ResultKey is the key in the Store of the results of an assignment: an array of Result.
+func (b *Batch) ResultKey(t Assignment) string {
 	return fmt.Sprintf("%s/%d/%d.%d", b.InputKey(t.Chunk), t.Item, t.Number, t.Try)
 }
 
@@ -78,33 +78,35 @@ type Progress struct {
 
 	NoWorkers bool // there is nobody who could begin
 
-	// Turns are those that have results, in order: a later one replaces what an earlier one has of the same chain. FirstTurn of each chunk
-	// that began is left out if nothing was tried again.
-	Turns  []Turn
-	Parked []Parked
+	// Assignments are those that have results, in order: a later one replaces what an earlier one has of the same chain. FirstAssignment of
+	// each chunk that began is left out if nothing was tried again.
+	Assignments []Assignment `json:"Turns"` // the name in histories
+	Parked      []Parked
 }
 
 // Parked is a chain that is not tried again, as its workers died of it again and again.
 type Parked struct {
-	Place
+	ChunkItem
 	Refused bool // they did not die: they must not run it, as their journal is another one
 }
 
 // Whole stands, in place of a chain's number, for all chains of a chunk.
 const Whole = -1
 
-// Place is a chain's place: its chunk, and its number there, or Whole.
-type Place struct{ Chunk, Item int }
+// ChunkItem says where a chain is: its chunk, and its number there, or Whole.
+type ChunkItem struct{ Chunk, Item int }
 
-// Turn is a part of a batch that a worker has carried out.
-type Turn struct {
-	Place
-	Number int // how often these chains had their turn before
-	Try    int // from 1: workers that died or ended in this turn have used up the others
+// Assignment is a part of a batch that a worker has carried out.
+type Assignment struct {
+	ChunkItem
+	Number int // how often these chains were assigned before
+	Try    int // from 1: workers that died or ended in it have used up the others
 }
 
-// FirstTurn returns the turn that a chunk has if all goes well.
-func FirstTurn(chunk int) Turn { return Turn{Place: Place{chunk, Whole}, Try: 1} }
+// FirstAssignment returns the only assignment of a chunk if all goes well.
+func FirstAssignment(chunk int) Assignment {
+	return Assignment{ChunkItem: ChunkItem{chunk, Whole}, Try: 1}
+}
 
 // Chain is a chain with what its caller said of it.
 type Chain struct {

@@ -36,9 +36,9 @@ func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	if len(p.Parked) > 0 {
 		return &Result{Error: ParkedFault(p.Parked[0].Refused, "resume tries it again")}, nil
 	}
-	last := FirstTurn(0)
-	if n := len(p.Turns); n > 0 {
-		last = p.Turns[n-1]
+	last := FirstAssignment(0)
+	if n := len(p.Assignments); n > 0 {
+		last = p.Assignments[n-1]
 	}
 	text, err := s.Store.Get(ctx, (&Batch{ID: id}).ResultKey(last))
 	if err != nil {

@@ -211,18 +211,23 @@ func (a *App) openRecordings() (err error) {
 // defaultServedTokens is the token budget of an answer to an MCP client unless the configuration sets one.
 const defaultServedTokens = 10_000
 
-// startEngine creates the engine. By default a server has a token budget and keeps results in memory, and a command has no budget and keeps
-// results on disk, where workers of this machine find them.
+// defaultStore is where results are kept unless the configuration says it: a server's in memory; those of a command, or for workers of this
+// machine, on disk.
+func (a *App) defaultStore() string {
+	if a.process.serve && !a.hasWorkers() {
+		return "memory"
+	}
+	return "disk"
+}
+
+// startEngine creates the engine. By default a server has a token budget, and a command has none.
 func (a *App) startEngine(c *config.File, serve bool) error {
-	tokens, store, hint := 0, "disk", "onecall tools lists the functions"
+	tokens, hint := 0, "onecall tools lists the functions"
 	if serve {
 		tokens, hint = defaultServedTokens, "the tool search finds functions"
-		if !a.hasWorkers() {
-			store = "memory"
-		}
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
-	if err := a.openResults(&c.Results, store); err != nil {
+	if err := a.openResults(&c.Results, a.defaultStore()); err != nil {
 		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
 	runs, err := a.openJournal(&c.Config)

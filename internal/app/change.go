@@ -118,14 +118,14 @@ func (r *reloader) warnLost(before *App) {
 	if before.callers != nil && r.app.callers == nil {
 		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(r.app.config.Access.HTTP, steps.TierRead).String())
 	}
-	if storeIdentity(&r.app.config.Results) != storeIdentity(&before.config.Results) {
+	if r.app.storeIdentity() != before.storeIdentity() {
 		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
 	}
 }
 
-// storeIdentity returns what identifies a store. User and password do not: results are found with other credentials, too.
-func storeIdentity(c *config.Results) string {
-	where := config.Or(c.Store, "memory")
+// storeIdentity returns what identifies the result store. User and password do not: results are found with other credentials, too.
+func (a *App) storeIdentity() string {
+	where := config.Or(a.config.Results.Store, a.defaultStore())
 	server, err := url.Parse(where)
 	if err != nil {
 		return where

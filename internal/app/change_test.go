@@ -50,8 +50,8 @@ func TestStoredResults(t *testing.T) {
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
 	} {
-		if got := storeIdentity(&appOf(t, c.after, serverTraits{}).config.Results) == storeIdentity(&appOf(t, c.before,
-			serverTraits{}).config.Results); got != c.want {
+		serves := serverTraits{serve: true}
+		if got := appOf(t, c.after, serves).storeIdentity() == appOf(t, c.before, serves).storeIdentity(); got != c.want {
 			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
 		}
 	}

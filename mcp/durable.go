@@ -75,14 +75,15 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	if limit < 0 {
 		return nil
 	}
-	count := 0
+	count, none := 0, ""
 	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
-		rows, err := c.now.Engine.Journal().List(ctx, &journal.Filter{Caller: &c.caller.ID, Status: status, Limit: limit + 1})
+		rows, err := c.now.Engine.Journal().List(ctx, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Status: status,
+			Limit: limit + 1})
 		if err != nil {
 			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 		}
 		for i := range rows {
-			if rows[i].Code == "" { // else it waits for approval
+			if rows[i].Code == "" && !rows[i].Batch { // with a code it waits for approval
 				count++
 			}
 		}

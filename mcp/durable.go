@@ -65,8 +65,11 @@ func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.E
 	if f := d.call.checkHandedOver(ctx); f != nil {
 		return f
 	}
-	d.call.toolset.server.runs.drop(run.Run) // it may have been in the background here
-	return d.Durable.Start(ctx, run, &DurableCaller{Caller: *d.call.transportRequest.Caller, Results: d.call.caller.Rights})
+	f := d.Durable.Start(ctx, run, &DurableCaller{Caller: *d.call.transportRequest.Caller, Results: d.call.caller.Rights})
+	if f == nil {
+		d.call.toolset.server.runs.drop(run.Run) // it may have been in the background here
+	}
+	return f
 }
 
 // checkHandedOver refuses to hand over another run of a caller that has as many under way as may go on in the background.

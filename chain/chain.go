@@ -93,6 +93,13 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
 	after, early, field := s.answersEarly(r)
 	durable := early && s.forWorkers(r)
+	if durable {
+		answer, here := s.handedBefore(ctx)
+		if answer != nil {
+			return answer
+		}
+		early, durable = !here, !here
+	}
 	var f *fault.Error
 	if early {
 		f = s.checkBackground("/" + field)

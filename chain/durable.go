@@ -14,6 +14,8 @@ type Durable interface {
 	NewKey() string
 	// Start has a worker carry out a run, as soon as its lease is free. A fault means that it is not known whether one will.
 	Start(ctx context.Context, run *DurableRun) *fault.Error
+	// Running reports whether workers have yet to finish a run.
+	Running(ctx context.Context, run HandedRun) (bool, error)
 	// Wait returns the answer of a run when workers are done with it, and an error if ctx ends first or it is not known.
 	Wait(ctx context.Context, id HandedRun) (*Answer, error)
 	// Cancel asks workers to cancel a run. It does not wait.
@@ -41,6 +43,32 @@ func (s *requestState) forWorkers(r *request) bool {
 	}
 	hasKey := s.leasedRun == nil || s.leasedRun.Row.Key != ""
 	return s.durable != nil && hasKey
+}
+
+// handedBefore answers a request for a run that is to be handed to workers: if they have it already, or if nothing is left to do. nil: it is
+// to be handed over. here: it is to be carried out by this process, which has its answer.
+func (s *requestState) handedBefore(ctx context.Context) (answer *Answer, here bool) {
+	past := s.leasedRun
+	switch {
+	case past == nil:
+		return nil, false
+	case past.Row.Status == journal.OK:
+		return nil, true
+	case past.HandedOver == 0 || s.durable == nil:
+		return nil, false
+	}
+	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedOver})
+	switch {
+	case err != nil:
+		return s.failureAnswer(ctx, fault.New(fault.Unavailable, "whether workers still have this run is not known, as their engine does not "+
+			"answer: nothing was run")), false
+	case !running:
+		return nil, false
+	case s.resumption.byID:
+		return s.failureAnswer(ctx, fault.New(fault.Busy, "this run goes on at workers: resume it when it has ended").Under("/resume")), false
+	}
+	s.releaseRun()
+	return startedAnswer(past.Row.ID), false
 }
 
 // prepareDurable refuses a chain for workers if there are none, and sets the key of its run.

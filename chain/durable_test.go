@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,12 @@ import (
 
 // workers carry out runs with the same engine, each by its key, as soon as its lease is free.
 type workers struct {
-	engine *chain.Engine
-	refuse *fault.Error
-	handed chain.DurableRun // last
-	cancel context.CancelFunc
-	ended  chan *chain.Answer
+	engine  *chain.Engine
+	refuse  *fault.Error
+	running bool             // as far as the engine says
+	handed  chain.DurableRun // last
+	cancel  context.CancelFunc
+	ended   chan *chain.Answer
 }
 
 func (*workers) NewKey() string { return "made" }
@@ -52,6 +54,8 @@ func (w *workers) Wait(ctx context.Context, _ chain.HandedRun) (*chain.Answer, e
 		return nil, ctx.Err()
 	}
 }
+
+func (w *workers) Running(context.Context, chain.HandedRun) (bool, error) { return w.running, nil }
 
 func (w *workers) Cancel(context.Context, chain.HandedRun) error {
 	w.cancel()
@@ -161,6 +165,37 @@ func TestDurableIsCancelled(t *testing.T) {
 		e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"asyncAfterMs":30000}`), c)
 		if a := <-w.ended; a.OK || a.Error.Code != fault.Cancelled {
 			t.Errorf("%s", a.JSON)
+		}
+	})
+}
+
+// TestDurableKeyIsSentAgain: while workers have the run, the same key is answered with its id, and a resume is busy. Afterwards the key is
+// answered as before.
+func TestDurableKeyIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, c, _, _ := backgroundEngine(t)
+		w := &workers{engine: e, refuse: fault.New(fault.Unavailable, "lost on the way")}
+		c.Durable = w
+		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"key":"mine","lite":true}`)
+		e.Run(t.Context(), request, c)
+		w.refuse, w.running = nil, true // it arrived after all
+		id := w.handed.Run
+		if a := e.Run(t.Context(), request, c); a.Run != id || w.handed.Lease != 1 {
+			t.Errorf("at workers: %s", a.JSON)
+		}
+		if a := e.Run(t.Context(), []byte(`{"resume":"`+id+`"}`), c); a.OK || a.Error.Code != fault.Busy {
+			t.Errorf("resumed meanwhile: %s", a.JSON)
+		}
+		w.running = false
+		e.Run(t.Context(), request, c)
+		time.Sleep(time.Second)
+		if a := e.Run(t.Context(), request, c); a.OK || a.Error.Code != fault.Busy || !strings.Contains(a.Error.Message, id) {
+			t.Errorf("while it runs: %s", a.JSON)
+		}
+		<-w.ended
+		if a := e.Run(t.Context(), request, c); string(a.JSON) != `"done"` {
+			t.Errorf("afterwards: %s", a.JSON)
 		}
 	})
 }

@@ -17,6 +17,7 @@ var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
 
 // resumption has the fields of a request that concern an earlier run.
 type resumption struct {
+	byID    bool // the request names the run (resume), and not by its key
 	assume  []byte
 	approve string
 	undo    bool
@@ -36,10 +37,14 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	if f := s.resumption.read(sent); f != nil {
 		return root, f
 	}
+	s.resumption.byID = sent.has("resume")
 	past, f := s.takeRun(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
 	if f != nil {
 		if sent.has("resume") {
 			return root, f.Under("/resume")
+		}
+		if f.Code == fault.Busy {
+			f.Message += " (" + id + ")" // whoever has lost the answer can follow it
 		}
 		return root, f.Under("/key")
 	}

@@ -97,6 +97,14 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	return fault.New(fault.Busy, "%d of your runs go on, which is the limit: wait until one has ended, and send this one again", limit)
 }
 
+// Running implements chain.Durable.
+func (d *callDurable) Running(ctx context.Context, run chain.HandedRun) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	running, _, err := d.State(ctx, run)
+	return running, err
+}
+
 // Wait implements chain.Durable.
 func (d *callDurable) Wait(ctx context.Context, run chain.HandedRun) (*chain.Answer, error) {
 	ended, err := d.Answer(ctx, run)
@@ -119,7 +127,9 @@ type handedRun struct {
 	id     chain.HandedRun
 	row    *journal.Row
 	note   string        // how far it is
-	answer *chain.Answer // once it has ended; else nil
+	answer *chain.Answer // once it has ended and can be read; else nil
+
+	hasEnded bool // the journal says so
 }
 
 // handedOver returns the state of a caller's run that was handed to workers; nil: it was not, or something else became of it since, or what
@@ -131,17 +141,21 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedOver}, row: row}
 	hasEnded := row.Status == journal.OK || row.Status == journal.Failed || row.Code != ""
+	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedOver}, row: row, hasEnded: hasEnded}
 	running, idle, err := g.Durable.State(ctx, r.id)
 	switch {
 	case err != nil && hasEnded:
-		return nil
+		r.note = "it has ended, and its answer cannot be read now, as the workers' engine does not answer: ask again"
+		return r
 	case err != nil:
 		r.note = "the workers' engine does not answer now, so how far it is is not known: ask again"
 		return r
-	case idle:
-		r.note = "no worker asks for work: it begins once one does"
+	case running && idle:
+		r.note = "no worker asks for work: it goes on once one does"
+		return r
+	case running && row.Lease == past.HandedOver:
+		r.note = "it waits until a worker takes it"
 		return r
 	case running:
 		r.note = "a worker carries it out"
@@ -158,6 +172,8 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 // status returns that of the run, and its code.
 func (r *handedRun) status() (journal.Status, fault.Code) {
 	switch {
+	case r.answer == nil && r.hasEnded:
+		return r.row.Status, r.row.Code
 	case r.answer == nil:
 		return journal.Running, ""
 	case r.answer.Error == nil:

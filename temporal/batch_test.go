@@ -349,6 +349,22 @@ func TestLostResults(t *testing.T) {
 	}
 }
 
+// TestOtherJournalOfOne: a worker whose journal is another one refuses a single chain, too.
+func TestOtherJournalOfOne(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "")
+	other := strings.ReplaceAll(readFile(t, s.home, "onecall.yaml"), "${JOURNAL_KEY}", "${OTHER_KEY}")
+	s.variables = append(s.variables, "OTHER_KEY=the key of another journal, as it happens")
+	clitest.Write(t, s.home, "other.yaml", regexp.MustCompile(`store: "postgres[^"]*"`).
+		ReplaceAllString(other, fmt.Sprintf("store: %q", s.postgres.Database(t))))
+	s.startWorker(t, "--config", "other.yaml")
+	clitest.Write(t, s.home, "one.json", `{"steps":[{"fn":"http.write","args":{"id":"one"}}]}`)
+	answer, message, _ := s.run(t, "run", "--durable", "one.json")
+	if gjson.Get(answer, "error.code").Str != "bad_request" || !strings.Contains(answer, "another journal") || s.writes("one") != 0 {
+		t.Errorf("%s%s", answer, message)
+	}
+}
+
 // TestOtherJournal: a worker whose journal is another one begins nothing.
 func TestOtherJournal(t *testing.T) {
 	t.Parallel()

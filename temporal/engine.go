@@ -207,6 +207,9 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 	}
 }
 
+// Queue implements durable.Engine.
+func (e *Engine) Queue() string { return fmt.Sprintf("%s, queue %s", e.server, e.queue) }
+
 // Idle implements durable.Engine: no worker has asked for work for a while.
 func (e *Engine) Idle(ctx context.Context) bool {
 	about, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -77,6 +78,11 @@ func (k *BatchStore) Touch(ctx context.Context, key string) error {
 // BeginBatch writes a batch of chains to the journal, under a key, and returns the id of its run.
 func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id string, err error) {
 	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
+}
+
+// JournalID identifies the journal, by its key, and the part of it that has the runs of this configuration.
+func (a *App) JournalID() string {
+	return hex.EncodeToString(a.Journal.MAC([]byte("journal"), []byte(a.Scope()))[:16])
 }
 
 // FindRun returns the id of this user's run with a key. It fails with journal.ErrNotFound if there is none.

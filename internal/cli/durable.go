@@ -267,7 +267,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		d.id = durable.IDOf(a.Scope(), key)
 	}
 	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
-	one := durable.Chain{Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
+	one := durable.Chain{Journal: a.JournalID(), Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
 	if !json.Valid(e.Request) {
 		one.Request, one.Text = nil, string(e.Request)
 	}

@@ -53,7 +53,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.BatchStore(),
 					Ready: func() {
 						ready.Store(true)
-						c.noticef("ready: up to %d chains at once", jobs)
+						c.noticef("ready: up to %d chains at once, from %s", jobs, engine.Queue())
 					},
 					Check: func(ctx context.Context, b *durable.Batch) error { return checkJournal(ctx, a, b) },
 					Renew: func(ctx context.Context, b *durable.Batch, chunk int) error { return renew(ctx, a, b, chunk) },
@@ -131,6 +131,10 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
 		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		if ch.Journal != "" && ch.Journal != a.JournalID() {
+			f = fault.New(fault.BadRequest, "nothing was run: the worker that took it on has another journal than this command. All who take part "+
+				"need the same journal, and with SQLite the same configuration file")
+		}
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
 			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
 		}

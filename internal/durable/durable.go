@@ -26,6 +26,8 @@ type Engine interface {
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)
+	// Queue says where workers of this engine ask for work, for people.
+	Queue() string
 	// Idle reports whether no worker asks for work. It is false if that is not known.
 	Idle(ctx context.Context) bool
 	// Cancel asks a batch to end: chains under way are cancelled, and others do not start. It does not wait.
@@ -118,9 +120,10 @@ type Chain struct {
 	Name     string          `json:"name,omitempty"` // of the saved chain
 	Begun    time.Time       `json:"begun,omitzero"` // in an earlier round, or later; zero: it never was
 	Override chain.Override  `json:"override"`
-	Caller   *Caller         `json:"caller,omitempty"` // nil: the operator, with all rights that a worker's configuration gives
-	Run      string          `json:"run,omitempty"`    // that was handed over in the journal; "": there may be none
-	Lease    int64           `json:"lease,omitempty"`  // under which it was
+	Journal  string          `json:"journal,omitempty"` // App.JournalID of a single chain's client; "": its batch or run is in the journal
+	Caller   *Caller         `json:"caller,omitempty"`  // nil: the operator, with all rights that a worker's configuration gives
+	Run      string          `json:"run,omitempty"`     // that was handed over in the journal; "": there may be none
+	Lease    int64           `json:"lease,omitempty"`   // under which it was
 }
 
 // Caller is who a server runs a chain for.

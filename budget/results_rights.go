@@ -17,6 +17,11 @@ type Rights struct {
 	Scope string
 }
 
+// Cover reports whether an owner with these rights may read what it stored with others.
+func (r Rights) Cover(stored Rights) bool {
+	return stored.Level <= r.Level && (r.Scope == "" || stored.Scope == r.Scope)
+}
+
 // WithRights returns the same Results for owners with these rights.
 func (r *Results) WithRights(rights Rights) *Results {
 	if rights == r.rights {

@@ -93,12 +93,11 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
 	after, early, field := s.answersEarly(r)
 	durable := early && s.forWorkers(r)
-	if durable {
-		answer, here := s.handedBefore(ctx)
-		if answer != nil {
-			return answer
-		}
-		early, durable = !here, !here
+	if answer := s.handedBefore(ctx); answer != nil {
+		return answer
+	}
+	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // its answer is given as before, which takes no worker
+		early, durable = false, false
 	}
 	var f *fault.Error
 	if early {

@@ -45,30 +45,25 @@ func (s *requestState) forWorkers(r *request) bool {
 	return s.durable != nil && hasKey
 }
 
-// handedBefore answers a request for a run that is to be handed to workers: if they have it already, or if nothing is left to do. nil: it is
-// to be handed over. here: it is to be carried out by this process, which has its answer.
-func (s *requestState) handedBefore(ctx context.Context) (answer *Answer, here bool) {
+// handedBefore answers a request for a run that workers have; nil: they do not have it. This process must not carry it out beside them, as
+// they would go on with it whatever becomes of it here.
+func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	past := s.leasedRun
-	switch {
-	case past == nil:
-		return nil, false
-	case past.Row.Status == journal.OK:
-		return nil, true
-	case past.HandedOver == 0 || s.durable == nil:
-		return nil, false
+	if past == nil || past.HandedOver == 0 || past.Row.Status == journal.OK || s.durable == nil {
+		return nil
 	}
 	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedOver})
 	switch {
 	case err != nil:
 		return s.failureAnswer(ctx, fault.New(fault.Unavailable, "whether workers still have this run is not known, as their engine does not "+
-			"answer: nothing was run")), false
+			"answer: nothing was run"))
 	case !running:
-		return nil, false
+		return nil
 	case s.resumption.byID:
-		return s.failureAnswer(ctx, fault.New(fault.Busy, "this run goes on at workers: resume it when it has ended").Under("/resume")), false
+		return s.failureAnswer(ctx, fault.New(fault.Busy, "this run goes on at workers: resume it when it has ended").Under("/resume"))
 	}
 	s.releaseRun()
-	return startedAnswer(past.Row.ID), false
+	return startedAnswer(past.Row.ID)
 }
 
 // prepareDurable refuses a chain for workers if there are none, and sets the key of its run.
@@ -96,7 +91,6 @@ func (s *requestState) prepareDurable(r *request) *fault.Error {
 func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, after time.Duration) *Answer {
 	lease := s.record.HandOver()
 	if err := s.record.Claim(); err != nil {
-		s.record = nil
 		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
 	}
 	run := &DurableRun{HandedRun: HandedRun{s.record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}

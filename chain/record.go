@@ -146,6 +146,9 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 		s.call.Shown = shownArguments(r.record, p.fn, sent)
 		r.record.Prepare(s.call)
 		if raw, f, known := r.recall(ctx, p, s); known {
+			if s.earlier > 0 {
+				s.call.Approval = r.usedApproval(ctx, p, scope, s)
+			}
 			return raw, f, true
 		}
 	}
@@ -262,6 +265,16 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		return nil, f, true
 	}
 	return nil, nil, false
+}
+
+// usedApproval returns the name of the approval that an earlier attempt at a call has used up, if it covers the call as it is now; "": it
+// does not.
+func (r *run) usedApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) string {
+	names := s.call.Previous().Approvals
+	if len(names) == 0 || names[0] != r.approvalName(s.call, undoShown(ctx, p, scope)) {
+		return ""
+	}
+	return names[0]
 }
 
 // siblingResult returns what another element of the same step has read by an equal call; nil: none. Which of two parallel elements made

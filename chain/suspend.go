@@ -41,9 +41,17 @@ func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelF
 
 // mayBeSuspended reports whether the plan has a pause that is long enough.
 func (s *requestState) mayBeSuspended(p *plan) bool {
-	return s.suspend > 0 && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
+	return s.suspend > 0 && !p.undoesOnError() && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.until != nil && step.delay >= s.suspend || step.inline != nil && s.mayBeSuspended(step.inline) ||
 			step.fn != nil && step.maxRetries > 0 && step.backoff<<min(step.maxRetries-1, maxDoublings) >= s.suspend
+	})
+}
+
+// undoesOnError reports whether the plan, or an inline chain in it, undoes what it has done when it fails: a run that is cancelled in a pause
+// must do so at once.
+func (p *plan) undoesOnError() bool {
+	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
+		return step.inline != nil && step.inline.undoesOnError()
 	})
 }
 
@@ -119,7 +127,7 @@ func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Tim
 
 // awaitsRetry reports whether the run was suspended between two attempts at a call.
 func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
-	return previous != nil && r.record.Past().IsSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
+	return previous != nil && r.record.WasSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
 		previous.Attempt < p.maxRetries
 }
 

@@ -21,6 +21,7 @@ import (
 // jobs is a service whose jobs take some polls until they are done. It remembers when it was called.
 type jobs struct {
 	engine  *chain.Engine
+	options chain.Options
 	journal *journal.Journal
 	began   time.Time
 	world   *world
@@ -44,11 +45,17 @@ func newJobs(t *testing.T) *jobs {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.journal.Close() })
-	j.engine, err = chain.New(&chain.Options{Functions: registry, Journal: j.journal, MaxDuration: -1, MaxConcurrency: 300, Observer: j})
-	if err != nil {
+	j.options = chain.Options{Functions: registry, Journal: j.journal, MaxDuration: -1, MaxConcurrency: 300, Observer: j}
+	j.start(t)
+	return j
+}
+
+// start makes the engine with its options.
+func (j *jobs) start(t *testing.T) {
+	var err error
+	if j.engine, err = chain.New(&j.options); err != nil {
 		t.Fatal(err)
 	}
-	return j
 }
 
 // call is done after as many calls as its argument needs says, and fails the first fails ones. Each takes us microseconds, and a little
@@ -219,6 +226,45 @@ func TestRehearsalDoesNotPause(t *testing.T) {
 		a := j.engine.Run(t.Context(), []byte(`{"key":"K","dryRun":true}`), nil)
 		if !a.OK || time.Since(before) != 0 || gjson.GetBytes(a.JSON, "plan.resume.reused").Raw != "[0]" {
 			t.Errorf("after %v: %s", time.Since(before), a.JSON)
+		}
+	})
+}
+
+// TestSuspendedRetryIsApproved: an approval covers all attempts at a call, also those after a pause.
+func TestSuspendedRetryIsApproved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newJobs(t)
+		j.options.Approve = steps.ApproveWrite
+		j.start(t)
+		const text = `{"key":"K","lite":true,"steps":[{"fn":"job.set","args":{"id":"a","fails":1},"retry":{"max":3,"backoffMs":60000}}]}`
+		waits, _ := j.run(t, text)
+		approve := gjson.GetBytes(waits.JSON, "approve").Str
+		a := j.engine.Run(t.Context(), []byte(`{"resume":"`+gjson.GetBytes(waits.JSON, "resume").Str+`","approve":"`+approve+`"}`),
+			&chain.Caller{Suspend: leastPause})
+		if a.Resumes.IsZero() {
+			t.Fatalf("not suspended: %s", a.JSON)
+		}
+		time.Sleep(time.Until(a.Resumes))
+		if a, _ = j.run(t, text); !a.OK || len(j.world.seen()) != 2 {
+			t.Errorf("%s after %v", a.JSON, j.world.seen())
+		}
+	})
+}
+
+// TestUndoIsNotSuspended: a run that undoes what it did when it fails stays where it is, so that it does so when it is cancelled in a pause.
+func TestUndoIsNotSuspended(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newJobs(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		a := j.engine.Run(ctx, []byte(`{"key":"K","onError":"undo","steps":[
+			{"fn":"job.set","args":{"id":"a"},"undo":{"fn":"job.set","args":{"id":"undo"}}},
+			{"fn":"job.poll","args":{"id":"b","needs":9},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}]}`),
+			&chain.Caller{Suspend: leastPause})
+		if !a.Resumes.IsZero() || a.OK || len(j.world.seen()) != 3 {
+			t.Errorf("%s after %v", a.JSON, j.world.seen())
 		}
 	})
 }

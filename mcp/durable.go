@@ -37,8 +37,9 @@ type DurableCaller struct {
 // DurableAnswer is what came of a run.
 type DurableAnswer struct {
 	Answer *chain.Answer
-	Lease  int64        // of the run when it was answered; 0: not known
-	Fault  *fault.Error // in place of Answer: the workers did not carry it out
+	Lease  int64         // under which the run has done something last; 0: not known
+	Rights budget.Rights // of the caller that it was carried out for; others of its callers with fewer do not get the answer
+	Fault  *fault.Error  // in place of Answer: the workers did not carry it out
 }
 
 const (
@@ -78,23 +79,41 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	if limit < 0 {
 		return nil
 	}
-	count, none := 0, ""
+	var under []journal.Row
+	none := ""
 	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
 		rows, err := c.now.Engine.Journal().List(ctx, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Status: status,
 			Limit: limit + 1})
 		if err != nil {
 			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 		}
-		for i := range rows {
-			if rows[i].Code == "" && !rows[i].Batch { // with a code it waits for approval
-				count++
-			}
-		}
+		under = append(under, rows...)
 	}
-	if count <= limit { // this one is among them
+	if len(under) <= limit { // this one is among them
 		return nil
 	}
-	return fault.New(fault.Busy, "%d of your runs go on, which is the limit: wait until one has ended, and send this one again", limit)
+	count := 0
+	for i := range under { // some have ended before a worker had them, wait for approval, or run elsewhere
+		if c.isAtWorkers(ctx, under[i].ID) {
+			count++
+		}
+	}
+	if count < limit {
+		return nil
+	}
+	return fault.New(fault.Busy, "%d of your runs go on at workers, which is the limit: wait until one has ended, and send this one again", limit)
+}
+
+// isAtWorkers reports whether workers have a run of the caller's. It is false if that is not known.
+func (c *call) isAtWorkers(ctx context.Context, run string) bool {
+	past, err := c.now.Engine.PastRun(ctx, run, c.caller)
+	if err != nil || past.HandedOver == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	running, _, err := c.now.Durable.State(ctx, chain.HandedRun{Run: run, Lease: past.HandedOver})
+	return err == nil && running
 }
 
 // Running implements chain.Durable.
@@ -162,7 +181,12 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 		return r
 	}
 	ended, err := g.Durable.Answer(ctx, r.id)
-	if err != nil || ended.Lease != 0 && ended.Lease != row.Lease || ended.Lease == 0 && hasEnded {
+	if f, _ := fault.As(err); err != nil && (f == nil || f.Code != fault.TokenExpired) {
+		r.note = "workers are done with it, and its answer cannot be read now: ask again"
+		return r
+	}
+	last := past.LastLease()
+	if err != nil || !c.Rights.Cover(ended.Rights) || ended.Lease != 0 && ended.Lease != last || ended.Lease == 0 && hasEnded {
 		return nil
 	}
 	r.answer = g.answerOf(ctx, ended, c)

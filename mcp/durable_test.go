@@ -52,7 +52,7 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.Dur
 			return work.answer.Answer.OK || work.answer.Answer.Error.Code != fault.Busy
 		})
 		if past, err := w.engine.PastRun(context.Background(), run.Run, caller); err == nil {
-			work.answer.Lease = past.Row.Lease
+			work.answer.Lease, work.answer.Rights = past.LastLease(), c.Results
 		}
 	}()
 	return nil
@@ -178,6 +178,77 @@ func TestDurableRunContinuedHere(t *testing.T) {
 	resumed, _ := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"1":{"expr":"42"}},"durable":false,"lite":true}`)
 	if resumed != "42" || status() != "ok" {
 		t.Errorf("%s, then %s", resumed, status())
+	}
+}
+
+// TestDurableAnswerNeedsItsRights: an answer that was made with more rights is not given to the same caller with fewer.
+func TestDurableAnswerNeedsItsRights(t *testing.T) {
+	t.Parallel()
+	url := serve(t, new(fakeWorkers).share(t)).serveAs(t, &transport.Access{Callers: mcptest.Callers{
+		"strong": {ID: "jwt:one", Rights: steps.Rights{Tier: steps.TierAdmin}},
+		"weak":   {ID: "jwt:one", Rights: steps.Rights{Tier: steps.TierRead, Functions: "shop.item.*"}},
+	}})
+	strong, weak := staffClient(t, url, "strong"), staffClient(t, url, "weak")
+	args := `{"run":"` + strong("chain", `{"steps":[{"fn":"shop.vault.purge","args":{}}],"durable":true}`).Get("run").Str + `"}`
+	polltest.Until(t, "the run has ended", func() bool { return strong("info", args).Get("fetch").Exists() })
+	if report := weak("info", args); report.Get("fetch").Exists() || report.Get("status").Str == "" {
+		t.Errorf("with fewer rights: %s", report)
+	}
+}
+
+// TestDurableAnswerAfterAMistake: a resume that is refused does not hide the answer of the run.
+func TestDurableAnswerAfterAMistake(t *testing.T) {
+	t.Parallel()
+	client := serve(t, new(fakeWorkers).share(t)).stdio(t, writer, nil)
+	begun, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"expr":"'a'"},{"expr":"int($0)"}],"durable":true}`)
+	id := gjson.Get(begun, "run").Str
+	isThere := func() bool {
+		report, _ := mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
+		return gjson.Get(report, "fetch").Exists()
+	}
+	polltest.Until(t, "the run has failed", isThere)
+	if refused, failed := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"7":{"expr":"42"}}}`); !failed || !isThere() {
+		t.Errorf("no answer after %s", refused)
+	}
+}
+
+// noWorkers take runs and never begin them.
+type noWorkers struct{ *fakeWorkers }
+
+func (w *noWorkers) Start(_ context.Context, run *chain.DurableRun, _ *mcp.DurableCaller) *fault.Error {
+	work := &fakeWork{ended: make(chan struct{})}
+	work.answer.Fault = fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")
+	work.cancel = func() { close(work.ended) }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs[run.HandedRun] = work
+	return nil
+}
+
+// TestWaitingDurableRuns: a run that waits for a worker is not carried out by the server, too. Once it is cancelled, it does not count among
+// the caller's.
+func TestWaitingDurableRuns(t *testing.T) {
+	t.Parallel()
+	have := &noWorkers{new(fakeWorkers)}
+	share := have.share(t)
+	s := serve(t, func(o *mcp.Options) {
+		share(o)
+		o.CallerCalls, o.Durable = 4, have
+	})
+	client := taskClient(t, s)
+	for i := range 3 {
+		request := fmt.Sprintf(`{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"async":true,"key":"%d"`, i)
+		id := client("tools/call", request+"}").Get("taskId").Str
+		if again := client("tools/call", request+`,"durable":false}`); id == "" || again.Get("taskId").Str != id {
+			t.Fatalf("%d: %s, then %s", i, id, again.Raw)
+		}
+		client("tasks/cancel", `{"taskId":"`+id+`"`)
+		if task := client("tasks/get", `{"taskId":"`+id+`"`); task.Get("status").Str != "cancelled" {
+			t.Errorf("%d: %s", i, task.Raw)
+		}
+	}
+	if s.shop.calls.Load() != 0 {
+		t.Error("a run was carried out")
 	}
 }
 

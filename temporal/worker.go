@@ -129,16 +129,7 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	if err != nil {
 		return nil, err
 	}
-	results := make([]*durable.Result, len(chains))
-	var all sync.WaitGroup
-	for i := range chains {
-		c.slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-c.slots }()
-			results[i], _ = again(ctx, func() (*durable.Result, error) { return c.Run(ctx, &in.Batch, &chains[i], first) })
-		})
-	}
-	all.Wait()
+	results := c.runAll(ctx, in, chains, first)
 	if isStopping(ctx) {
 		for _, r := range results {
 			if r == nil || r.Resumes.IsZero() && r.Error != nil && r.Error.Code == fault.Cancelled {
@@ -151,6 +142,61 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	}
 	in.Try = int(info.Attempt)
 	return c.store(ctx, in, results)
+}
+
+// runAll runs chains side by side. One that pauses goes on here while others are at work; the pauses that are left then are the engine's.
+func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Chain, first time.Time) []*durable.Result {
+	results := make([]*durable.Result, len(chains))
+	group := &workGroup{atWork: len(chains), idle: make(chan struct{})}
+	var all sync.WaitGroup
+	for i := range chains {
+		c.slots <- struct{}{}
+		all.Go(func() {
+			for {
+				results[i], _ = again(ctx, func() (*durable.Result, error) { return c.Run(ctx, &in.Batch, &chains[i], first) })
+				<-c.slots
+				if r := results[i]; !group.pause(ctx, r) {
+					return
+				}
+				c.slots <- struct{}{}
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// workGroup counts the chains of a chunk that are at work.
+type workGroup struct {
+	mu     sync.Mutex
+	atWork int
+	idle   chan struct{} // closed when none is
+}
+
+// pause waits until a chain that pauses goes on. It reports false if the chain has ended, or no other one is at work any more.
+func (g *workGroup) pause(ctx context.Context, r *durable.Result) bool {
+	g.mu.Lock()
+	if g.atWork--; g.atWork == 0 {
+		close(g.idle)
+	}
+	g.mu.Unlock()
+	if r == nil || r.Resumes.IsZero() {
+		return false
+	}
+	select {
+	case <-g.idle:
+		return false
+	case <-ctx.Done():
+		return false
+	case <-time.After(time.Until(r.Resumes)):
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.atWork == 0 {
+		return false
+	}
+	g.atWork++
+	return true
 }
 
 func isStopping(ctx context.Context) bool {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -362,3 +363,24 @@ func (quiet) Debug(string, ...any) {}
 func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
+
+// TestPausesInAChunk: a chain that pauses goes on in its worker while others of its chunk are at work, without a slot. The last pauses are
+// the engine's.
+func TestPausesInAChunk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, runs := time.Now(), []int{0, 0}
+		c := &chunks{slots: make(chan struct{}, 2), Worker: &durable.Worker{Run: func(_ context.Context, _ *durable.Batch, ch *durable.Chain,
+			_ time.Time) (*durable.Result, error) {
+			if runs[ch.Position]++; ch.Position == 1 { // a long one
+				time.Sleep(time.Hour)
+				return &durable.Result{OK: true}, nil
+			}
+			return &durable.Result{Resumes: time.Now().Add(7 * time.Minute)}, nil
+		}}}
+		results := c.runAll(t.Context(), &chunkInput{}, []durable.Chain{{Position: 0}, {Position: 1}}, time.Time{})
+		if took := time.Since(began); took != time.Hour || runs[0] != 9 || results[0].Resumes.IsZero() || !results[1].OK {
+			t.Errorf("%v after %v: %+v", runs, took, results)
+		}
+	})
+}

@@ -130,5 +130,6 @@ func (r *Run) Rehearse() *Run {
 			matchedAt[past.call(mac(c.MAC), c.Ordinal)] = stepPath
 		}
 	}
-	return &Run{j: r.j, canonical: r.canonical, resumedAt: r.resumedAt, past: past, row: r.row, failure: errRehearsal, matchedAt: matchedAt}
+	return &Run{j: r.j, canonical: r.canonical, resumedAt: r.resumedAt, past: past, row: r.row, failure: errRehearsal, matchedAt: matchedAt,
+		wasSuspended: r.wasSuspended}
 }

@@ -225,7 +225,12 @@ func (c *PastCall) EndedAt() time.Time {
 }
 
 // IsSuspended reports whether the run ended so as to be resumed when its pauses are over.
-func (p *Past) IsSuspended() bool { return p.Row.Status == Waiting && p.Row.Code == "" }
+func (p *Past) IsSuspended() bool {
+	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandedOver != p.LastLease()
+}
+
+// LastLease is the lease under which the run has done something last. Row.Lease may be a later one, of somebody who only looked.
+func (p *Past) LastLease() int64 { return leaseOf(p.highestEvent) }
 
 // Known returns the known outcome of the call: SentUnknown while the outcome of an undo of it is unknown, else Outcome.
 func (c *PastCall) Known() fault.Outcome {

@@ -69,6 +69,7 @@ type Run struct {
 	hasRow        bool                   // the run has been written
 	endWritten    bool
 	forgot        bool  // the result of a read was not stored
+	wasSuspended  bool  // before it was resumed
 	failure       error // why nothing more can be written
 }
 
@@ -115,6 +116,9 @@ func (r *Run) HandOver() (lease int64) {
 	r.Append(Event{Kind: Handed})
 	return r.row.Lease
 }
+
+// WasSuspended reports whether the run ended so as to be resumed when its pauses are over, and was resumed.
+func (r *Run) WasSuspended() bool { return r.wasSuspended }
 
 // Forgot reports whether the result of a read was not stored, so that a resume reads it again.
 func (r *Run) Forgot() bool {
@@ -168,12 +172,18 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 		earlierTime: row.Took, past: past,
 		nextEvent: firstOf(row.Lease), functions: map[string]*Day{}, matchedAt: map[*PastCall]string{}, row: row, hasRow: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
+	for i := range past.Events {
+		if e := &past.Events[i]; e.Kind == Read {
+			r.storedBytes += len(e.Result)
+		}
+	}
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
 			r.row.Functions = append(slices.Clip(r.row.Functions), f)
 		}
 	}
-	if s.Text != nil && !(past.IsSuspended() && bytes.Equal(s.Text, past.Chain)) { // a run that polls goes on a thousand times
+	r.wasSuspended = past.IsSuspended()
+	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls goes on a thousand times
 		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
 	}
 	return r

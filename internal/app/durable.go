@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -137,6 +138,8 @@ func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 	}
 	result, err := (&durable.Single{Engine: engine, Store: d.app.BatchStore()}).Wait(ctx, batchOf(run))
 	switch {
+	case errors.Is(err, durable.ErrEnded):
+		return nil, fault.New(fault.TokenExpired, "the workflow was ended before its chain")
 	case err != nil:
 		return nil, err
 	case result == nil:
@@ -144,7 +147,7 @@ func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 	case result.Answer == nil:
 		return &mcp.DurableAnswer{Fault: result.Error}, nil
 	}
-	return &mcp.DurableAnswer{Answer: result.ChainAnswer(), Lease: result.Lease}, nil
+	return &mcp.DurableAnswer{Answer: result.ChainAnswer(), Lease: result.Lease, Rights: result.Rights}, nil
 }
 
 // State implements mcp.Durable.

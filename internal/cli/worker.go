@@ -177,28 +177,32 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 // runHandedOver goes on with a run that a server has handed over, for the server's caller. The journal has its chain.
 func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) (*durable.Result, error) {
 	caller := &chain.Caller{Log: c.logFunc()}
-	ctx, end := a.ActFor(ctx, caller, ch.Caller)
+	acting, end := a.ActFor(ctx, caller, ch.Caller)
 	defer end()
 	past, err := a.Journal.Read(ctx, ch.Run, &caller.ID)
 	var f *fault.Error
 	switch {
-	case errors.Is(err, journal.ErrNotFound), err == nil && past.Scope != a.Scope():
+	case acting.Err() != nil && ctx.Err() == nil:
+		f, _ = fault.As(context.Cause(acting))
+	case errors.Is(err, journal.ErrNotFound), errors.Is(err, journal.ErrUnreadable), err == nil && past.Scope != a.Scope():
 		f = fault.New(fault.BadRequest, "the worker's journal has no run %s (any more): the server and its workers need the same one", ch.Run)
 	case err != nil:
 		return nil, err
-	case past.Row.Lease == ch.Lease && past.Row.Status == journal.Failed:
+	case past.LastLease() == ch.Lease && past.Row.Status == journal.Failed:
 		f = fault.New(fault.Cancelled, "the server gave this run up when it handed it over: resume it")
 	}
 	if f != nil {
-		return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
+		r := durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller))
+		r.Rights = ch.Caller.Results
+		return r, nil
 	}
-	r, err := runOnce(ctx, a, ch, fmt.Appendf(nil, `{"key":%s}`, jsonText(past.Row.CallersKey())), caller)
+	r, err := runOnce(acting, a, ch, fmt.Appendf(nil, `{"key":%s}`, jsonText(past.Row.CallersKey())), caller)
 	if err != nil {
 		return nil, err
 	}
-	r.Approval = false // its answer goes to the caller, and tells how to go on
+	r.Approval, r.Rights = false, ch.Caller.Results // its answer goes to the caller, and tells how to go on
 	if past, err = a.Journal.Read(context.WithoutCancel(ctx), ch.Run, &caller.ID); err == nil {
-		r.Lease = past.Row.Lease
+		r.Lease = past.LastLease()
 	}
 	return r, nil
 }

@@ -146,7 +146,10 @@ type Result struct {
 
 	Approval bool      `json:"approval,omitempty"` // it waits until somebody decides
 	Resumes  time.Time `json:"resumes,omitzero"`   // it pauses, and goes on then; zero: it does not
-	Lease    int64     `json:"lease,omitempty"`    // of its run then, if that was handed over
+
+	// Of a run that was handed over:
+	Lease  int64         `json:"lease,omitempty"` // under which it has done something last
+	Rights budget.Rights `json:"rights,omitzero"` // of the caller that it was carried out for
 }
 
 // ResultOf returns what is passed on of an answer.

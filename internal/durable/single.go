@@ -36,6 +36,9 @@ func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	if len(p.Parked) > 0 {
 		return &Result{Error: ParkedFault(p.Parked[0].Refused, "resume tries it again")}, nil
 	}
+	if p.Ended == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
 	last := FirstAssignment(0)
 	if n := len(p.Assignments); n > 0 {
 		last = p.Assignments[n-1]

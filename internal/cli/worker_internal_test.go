@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/durable"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestRunHandedOver: a worker carries out what a server has handed over, but not for a token that has expired, and not what the server gave
+// up or its journal does not have.
+func TestRunHandedOver(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("HOME", folder)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(folder, ".state"))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(folder, ".cache"))
+	c := &cli{streams: &streams{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, errWidth: func() int { return 80 }},
+		configPath: clitest.Write(t, folder, "onecall.yaml", "journal: {keep: 1h}\n")}
+	err := c.withJournal(t.Context(), app.Options{Calls: true}, func(a *app.App) error {
+		for _, test := range []struct {
+			key     string
+			status  journal.Status // in which the server left the run
+			expires time.Time
+			run     string // in place of its id
+			want    fault.Code
+		}{
+			{"expired", journal.Waiting, time.Now().Add(-time.Minute), "", fault.Denied},
+			{"given up", journal.Failed, time.Time{}, "", fault.Cancelled},
+			{"unknown", journal.Waiting, time.Time{}, "run_unknown", fault.BadRequest},
+			{"good", journal.Waiting, time.Now().Add(time.Hour), "", ""},
+		} {
+			run := a.Journal.Begin(&journal.Start{Caller: "ann", Scope: a.Scope(), Key: test.key, Text: []byte(`{"steps":[{"expr":"1"}]}`), Steps: 1,
+				Hash: func() string { return "" }})
+			lease := run.HandOver()
+			if err := run.EndUnfinished(test.status, ""); err != nil {
+				return err
+			}
+			one := &durable.Chain{Run: run.ID(), Lease: lease, Caller: &durable.Caller{Caller: steps.Caller{ID: "ann", Expires: test.expires}}}
+			if test.run != "" {
+				one.Run = test.run
+			}
+			r, err := c.runHandedOver(t.Context(), a, one)
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", test.key, err)
+			case r.OK != (test.want == "") || !r.OK && r.Error.Code != test.want:
+				t.Errorf("%s: %s", test.key, r.Answer)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -47,8 +47,8 @@ func (s *requestState) mayBeSuspended(p *plan) bool {
 	})
 }
 
-// undoesOnError reports whether the plan, or an inline chain in it, undoes what it has done when it fails: a run that is cancelled in a pause
-// must do so at once.
+// undoesOnError reports whether the plan, or an inline chain in it, undoes what it has done when it fails. A run that is cancelled in a
+// pause must do so at once.
 func (p *plan) undoesOnError() bool {
 	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.inline != nil && step.inline.undoesOnError()

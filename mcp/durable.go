@@ -38,7 +38,7 @@ type DurableCaller struct {
 type DurableAnswer struct {
 	Answer *chain.Answer
 	Lease  int64         // under which the run has done something last; 0: not known
-	Rights budget.Rights // of the caller that it was carried out for; others of its callers with fewer do not get the answer
+	Rights budget.Rights // with which Answer was made: its caller does not get it with fewer
 	Fault  *fault.Error  // in place of Answer: the workers did not carry it out
 }
 
@@ -101,7 +101,8 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	if count < limit {
 		return nil
 	}
-	return fault.New(fault.Busy, "%d of your runs go on at workers, which is the limit: wait until one has ended, and send this one again", limit)
+	return fault.New(fault.Busy, "%d of your runs go on at workers, which is the limit: wait until one has ended, and send this one again",
+		limit)
 }
 
 // isAtWorkers reports whether workers have a run of the caller's. It is false if that is not known.
@@ -185,8 +186,10 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 		r.note = "workers are done with it, and its answer cannot be read now: ask again"
 		return r
 	}
-	last := past.LastLease()
-	if err != nil || !c.Rights.Cover(ended.Rights) || ended.Lease != 0 && ended.Lease != last || ended.Lease == 0 && hasEnded {
+	switch {
+	case err != nil, ended.Lease == 0 && hasEnded, ended.Lease != 0 && ended.Lease != past.LastLease():
+		return nil
+	case ended.Answer != nil && !c.Rights.Cover(ended.Rights):
 		return nil
 	}
 	r.answer = g.answerOf(ctx, ended, c)

@@ -235,7 +235,7 @@ func TestWaitingDurableRuns(t *testing.T) {
 		share(o)
 		o.CallerCalls, o.Durable = 4, have
 	})
-	client := taskClient(t, s)
+	client := taskClient(t, s, "bob") // whose token is for some functions only
 	for i := range 3 {
 		request := fmt.Sprintf(`{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"async":true,"key":"%d"`, i)
 		id := client("tools/call", request+"}").Get("taskId").Str
@@ -277,14 +277,14 @@ func TestDurableTasks(t *testing.T) {
 	have := new(fakeWorkers)
 	share := have.share(t)
 	first := serve(t, share)
-	one := taskClient(t, first)
+	one := taskClient(t, first, "ann")
 	task := one("tools/call", `{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"durable":true}`)
 	id := task.Get("taskId").Str
 	if task.Get("resultType").Str != "task" || id == "" {
 		t.Fatal(task.Raw)
 	}
 	<-first.shop.started
-	other := taskClient(t, serve(t, share))
+	other := taskClient(t, serve(t, share), "ann")
 	params := `{"taskId":"` + id + `"`
 	for away, note := range map[bool]string{true: "does not answer now", false: "a worker carries it out"} {
 		have.leave(away)
@@ -303,14 +303,14 @@ func TestDurableTasks(t *testing.T) {
 	}
 }
 
-// taskClient makes requests of ann's, who takes tasks. It returns their results.
-func taskClient(t *testing.T, s *testServer) func(method, params string) gjson.Result {
+// taskClient makes requests of a caller that takes tasks. It returns their results.
+func taskClient(t *testing.T, s *testServer, token string) func(method, params string) gjson.Result {
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	declared := strings.Replace(mcptest.StatelessMeta, `"io.modelcontextprotocol/clientCapabilities":{`,
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}`, 1)
 	return func(method, params string) gjson.Result {
 		t.Helper()
-		header := mcptest.Header{"Authorization": "Bearer ann", "Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method}
+		header := mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method}
 		if method == "tools/call" {
 			header["Mcp-Name"] = "chain"
 		}

@@ -16,12 +16,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ActFor has a worker act for a caller of a server (nil: the operator): with that caller's view of this app's functions, as part of its
-// trace, until its token expires.
+// ActFor has a worker act for a caller of a server: with that caller's view of this app's functions, as part of its trace, until its token
+// expires.
 func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
-	if c == nil {
-		return ctx, func() {}
-	}
 	as.ID, as.Rights, as.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
 	as.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
 	ctx = telemetry.WithCall(ctx, "", c.TraceParent, c.TraceState)

@@ -121,7 +121,7 @@ type Chain struct {
 	Begun    time.Time       `json:"begun,omitzero"` // in an earlier round, or later; zero: it never was
 	Override chain.Override  `json:"override"`
 	Journal  string          `json:"journal,omitempty"` // App.JournalID of a single chain's client; "": its batch or run is in the journal
-	Caller   *Caller         `json:"caller,omitempty"`  // nil: the operator, with all rights that a worker's configuration gives
+	Caller   *Caller         `json:"caller,omitempty"`  // of a run that was handed over; nil: the operator, with all functions
 	Run      string          `json:"run,omitempty"`     // that was handed over in the journal; "": there may be none
 	Lease    int64           `json:"lease,omitempty"`   // under which it was
 }

@@ -60,6 +60,6 @@ func ParkedFault(refused bool, remedy string) *fault.Error {
 		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is another one: all who take part need the same one. %s",
 			remedy)
 	}
-	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and whether "+
-		"results.store is the same for all who take part. %s", remedy)
+	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
+		"whether results.store is the same for all who take part. %s", remedy)
 }

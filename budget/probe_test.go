@@ -110,7 +110,7 @@ func TestPreviewOfBrokenUTF8(t *testing.T) {
 
 func TestProbeWithin(t *testing.T) {
 	t.Parallel()
-	memory := &recording{}
+	memory := &recordingDriver{}
 	r := results(t, nil)
 	value := numbered(500)
 	whole, err := r.ProbeWithin(t.Context(), "me", value, nil)

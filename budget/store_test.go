@@ -156,27 +156,27 @@ func TestResultsOptions(t *testing.T) {
 	}
 }
 
-// failing is a driver of which every operation fails, or those that err names.
-type failing struct {
+// failingDriver is a driver of which every operation fails, or those that err names.
+type failingDriver struct {
 	budget.Driver
 	put, get, touch error
 }
 
-func (f failing) Put(ctx context.Context, key string, e budget.Entry) error {
+func (f failingDriver) Put(ctx context.Context, key string, e budget.Entry) error {
 	if f.put != nil {
 		return f.put
 	}
 	return f.Driver.Put(ctx, key, e)
 }
 
-func (f failing) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
+func (f failingDriver) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	if f.get != nil {
 		return budget.Entry{}, f.get
 	}
 	return f.Driver.Get(ctx, key, admit)
 }
 
-func (f failing) Touch(ctx context.Context, key string, expires time.Time) error {
+func (f failingDriver) Touch(ctx context.Context, key string, expires time.Time) error {
 	if f.touch != nil {
 		return f.touch
 	}
@@ -196,7 +196,7 @@ func TestDriverErrors(t *testing.T) {
 		{context.DeadlineExceeded, fault.Timeout},
 		{fault.New(fault.LimitExceeded, "full"), fault.LimitExceeded},
 	} {
-		r := resultsOn(t, failing{memory(t), test.err, test.err, nil}, nil)
+		r := resultsOn(t, failingDriver{memory(t), test.err, test.err, nil}, nil)
 		_, _, err := r.Keep(t.Context(), "me", []byte("1"))
 		if fault.CodeOf(err) != test.code || !errors.Is(err, test.err) {
 			t.Errorf("Keep with %v: %v, want %s", test.err, err, test.code)
@@ -217,7 +217,7 @@ func TestDriverErrors(t *testing.T) {
 func TestTouchFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := resultsOn(t, failing{Driver: memory(t), touch: errors.New("read-only")}, nil)
+		r := resultsOn(t, failingDriver{Driver: memory(t), touch: errors.New("read-only")}, nil)
 		token := keep(t, r, "1")
 		time.Sleep(time.Minute)
 		if v, left, err := r.Value(t.Context(), "me", token); err != nil || string(v) != "1" || left != 4*time.Minute {
@@ -226,14 +226,14 @@ func TestTouchFails(t *testing.T) {
 	})
 }
 
-// recording notes what a driver is told.
-type recording struct {
+// recordingDriver records what is put into its driver last.
+type recordingDriver struct {
 	budget.Driver
 	key   string
 	entry budget.Entry
 }
 
-func (r *recording) Put(ctx context.Context, key string, e budget.Entry) error {
+func (r *recordingDriver) Put(ctx context.Context, key string, e budget.Entry) error {
 	r.key, r.entry = key, e
 	return r.Driver.Put(ctx, key, e)
 }
@@ -241,7 +241,7 @@ func (r *recording) Put(ctx context.Context, key string, e budget.Entry) error {
 // Whoever reads the store finds neither tokens nor the names of owners.
 func TestStoreHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
-	d := &recording{Driver: memory(t)}
+	d := &recordingDriver{Driver: memory(t)}
 	r := resultsOn(t, d, nil)
 	token, _, err := r.Keep(t.Context(), "alice@example.com", []byte("1"))
 	must(t, err)

@@ -41,13 +41,13 @@ func TestFetchFlood(t *testing.T) {
 	server := redistest.Start(t)
 	for name, store := range map[string]string{"disk": t.TempDir(), "redis": server.URL()} {
 		t.Run(name, func(t *testing.T) {
-			inOwnProcess(t, "TestFetchFlood", floodOf+"="+store)
+			inChildProcess(t, "TestFetchFlood", floodOf+"="+store)
 		})
 	}
 }
 
-// inOwnProcess runs a test alone, with one more variable of the environment, so that its memory is that of this test.
-func inOwnProcess(t *testing.T, test, variable string) {
+// inChildProcess runs a test alone, with one more variable of the environment, so that its memory is that of this test.
+func inChildProcess(t *testing.T, test, variable string) {
 	t.Helper()
 	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	self.Env = append(os.Environ(), variable)

@@ -27,7 +27,7 @@ func TestPass(t *testing.T) {
 		{"store.get", nil, "", ""},
 		{"store.set", nil, "", ""},
 	} {
-		s := newScripted(t, nil, test.ends)
+		s := newScriptedEngine(t, nil, test.ends)
 		entry, err := s.all.Resolve(test.function)
 		must(t, err)
 		value, err := s.engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
@@ -51,7 +51,7 @@ func TestPass(t *testing.T) {
 // TestPassWithoutJournal: what cannot be written is not sent, and what is safe to repeat goes on.
 func TestPassWithoutJournal(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, unwritable{&journal.Memory{}}, nil)
+	s := newScriptedEngine(t, unwritable{&journal.Memory{}}, nil)
 	for function, code := range map[string]fault.Code{"store.put": fault.Unavailable, "store.get": ""} {
 		entry, err := s.all.Resolve(function)
 		must(t, err)

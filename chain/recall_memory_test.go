@@ -24,7 +24,7 @@ func TestMemoryOfRecall(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	inOwnProcess(t, "TestMemoryOfRecall", recallHere+"=1")
+	inChildProcess(t, "TestMemoryOfRecall", recallHere+"=1")
 }
 
 // recall makes runs that read 128 MiB.
@@ -39,7 +39,7 @@ func recall(t *testing.T) {
 		{"asks for approval", `{"steps":[` + reads + `,{"fn":"guarded.put"}]}`, fault.ApprovalRequired, 64 + 30},
 	} {
 		n, maximum := 0, uint64(0)
-		s := newScripted(t, &forgetful{}, func(string, gjson.Result) ([]byte, error) {
+		s := newScriptedEngine(t, &forgetful{}, func(string, gjson.Result) ([]byte, error) {
 			if n++; n%16 == 0 {
 				runtime.GC()
 				var m runtime.MemStats

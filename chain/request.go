@@ -76,7 +76,7 @@ type request struct {
 // budgetRequest lowers the server's limits; nil means not given.
 type budgetRequest struct {
 	// Tokens of the answer.
-	MaxTotalTokens *int `json:"maxTotalTokens" validate:"omitnil,min=1" least:"150" tool:"" manual:"-"`
+	MaxTotalTokens *int `json:"maxTotalTokens" validate:"omitnil,min=1" minimum:"150" tool:"" manual:"-"`
 	// Steps, those of inline chains included.
 	MaxSteps *int `json:"maxSteps" validate:"omitnil,min=1" manual:"-"`
 	// Calls of functions, repetitions included.
@@ -88,9 +88,9 @@ type budgetRequest struct {
 // step is one step as it is written.
 type step struct {
 	// The function's name; never a reference.
-	Fn string `json:"fn" validate:"max=256" least:"1" tool:""`
+	Fn string `json:"fn" validate:"max=256" minimum:"1" tool:""`
 	// In place of fn, without args: an expression over $0, $id, $input, $item; its value is the result, and nothing is called.
-	Expr *string `json:"expr" validate:"-" least:"1" tool:"not fn: sum($0.items, .price)"`
+	Expr *string `json:"expr" validate:"-" minimum:"1" tool:"not fn: sum($0.items, .price)"`
 	// An object. A string that is a reference becomes the value; ${$0.path} inside a string becomes text; $$ is a dollar.
 	Args []byte `json:"args" kind:"object" validate:"-" tool:"" manual:"object; strings may hold references"`
 	// In place of fn: an inline chain with step numbers of its own, whose $input is args.

@@ -20,7 +20,7 @@ import (
 // TestRefusalIsOfAll: when one is asked for all elements and says no, each of them is denied, and none waits for approval.
 func TestRefusalIsOfAll(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, nil)
+	s := newScriptedEngine(t, nil, nil)
 	asked := 0
 	who := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
 		asked++
@@ -45,7 +45,7 @@ func TestRefusalIsOfAll(t *testing.T) {
 func TestAnswerTakesItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScripted(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
+		s := newScriptedEngine(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
 			time.Sleep(time.Duration(args.Get("k").Int()) * time.Millisecond)
 			return []byte(`{"id":"x"}`), nil
 		})
@@ -94,7 +94,7 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 }
 
 // waits is a run that waits for approval of its second call.
-func waits(s *scripted) (run string) {
+func waits(s *scriptedEngine) (run string) {
 	return s.run(fault.ApprovalRequired, `{"steps":[
 		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str
@@ -113,7 +113,7 @@ func TestApproveOfWhatDoesNotWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScripted(t, nil, nil)
+			s := newScriptedEngine(t, nil, nil)
 			run := waits(s)
 			s.run("", `{"resume":%q%s}`, run, test.end)
 			if _, err := chain.Approve(t.Context(), s.journal, run, ""); fault.CodeOf(err) != fault.BadRequest {
@@ -134,7 +134,7 @@ func TestApproveOfWhatDoesNotWait(t *testing.T) {
 // TestApproveOfWhatWasLookedAt: an operator approves the calls that were shown, and no others that came to wait meanwhile.
 func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, nil)
+	s := newScriptedEngine(t, nil, nil)
 	run := waits(s)
 	shown, err := chain.Waiting(t.Context(), s.journal, run)
 	if err != nil || len(shown) != 1 {
@@ -159,7 +159,7 @@ func TestApproveOfWhatWasLookedAt(t *testing.T) {
 // TestApproveShownAgain: what is shown twice is approved by either answer, and once only.
 func TestApproveShownAgain(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, failing("2", refuses))
+	s := newScriptedEngine(t, nil, failing("2", refuses))
 	first := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put","args":{"k":"1"}},{"fn":"guarded.put","args":{"k":"2"}}]}`)
 	run, approve := first.Get("resume").Str, first.Get("approve").Str
 	again := s.run(fault.ApprovalRequired, `{"resume":%q}`, run)

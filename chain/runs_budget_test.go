@@ -36,7 +36,7 @@ func TestApprovalWithinBudget(t *testing.T) {
 // TestUndoneBeyondBudget: where an answer has no room for each write, their number is told by outcome, of those that were undone too.
 func TestUndoneBeyondBudget(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
+	s := newScriptedEngine(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
 		if k := args.Get("k").Int(); k == 60 || args.Get("id").Int()%10 == 9 {
 			return nil, refuses()
 		}

@@ -20,7 +20,7 @@ const endRetryDelay = 2 * time.Second
 func TestDryRunLeavesTheLease(t *testing.T) {
 	t.Parallel()
 	const request = `"key":"K","steps":[{"fn":"store.set","args":{"k":"slow"}},{"fn":"store.put","args":{"k":"2"}}]`
-	s := newScripted(t, nil, nil)
+	s := newScriptedEngine(t, nil, nil)
 	s.ends = func(_ string, args gjson.Result) ([]byte, error) {
 		if args.Get("k").Str == "slow" {
 			s.run(fault.Busy, `{%s}`, request)
@@ -38,7 +38,7 @@ func TestDryRunLeavesTheLease(t *testing.T) {
 func TestEndOfFailureIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, func(function string, _ gjson.Result) ([]byte, error) {
+		s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, func(function string, _ gjson.Result) ([]byte, error) {
 			if function == "store.get" {
 				return nil, fault.New(fault.Unavailable, "the store is away")
 			}
@@ -63,7 +63,7 @@ func TestEndOfFailureIsWrittenLate(t *testing.T) {
 func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, nil)
+		s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, nil)
 		s.run("", `{"steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.get"}]}`)
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
@@ -88,7 +88,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 			defer f.mu.Unlock()
 			away = to
 		}
-		s := newScripted(t, f, nil)
+		s := newScriptedEngine(t, f, nil)
 		for i := range 10_100 {
 			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
 		}
@@ -126,7 +126,7 @@ func TestOutageWithinAStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			away := &atomic.Bool{}
-			s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away.Load() }}, nil)
+			s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away.Load() }}, nil)
 			s.ends = func(string, gjson.Result) ([]byte, error) {
 				away.Store(true)
 				return []byte(`{"id":"x"}`), nil

@@ -14,7 +14,7 @@ import (
 func TestParts(t *testing.T) {
 	t.Parallel()
 	fails := true
-	g := newScripted(t, &journal.Memory{}, func(string, gjson.Result) ([]byte, error) {
+	g := newScriptedEngine(t, &journal.Memory{}, func(string, gjson.Result) ([]byte, error) {
 		if fails {
 			return nil, fault.New(fault.FunctionFailed, "no")
 		}

@@ -12,10 +12,10 @@ import (
 )
 
 // inScope is an engine of another scope over the same functions and the same journal.
-func (s *scripted) inScope(scope string) *scripted {
+func (s *scriptedEngine) inScope(scope string) *scriptedEngine {
 	s.t.Helper()
 	engine := engineOn(s.t, s.all, chain.Options{Journal: s.journal, Scope: scope}, false)
-	return &scripted{t: s.t, engine: engine, all: s.all, journal: s.journal}
+	return &scriptedEngine{t: s.t, engine: engine, all: s.all, journal: s.journal}
 }
 
 // TestScopes: of a run of another scope nothing is resumed, undone, looked at or decided. Its caller is told that there is none, and an
@@ -31,7 +31,7 @@ func TestScopes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q and %q", test.scope, test.other), func(t *testing.T) {
 			t.Parallel()
-			s := newScripted(t, nil, nil)
+			s := newScriptedEngine(t, nil, nil)
 			inside, other := s.inScope(test.scope), s.inScope(test.other)
 			first := inside.engine.Run(t.Context(), []byte(request), nil)
 			if first.Question == nil {
@@ -64,7 +64,7 @@ func TestScopes(t *testing.T) {
 // TestScopeOfApproval: an operator approves a run of any scope, as it sends nothing; the run goes on in its own.
 func TestScopeOfApproval(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, nil)
+	s := newScriptedEngine(t, nil, nil)
 	inside := s.inScope("/staging")
 	run := inside.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
 	if _, err := chain.Approve(t.Context(), s.journal, run, ""); err != nil {
@@ -79,15 +79,15 @@ func TestScopeOfApproval(t *testing.T) {
 // TestKeysOfScopes: a key means another run in each scope, whatever its text, and is shown as it was sent.
 func TestKeysOfScopes(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, nil)
+	s := newScriptedEngine(t, nil, nil)
 	staging, prod, none := s.inScope("/staging"), s.inScope("/prod"), s.inScope("")
-	put := func(in *scripted, key, status string) {
+	put := func(in *scriptedEngine, key, status string) {
 		t.Helper()
 		if a := in.run("", `{"key":%s,"steps":[{"fn":"store.put"}]}`, quoted(key)); a.Get("steps.0.status").Str != status {
 			t.Errorf("%q: %s", key, a.Raw)
 		}
 	}
-	all := []*scripted{staging, prod, none}
+	all := []*scriptedEngine{staging, prod, none}
 	for _, in := range all {
 		put(in, "seed", "ok")
 	}

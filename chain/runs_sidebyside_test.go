@@ -29,7 +29,7 @@ func TestUndoOfElementsAtOnce(t *testing.T) {
 // TestResumedTwiceAtOnce: of two that resume a run at once, one goes on with it; the other is told to wait.
 func TestResumedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, nil, failing("b", refuses))
+	s := newScriptedEngine(t, nil, failing("b", refuses))
 	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"}},
 		{"fn":"store.put","args":{"k":"b"}}]}`).Get("resume").Str
 	began, goOn := make(chan bool), make(chan bool)
@@ -74,7 +74,7 @@ func TestRecallSideBySide(t *testing.T) {
 			for range 5 {
 				var mended atomic.Bool
 				var applied sync.Map
-				s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {
+				s := newScriptedEngine(t, nil, func(function string, args gjson.Result) ([]byte, error) {
 					if !mended.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
 						return nil, refuses()
 					}
@@ -97,7 +97,7 @@ func TestReadsSideBySideAreNoConflict(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	written := make(chan bool)
-	s := newScripted(t, nil, func(function string, _ gjson.Result) ([]byte, error) {
+	s := newScriptedEngine(t, nil, func(function string, _ gjson.Result) ([]byte, error) {
 		switch {
 		case function == "store.put":
 			close(written)

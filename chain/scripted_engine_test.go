@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// scripted is an engine with a journal. The test decides how the calls of its store end.
-type scripted struct {
+// scriptedEngine is an engine with a journal. The test decides how the calls of its store end.
+type scriptedEngine struct {
 	t       *testing.T
 	engine  *chain.Engine
 	all     *steps.Registry
@@ -28,10 +28,10 @@ type scripted struct {
 	log []string // what reached the store
 }
 
-// newScripted makes one. A nil driver is one in memory; with a nil ends each call succeeds.
-func newScripted(t *testing.T, d journal.Driver, ends func(function string, args gjson.Result) ([]byte, error)) *scripted {
+// newScriptedEngine makes one. A nil driver is one in memory; with a nil ends each call succeeds.
+func newScriptedEngine(t *testing.T, d journal.Driver, ends func(function string, args gjson.Result) ([]byte, error)) *scriptedEngine {
 	t.Helper()
-	s := &scripted{t: t, ends: ends}
+	s := &scriptedEngine{t: t, ends: ends}
 	var functions []steps.Function
 	for _, spec := range []steps.Spec{
 		{Name: "store.get", Effect: steps.Read},
@@ -49,7 +49,7 @@ func newScripted(t *testing.T, d journal.Driver, ends func(function string, args
 	return s
 }
 
-func (s *scripted) call(function string) steps.Call {
+func (s *scriptedEngine) call(function string) steps.Call {
 	return func(_ context.Context, args []byte) ([]byte, error) {
 		s.mu.Lock()
 		s.log = append(s.log, function+" "+string(args))
@@ -79,12 +79,12 @@ func refuses() error {
 func lost() error { return fault.New(fault.Timeout, "the line is dead") }
 
 // run sends a request of the local user, which must be answered with the code; "": it succeeds.
-func (s *scripted) run(code fault.Code, request string, args ...any) gjson.Result {
+func (s *scriptedEngine) run(code fault.Code, request string, args ...any) gjson.Result {
 	s.t.Helper()
 	return s.runAs(nil, code, request, args...)
 }
 
-func (s *scripted) runAs(who *chain.Caller, code fault.Code, request string, args ...any) gjson.Result {
+func (s *scriptedEngine) runAs(who *chain.Caller, code fault.Code, request string, args ...any) gjson.Result {
 	s.t.Helper()
 	sent := fmt.Sprintf(request, args...)
 	a := s.engine.Run(s.t.Context(), []byte(sent), who)
@@ -95,7 +95,7 @@ func (s *scripted) runAs(who *chain.Caller, code fault.Code, request string, arg
 }
 
 // called checks what has reached the store since it was asked last.
-func (s *scripted) called(want ...string) {
+func (s *scriptedEngine) called(want ...string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *scripted) called(want ...string) {
 }
 
 // ended checks how the journal says that a run and its calls ended.
-func (s *scripted) ended(run string, status journal.Status, want ...string) {
+func (s *scriptedEngine) ended(run string, status journal.Status, want ...string) {
 	s.t.Helper()
 	past, err := s.journal.Read(s.t.Context(), run, nil)
 	must(s.t, err)

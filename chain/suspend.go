@@ -17,7 +17,7 @@ const maxDoublings = 20
 // it has done comes from the journal when it is resumed, so it is not suspended once something has failed: that would be done again.
 // A nil *pauses counts nothing.
 type pauses struct {
-	least   time.Duration      // shorter ones are not worth a resume
+	min     time.Duration      // shorter ones are not worth a resume
 	suspend context.CancelFunc // ends the context of the steps
 	mayNot  func() bool        // reports whether the run must not be suspended now
 
@@ -33,7 +33,7 @@ func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelF
 		return ctx, func() {}
 	}
 	watched, suspend := context.WithCancel(ctx)
-	r.pauses = &pauses{least: r.suspend, suspend: suspend, atWork: 1, mayNot: func() bool {
+	r.pauses = &pauses{min: r.suspend, suspend: suspend, atWork: 1, mayNot: func() bool {
 		return ctx.Err() != nil || r.exhausted.Load() || r.mustStop() || r.record.Forgot()
 	}}
 	return watched, suspend
@@ -65,7 +65,7 @@ func (p *pauses) add(n int) {
 	if p.atWork += n; p.atWork > 0 || len(p.ends) == 0 || !p.until.IsZero() || p.mayNot() {
 		return
 	}
-	if first := slices.MinFunc(p.ends, time.Time.Compare); time.Until(first) >= p.least {
+	if first := slices.MinFunc(p.ends, time.Time.Compare); time.Until(first) >= p.min {
 		p.until = first
 		p.suspend()
 	}

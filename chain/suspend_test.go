@@ -94,18 +94,18 @@ func (j *jobs) Step(ctx context.Context, _ chain.StepInfo) (context.Context, fun
 	return ctx, nil
 }
 
-// leastPause is the shortest pause that suspends a run of these tests.
-const leastPause = 10 * time.Second
+// minPause is the shortest pause that suspends a run of these tests.
+const minPause = 10 * time.Second
 
 // run runs a chain, and resumes it whenever its pauses are over. It returns the last answer, and how often the run was suspended.
 func (j *jobs) run(t *testing.T, text string) (a *chain.Answer, suspended int) {
 	for {
 		before := len(j.world.seen())
-		a = j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: leastPause})
+		a = j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: minPause})
 		if a.Resumes.IsZero() {
 			return a, suspended
 		}
-		if suspended++; time.Until(a.Resumes) < leastPause || len(j.world.seen()) == before || suspended > 1000 {
+		if suspended++; time.Until(a.Resumes) < minPause || len(j.world.seen()) == before || suspended > 1000 {
 			t.Errorf("part %d is suspended for %v with %d calls: %s", suspended, time.Until(a.Resumes), len(j.world.seen())-before, a.JSON)
 			return a, suspended
 		}
@@ -131,7 +131,7 @@ func TestSuspendedPoll(t *testing.T) {
 			"repeat":{"until":"$result.done","max":9,"delayMs":600000}}],"return":"$1.n"}`
 		due := j.began.Add(10 * time.Minute)
 		for range 3 {
-			a := j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: leastPause})
+			a := j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: minPause})
 			if !a.Resumes.Equal(due) || a.OK || a.Error.Code != fault.Cancelled || gjson.GetBytes(a.JSON, "resume").Str == "" ||
 				gjson.GetBytes(a.JSON, "result").Exists() {
 				t.Fatalf("until %v: %s", a.Resumes.Sub(j.began), a.JSON)
@@ -241,7 +241,7 @@ func TestSuspendedRetryIsApproved(t *testing.T) {
 		waits, _ := j.run(t, text)
 		approve := gjson.GetBytes(waits.JSON, "approve").Str
 		a := j.engine.Run(t.Context(), []byte(`{"resume":"`+gjson.GetBytes(waits.JSON, "resume").Str+`","approve":"`+approve+`"}`),
-			&chain.Caller{Suspend: leastPause})
+			&chain.Caller{Suspend: minPause})
 		if a.Resumes.IsZero() {
 			t.Fatalf("not suspended: %s", a.JSON)
 		}
@@ -262,7 +262,7 @@ func TestUndoIsNotSuspended(t *testing.T) {
 		a := j.engine.Run(ctx, []byte(`{"key":"K","onError":"undo","steps":[
 			{"fn":"job.set","args":{"id":"a"},"undo":{"fn":"job.set","args":{"id":"undo"}}},
 			{"fn":"job.poll","args":{"id":"b","needs":9},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}]}`),
-			&chain.Caller{Suspend: leastPause})
+			&chain.Caller{Suspend: minPause})
 		if !a.Resumes.IsZero() || a.OK || len(j.world.seen()) != 3 {
 			t.Errorf("%s after %v", a.JSON, j.world.seen())
 		}

@@ -98,20 +98,20 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 	})
 }
 
-// counted counts how often it is asked.
-type counted struct {
+// countingStore counts its calls.
+type countingStore struct {
 	failingStore
 	asked *int
 }
 
-func (c counted) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
+func (c countingStore) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
 
 // TestUnkeptIsTriedOnce: a store that is away, which may take its time to say so, is asked once for one answer.
 func TestUnkeptIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	for _, lite := range []bool{true, false} {
 		asked := 0
-		results, err := budget.NewResults(counted{failingStore{errAway}, &asked}, nil)
+		results, err := budget.NewResults(countingStore{failingStore{errAway}, &asked}, nil)
 		must(t, err)
 		e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
 		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK ||

@@ -27,7 +27,7 @@ func TestMemoryOfWork(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	inOwnProcess(t, "TestMemoryOfWork", workHere+"=1")
+	inChildProcess(t, "TestMemoryOfWork", workHere+"=1")
 }
 
 // work (not under the race detector, which multiplies what is measured) runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB.

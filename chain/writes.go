@@ -206,24 +206,24 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	l.removeStarted(before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	type located struct {
+	type writeAt struct {
 		path    []int
 		of      interval
 		fn      string
 		calls   int
 		outcome fault.Outcome
 	}
-	sorted := make([]located, len(l.list), len(l.list)+len(before))
+	sorted := make([]writeAt, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
 		w := &l.list[i]
-		sorted[i] = located{append(w.path(), w.elements.first), w.elements, w.step.name(), w.calls, w.outcome}
+		sorted[i] = writeAt{append(w.path(), w.elements.first), w.elements, w.step.name(), w.calls, w.outcome}
 	}
 	for _, c := range before {
 		path := parsePath(c.StepPath)
 		n := path[len(path)-1]
-		sorted = append(sorted, located{path, interval{n, n}, c.Function, 1, c.Known()})
+		sorted = append(sorted, writeAt{path, interval{n, n}, c.Function, 1, c.Known()})
 	}
-	slices.SortStableFunc(sorted, func(a, b located) int { return slices.Compare(a.path, b.path) })
+	slices.SortStableFunc(sorted, func(a, b writeAt) int { return slices.Compare(a.path, b.path) })
 	type key struct {
 		prefix, suffix string
 		outcome        fault.Outcome

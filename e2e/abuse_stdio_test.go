@@ -221,7 +221,7 @@ func (p *stdioServer) startSlowCall(t *testing.T, slow *slowService) {
 // TestStdioEnds ends the client in every possible way during a call. The server and the call end too.
 func TestStdioEnds(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(*stdioServer) error{
+	for name, disconnect := range map[string]func(*stdioServer) error{
 		"signal":          func(p *stdioServer) error { return p.cmd.Process.Signal(syscall.SIGTERM) },
 		"input closes":    func(p *stdioServer) error { return p.in.Close() },
 		"both ends close": func(p *stdioServer) error { return errors.Join(p.in.Close(), p.pipe.Close()) },
@@ -231,7 +231,7 @@ func TestStdioEnds(t *testing.T) {
 			slow := newSlowService(t)
 			p := startStdioServer(t, slow.config(t))
 			p.startSlowCall(t, slow)
-			if err := leave(p); err != nil {
+			if err := disconnect(p); err != nil {
 				t.Fatal(err)
 			}
 			await(t, slow.ended, "the call is cancelled")

@@ -167,7 +167,7 @@ func (s *soak) warmUp(t *testing.T, d time.Duration) sample {
 }
 
 // runClients runs clients for a time, and takes a hundred samples meanwhile.
-func (s *soak) runClients(t *testing.T, d time.Duration, take func(sample)) {
+func (s *soak) runClients(t *testing.T, d time.Duration, observe func(sample)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -185,7 +185,7 @@ func (s *soak) runClients(t *testing.T, d time.Duration, take func(sample)) {
 	for ctx.Err() == nil {
 		select {
 		case <-ticker.C:
-			take(s.sample(t))
+			observe(s.sample(t))
 		case <-ctx.Done():
 		}
 	}

@@ -16,7 +16,7 @@ const maxCompared, maxNameLength = 100, 200
 // Nearest returns the names that are most similar to word, at most n, best first. Letter case and the separators . _ - / count
 // little. Dissimilar names are left out; names of equal similarity keep their order.
 func Nearest(word string, names []string, n int) []string {
-	type scored struct {
+	type candidate struct {
 		name  string
 		score float64
 	}
@@ -24,16 +24,16 @@ func Nearest(word string, names []string, n int) []string {
 		names = Alike(word, names, maxCompared)
 	}
 	folded := fold(word)
-	var candidates []scored
+	var candidates []candidate
 	for _, name := range names {
 		if len(name) > maxNameLength || len(word) > maxNameLength {
 			continue
 		}
 		if s := score(folded, fold(name)); s > minSimilarity {
-			candidates = append(candidates, scored{name, s})
+			candidates = append(candidates, candidate{name, s})
 		}
 	}
-	slices.SortStableFunc(candidates, func(a, b scored) int {
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		switch {
 		case a.score > b.score:
 			return -1

@@ -69,7 +69,7 @@ func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 // TestQuestionOfClientThatLeaves: the call of a client that gives up while its user is asked ends, and sends nothing.
 func TestQuestionOfClientThatLeaves(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(t *testing.T, url, session string, cancel func()){
+	for name, disconnect := range map[string]func(t *testing.T, url, session string, cancel func()){
 		"cancels": func(_ *testing.T, _, _ string, cancel func()) { cancel() },
 		"ends its session": func(t *testing.T, url, session string, _ func()) {
 			mcptest.Send(t, http.MethodDelete, url, "", mcptest.Header{"Mcp-Session-Id": session, "Mcp-Protocol-Version": statefulVersion})
@@ -85,7 +85,7 @@ func TestQuestionOfClientThatLeaves(t *testing.T) {
 			defer cancel()
 			answer := createdAsync(ctx, c)
 			<-user.asked
-			leave(t, url, c.ID(), cancel)
+			disconnect(t, url, c.ID(), cancel)
 			polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 			user.answer <- struct{}{}
 			if text := <-answer; gjson.Get(text, "ok").Bool() || s.shop.calls.Load() != 0 {

@@ -70,7 +70,7 @@ func (w *fakeWorkers) of(run chain.HandedRun) (*fakeWork, error) {
 }
 
 // leave has the workers not answer for a while.
-func (w *fakeWorkers) leave(away bool) {
+func (w *fakeWorkers) setAway(away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.away = away
@@ -287,13 +287,13 @@ func TestDurableTasks(t *testing.T) {
 	other := taskClient(t, serve(t, share), "ann")
 	params := `{"taskId":"` + id + `"`
 	for away, note := range map[bool]string{true: "does not answer now", false: "a worker carries it out"} {
-		have.leave(away)
+		have.setAway(away)
 		now := other("tasks/get", params)
 		if now.Get("status").Str != "working" || !strings.Contains(now.Get("statusMessage").Str, note) {
 			t.Errorf("away: %t: %s", away, now.Raw)
 		}
 	}
-	have.leave(false)
+	have.setAway(false)
 	other("tasks/cancel", params)
 	for _, client := range []func(method, params string) gjson.Result{one, other} {
 		polltest.Until(t, "the task has ended", func() bool { return client("tasks/get", params).Get("status").Str != "working" })

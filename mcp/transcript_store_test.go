@@ -241,12 +241,12 @@ func passMessages(t *testing.T, o *mcp.Options) {
 			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{"yellow"}}}, nil
 		},
 	})
-	type noted struct {
+	type noteResult struct {
 		Count int `json:"count"`
 	}
 	sdk.AddTool(server, &sdk.Tool{Name: "note", Description: "Notes.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
-		func(context.Context, *sdk.CallToolRequest, struct{ Text string }) (*sdk.CallToolResult, noted, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noted"}}}, noted{1}, nil
+		func(context.Context, *sdk.CallToolRequest, struct{ Text string }) (*sdk.CallToolResult, noteResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noted"}}}, noteResult{1}, nil
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: "lose", Description: "Loses a note."}, func(context.Context, *sdk.CallToolRequest,
 		struct{}) (*sdk.CallToolResult, any, error) {

@@ -91,7 +91,7 @@ var gives = map[string]func(t *testing.T, text string, s *Scope) string{
 	"reference": func(t *testing.T, text string, _ *Scope) string {
 		r, err := Parse(text)
 		if err != nil {
-			return told(t, text, err)
+			return formatFault(t, text, err)
 		}
 		return r.String()
 	},
@@ -100,7 +100,7 @@ var gives = map[string]func(t *testing.T, text string, s *Scope) string{
 func givenByExpression(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileExpression(text, scope())
 	if len(faults) > 0 {
-		return toldFaults(t, text, faults)
+		return formatFaults(t, text, faults)
 	}
 	got, err := x.Eval(context.Background(), s)
 	if again, failed := x.Eval(context.Background(), s); string(again) != string(got) || (failed == nil) != (err == nil) {
@@ -112,7 +112,7 @@ func givenByExpression(t *testing.T, text string, s *Scope) string {
 func givenByCondition(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileExpression(text, scope())
 	if len(faults) > 0 {
-		return toldFaults(t, text, faults)
+		return formatFaults(t, text, faults)
 	}
 	yes, err := x.True(context.Background(), s)
 	return outcome(t, text, fmt.Append(nil, yes), err)
@@ -121,7 +121,7 @@ func givenByCondition(t *testing.T, text string, s *Scope) string {
 func givenBySelector(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileSelector(text, scope())
 	if len(faults) > 0 {
-		return toldFaults(t, text, faults)
+		return formatFaults(t, text, faults)
 	}
 	if strings.HasPrefix(text, "$0") && len(x.Uses()) == 0 {
 		t.Errorf("%s uses nothing", text)
@@ -139,7 +139,7 @@ func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string
 		if string(tpl.Value()) != "null" || tpl.Broken()[0] != faults[0].At {
 			t.Errorf("%s: the value is %s, broken at %q", text, tpl.Value(), tpl.Broken())
 		}
-		return toldFaults(t, text, faults)
+		return formatFaults(t, text, faults)
 	}
 	got, err := tpl.Resolve(context.Background(), []byte("kept"), s)
 	got, ok := bytes.CutPrefix(got, []byte("kept"))
@@ -171,21 +171,21 @@ func givenByUses(t *testing.T, text string, _ *Scope) string {
 
 func outcome(t *testing.T, text string, got []byte, err error) string {
 	if err != nil {
-		return told(t, text, err)
+		return formatFault(t, text, err)
 	}
 	return string(got)
 }
 
-func toldFaults(t *testing.T, text string, faults []*fault.Error) string {
+func formatFaults(t *testing.T, text string, faults []*fault.Error) string {
 	var all []string
 	for _, f := range faults {
-		all = append(all, told(t, text, f))
+		all = append(all, formatFault(t, text, f))
 	}
 	return strings.Join(all, " ")
 }
 
-// told is a fault as a line has it. Each is in its place, has its source, and says nothing of Go.
-func told(t *testing.T, text string, err error) string {
+// formatFault formats a fault as one line. Each fault has its position and source, and its message mentions no Go types.
+func formatFault(t *testing.T, text string, err error) string {
 	t.Helper()
 	f, ok := fault.As(err)
 	if !ok {

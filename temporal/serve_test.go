@@ -61,8 +61,8 @@ func (s *stack) serve(t testing.TB) *httpServer {
 		defer close(c.ended)
 		lines := bufio.NewScanner(io.TeeReader(errs, &c.stderr))
 		for lines.Scan() {
-			if found := listening.FindString(lines.Text()); found != "" {
-				url <- found
+			if address := listening.FindString(lines.Text()); address != "" {
+				url <- address
 			}
 		}
 		_ = c.cmd.Wait()

@@ -164,7 +164,7 @@ func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.
 	if err := s.run(ctx, a, first, itemTries); err != nil && ctx.Err() == nil {
 		last := new(temporal.ApplicationError)
 		refused := errors.As(err, &last) && last.Type() == string(fault.BadRequest)
-		s.Progress.Parked = append(s.Progress.Parked, durable.Parked{ChunkItem: durable.ChunkItem{Chunk: a.Chunk, Item: max(a.Item, 0)},
+		s.Progress.Parked = append(s.Progress.Parked, durable.ParkedChain{ChunkItem: durable.ChunkItem{Chunk: a.Chunk, Item: max(a.Item, 0)},
 			Refused: refused})
 		s.Progress.Ended++
 		s.Progress.Failed++

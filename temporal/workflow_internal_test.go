@@ -39,18 +39,18 @@ const (
 
 // players are workers on which chains meet their fates. They keep results as the result store does.
 type players struct {
-	mu      sync.Mutex
-	fates   [][]fate // by chunk and item
-	results map[string][]string
-	ends    map[durable.ChunkItem]int
-	now     func() time.Time
-	due     map[durable.ChunkItem]time.Time // when a pause is over
-	early   []durable.ChunkItem             // chains that went on before that
-	told    []batchEnd                      // of the batch's end
+	mu       sync.Mutex
+	fates    [][]fate // by chunk and item
+	results  map[string][]string
+	ends     map[durable.ChunkItem]int
+	now      func() time.Time
+	due      map[durable.ChunkItem]time.Time // when a pause is over
+	early    []durable.ChunkItem             // chains that went on before that
+	reported []batchEnd                      // of the batch's end
 }
 
 func (p *players) end(_ context.Context, in *batchEnd) error {
-	p.told = append(p.told, *in)
+	p.reported = append(p.reported, *in)
 	return nil
 }
 
@@ -74,20 +74,20 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	in.Try = done.Try
 	results := make([]string, len(fates))
 	for i := range fates {
-		f, place := &fates[i], durable.ChunkItem{Chunk: in.Chunk, Item: first + i}
-		if p.now().Before(p.due[place]) {
-			p.early = append(p.early, place)
+		f, item := &fates[i], durable.ChunkItem{Chunk: in.Chunk, Item: first + i}
+		if p.now().Before(p.due[item]) {
+			p.early = append(p.early, item)
 		}
 		switch {
 		case f.waits > 0:
 			f.waits--
-			w := wait{ChunkItem: place, Position: 1000*place.Chunk + place.Item}
+			w := wait{ChunkItem: item, Position: 1000*item.Chunk + item.Item}
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
 		case f.pauses > 0:
 			f.pauses--
-			w := wait{ChunkItem: place, Position: 1000*place.Chunk + place.Item, Pause: time.Duration(f.pauses*place.Item+1) * time.Minute}
-			p.due[place] = p.now().Add(w.Pause)
+			w := wait{ChunkItem: item, Position: 1000*item.Chunk + item.Item, Pause: time.Duration(f.pauses*item.Item+1) * time.Minute}
+			p.due[item] = p.now().Add(w.Pause)
 			done.Waits = append(done.Waits, w)
 			results[i] = "waits"
 		case f.fails:
@@ -98,7 +98,7 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 			results[i] = "ok"
 		}
 		if results[i] != "waits" {
-			p.ends[place]++
+			p.ends[item]++
 		}
 	}
 	p.results[in.ResultKey(in.Assignment)] = results
@@ -163,11 +163,11 @@ func TestBatch(t *testing.T) {
 			n := rapid.IntRange(1, maxChains).Draw(t, "chains")
 			fates := make([]fate, n)
 			for i := range fates {
-				place := durable.ChunkItem{Chunk: chunk, Item: i}
-				want[place] = "ok"
+				item := durable.ChunkItem{Chunk: chunk, Item: i}
+				want[item] = "ok"
 				switch rapid.IntRange(0, 12).Draw(t, "fate") {
 				case 0:
-					fates[i].fails, want[place] = true, "failed"
+					fates[i].fails, want[item] = true, "failed"
 				case 1, 2:
 					fates[i].waits = rapid.IntRange(1, 4).Draw(t, "waits")
 				case 5, 6:
@@ -176,8 +176,8 @@ func TestBatch(t *testing.T) {
 					fates[i].deaths = rapid.IntRange(1, 2).Draw(t, "deaths")
 				case 4:
 					fates[i].deaths, fates[i].other = poison, rapid.Bool().Draw(t, "other")
-					parked[place] = fates[i].other
-					delete(want, place)
+					parked[item] = fates[i].other
+					delete(want, item)
 				}
 			}
 			for _, result := range fates {
@@ -201,36 +201,36 @@ func TestBatch(t *testing.T) {
 		if got.Total != total || got.Ended != total || got.Failed != failed || got.Waits != 0 {
 			t.Errorf("%d of %d ended, %d failed, %d wait; want %d, %d failed", got.Ended, got.Total, got.Failed, got.Waits, total, failed)
 		}
-		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.told, []batchEnd{end}) {
-			t.Errorf("the journal is told %v, want %v", p.told, end)
+		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.reported, []batchEnd{end}) {
+			t.Errorf("the journal is told %v, want %v", p.reported, end)
 		}
 		if len(p.early) > 0 && len(decided) == 0 {
 			t.Errorf("their pauses were not over: %v", p.early)
 		}
 		seenParked := map[durable.ChunkItem]bool{}
-		for _, place := range got.Parked {
-			seenParked[place.ChunkItem] = place.Refused
+		for _, item := range got.Parked {
+			seenParked[item.ChunkItem] = item.Refused
 		}
 		if !maps.Equal(seenParked, parked) || len(got.Parked) != len(parked) {
 			t.Errorf("parked %v, want %v", got.Parked, parked)
 		}
-		for place, n := range p.ends {
+		for item, n := range p.ends {
 			if n != 1 {
-				t.Errorf("%v ended %d times", place, n)
+				t.Errorf("%v ended %d times", item, n)
 			}
 		}
-		if found := p.latest(&in.Batch, got.Assignments); !maps.Equal(found, want) {
-			t.Errorf("results %v, want %v", found, want)
+		if results := p.latest(&in.Batch, got.Assignments); !maps.Equal(results, want) {
+			t.Errorf("results %v, want %v", results, want)
 		}
 	})
 }
 
 // latest reads results as durable.Progress says.
 func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map[durable.ChunkItem]string {
-	found := map[durable.ChunkItem]string{}
+	results := map[durable.ChunkItem]string{}
 	read := func(assignment durable.Assignment) {
 		for i, result := range p.results[b.ResultKey(assignment)] {
-			found[durable.ChunkItem{Chunk: assignment.Chunk, Item: max(assignment.Item, 0) + i}] = result
+			results[durable.ChunkItem{Chunk: assignment.Chunk, Item: max(assignment.Item, 0) + i}] = result
 		}
 	}
 	for chunk := range b.Chunks {
@@ -239,7 +239,7 @@ func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map
 	for _, assignment := range assignments {
 		read(assignment)
 	}
-	return found
+	return results
 }
 
 // TestDecisionHurries: a decision has a chain assigned again at once, and without one it is in ten minutes.
@@ -281,11 +281,11 @@ func TestPausesEnd(t *testing.T) {
 	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
-	assignments, running, most := map[int][]time.Time{}, 0, 0
+	assignments, running, maximum := map[int][]time.Time{}, 0, 0
 	env.RegisterActivityWithOptions(func(_ context.Context, in *chunkInput) (*chunkDone, error) {
 		mu.Lock()
 		running++
-		most = max(most, running)
+		maximum = max(maximum, running)
 		assignments[in.Chunk] = append(assignments[in.Chunk], env.Now())
 		n := len(assignments[in.Chunk])
 		mu.Unlock()
@@ -306,8 +306,8 @@ func TestPausesEnd(t *testing.T) {
 	}, 30*time.Minute)
 	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1, 1, 1, 1, 1, 1}}})
 	var p durable.Progress
-	if err := env.GetWorkflowResult(&p); err != nil || p.Ended != 6 || p.Failed != 0 || p.Waits != 0 || most > b.maxActive {
-		t.Fatalf("%d at once, %v: %+v", most, err, p)
+	if err := env.GetWorkflowResult(&p); err != nil || p.Ended != 6 || p.Failed != 0 || p.Waits != 0 || maximum > b.maxActive {
+		t.Fatalf("%d at once, %v: %+v", maximum, err, p)
 	}
 	for chunk, times := range assignments {
 		if len(times) != 3 || times[2].Sub(times[0]).Round(time.Minute) != 2*time.Hour {

@@ -34,7 +34,7 @@ func TestServerSlots(t *testing.T) {
 		}
 		done, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		taken, take := context.WithCancelCause(t.Context())
+		taken, revoke := context.WithCancelCause(t.Context())
 		for i, id := range []string{"greedy", "greedy", "greedy", "greedy", "modest", "late", "taken", "revoked"} {
 			ctx, want := t.Context(), fault.Code("")
 			switch id {
@@ -56,7 +56,7 @@ func TestServerSlots(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Millisecond * 10)
-		take(fault.New(fault.Denied, "the right was taken"))
+		revoke(fault.New(fault.Denied, "the right was taken"))
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()

@@ -168,8 +168,8 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 		}
 	}
 	r := durable.ResultOf(ch.Position, answer)
-	if kept := time.Now().Add(a.Keep() / 2); r.Resumes.After(kept) { // or the journal would forget it
-		r.Resumes = kept
+	if latest := time.Now().Add(a.Keep() / 2); r.Resumes.After(latest) { // or the journal would forget it
+		r.Resumes = latest
 	}
 	return r, nil
 }

@@ -80,16 +80,16 @@ type Progress struct {
 
 	NoWorkers bool // there is nobody who could begin
 
-	// Assignments are those that have results, in order: a later one replaces what an earlier one has of the same chain. FirstAssignment of
-	// each chunk that began is left out if nothing was tried again.
+	// Assignments have results, in order: a later one replaces the results of an earlier one for the same chains. If nothing was tried
+	// again, the first assignment of each chunk is left out.
 	Assignments []Assignment `json:"Turns"` // the name in histories
-	Parked      []Parked
+	Parked      []ParkedChain
 }
 
-// Parked is a chain that is not tried again, as its workers died of it again and again.
-type Parked struct {
+// ParkedChain is a chain that is not tried again, because its workers died of it repeatedly.
+type ParkedChain struct {
 	ChunkItem
-	Refused bool // they did not die: they must not run it, as their journal is another one
+	Refused bool // no worker died: none may run it, because their journal is another one
 }
 
 // Whole stands, in place of a chain's number, for all chains of a chunk.

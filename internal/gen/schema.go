@@ -172,8 +172,8 @@ func addBounds(s *jsonschema.Schema, f *field) {
 			s.Not = &jsonschema.Schema{Enum: anySlice(strings.Fields(param))}
 		}
 	}
-	// The tag least is a minimum that is not in the tag validate because it has a fault of its own.
-	switch n, err := strconv.Atoi(f.tag.Get("least")); {
+	// The tag minimum is a minimum that is not in the tag validate because it has a fault of its own.
+	switch n, err := strconv.Atoi(f.tag.Get("minimum")); {
 	case err != nil:
 	case isText || f.tag.Get("kind") == "expression":
 		s.MinLength = &n

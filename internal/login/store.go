@@ -45,14 +45,14 @@ func lockFile(ctx context.Context, folder, name string) (unlock func(), err erro
 	if err := makePrivate(folder); err != nil {
 		return nil, err
 	}
-	type locked struct {
+	type attempt struct {
 		unlock func()
 		err    error
 	}
-	done := make(chan locked, 1)
+	done := make(chan attempt, 1)
 	go func() {
 		unlock, err := lockedfile.MutexAt(filepath.Join(folder, name+".lock")).Lock()
-		done <- locked{unlock, err}
+		done <- attempt{unlock, err}
 	}()
 	select {
 	case l := <-done:

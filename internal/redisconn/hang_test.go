@@ -109,8 +109,8 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	left, leave := context.WithCancel(t.Context())
-	leave()
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
 	ping := func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }
 	for name, test := range map[string]struct {
 		ctx       context.Context

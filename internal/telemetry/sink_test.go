@@ -38,12 +38,12 @@ type sink struct {
 func newSink(t testing.TB) *sink {
 	t.Helper()
 	s := &sink{}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.take))
+	s.Server = httptest.NewServer(http.HandlerFunc(s.receive))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *sink) take(w http.ResponseWriter, r *http.Request) {
+func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 	var from io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		from, _ = gzip.NewReader(r.Body)

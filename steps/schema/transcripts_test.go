@@ -61,21 +61,21 @@ func TestTranscripts(t *testing.T) {
 func answer(t *testing.T, f *function, question string) string {
 	t.Helper()
 	var b strings.Builder
-	if place, ok := strings.CutPrefix(question, "path"); ok {
-		types, missing := f.Produces(path(strings.TrimPrefix(place, " ")))
+	if pointer, ok := strings.CutPrefix(question, "path"); ok {
+		types, missing := f.Produces(path(strings.TrimPrefix(pointer, " ")))
 		slices.Sort(types)
 		switch {
 		case missing != nil && missing.Code != fault.ReferenceMissing:
 			t.Errorf("%s: %v", question, missing)
 		case missing != nil:
-			fmt.Fprintf(&b, "\tmissing: %s\n", told(missing))
+			fmt.Fprintf(&b, "\tmissing: %s\n", formatFault(missing))
 		case types == nil:
 			b.WriteString("\tanything\n")
 		default:
 			fmt.Fprintf(&b, "\t%s\n", strings.Join(types, " "))
 		}
-		if undeclared := f.Undeclared(path(strings.TrimPrefix(place, " "))); undeclared != nil {
-			fmt.Fprintf(&b, "\tundeclared: %s\n", told(undeclared))
+		if undeclared := f.Undeclared(path(strings.TrimPrefix(pointer, " "))); undeclared != nil {
+			fmt.Fprintf(&b, "\tundeclared: %s\n", formatFault(undeclared))
 		}
 		return b.String()
 	}
@@ -92,7 +92,7 @@ func answer(t *testing.T, f *function, question string) string {
 	}
 	faults := f.Check([]byte(args), unknowns)
 	for _, fault := range faults {
-		fmt.Fprintf(&b, "\t%s\n", told(fault))
+		fmt.Fprintf(&b, "\t%s\n", formatFault(fault))
 	}
 	if len(faults) == 0 {
 		b.WriteString("\tfits\n")
@@ -107,8 +107,8 @@ func answer(t *testing.T, f *function, question string) string {
 	return b.String()
 }
 
-// told is what a fault says, and where. The message begins with the place, if it has one.
-func told(f *fault.Error) string {
+// formatFault formats a fault as one line that begins with its position, if it has one.
+func formatFault(f *fault.Error) string {
 	text := f.Message
 	if f.At != "" && !strings.HasPrefix(text, f.At) {
 		text = f.At + ": " + text

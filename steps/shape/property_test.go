@@ -26,10 +26,10 @@ func TestNoValueIsStored(t *testing.T) {
 			results = append(results, result)
 			f.observe(result, rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "caller"))
 		}
-		kept := string(f.section().Schema) // it is followed by hashes, which may contain any letters
-		if schema := schemaOf(f); strings.Contains(kept, "MARK") || strings.Contains(kept, "987654") || strings.Contains(schema, "MARK") ||
+		stored := string(f.section().Schema) // it is followed by hashes, which may contain any letters
+		if schema := schemaOf(f); strings.Contains(stored, "MARK") || strings.Contains(stored, "987654") || strings.Contains(schema, "MARK") ||
 			strings.Contains(schema, "987654") {
-			t.Fatalf("%s\n%s", kept, schema)
+			t.Fatalf("%s\n%s", stored, schema)
 		}
 		if f.root == nil {
 			return

@@ -65,9 +65,9 @@ func TestSharedReading(t *testing.T) {
 			return done
 		}
 		// The first leaves, the second gets it.
-		first, leave := context.WithCancel(t.Context())
+		first, cancel := context.WithCancel(t.Context())
 		one, two := get(first, "a"), get(t.Context(), "a")
-		leave()
+		cancel()
 		if err := <-one; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -81,9 +81,9 @@ func TestSharedReading(t *testing.T) {
 		}
 		s.did(t, 1, 0)
 		// Both leave: the reading ends, and the next one begins another.
-		all, leave := context.WithCancel(t.Context())
+		all, cancel := context.WithCancel(t.Context())
 		one, two = get(all, "b"), get(all, "b")
-		leave()
+		cancel()
 		<-one
 		<-two
 		s.did(t, 2, 1)

@@ -13,13 +13,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// ending is a context that ends at the third look at it.
-type ending struct {
+// endingContext is a context that ends at the third look at it.
+type endingContext struct {
 	context.Context
 	looks *int
 }
 
-func (e ending) Err() error {
+func (e endingContext) Err() error {
 	if *e.looks++; *e.looks > 2 {
 		return context.Canceled
 	}
@@ -83,7 +83,7 @@ func TestLeavesASlot(t *testing.T) {
 	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
 	goesOn := make(chan struct{}) // receives while a search looks at its context
-	ctx = looking{ctx, goesOn}
+	ctx = watchedContext{ctx, goesOn}
 	var searching sync.WaitGroup
 	for range 3 {
 		searching.Go(func() {
@@ -108,18 +108,18 @@ func TestLeavesASlot(t *testing.T) {
 	searching.Wait()
 }
 
-// looking is a context that tells of each look at it, if anybody waits for one.
-type looking struct {
+// watchedContext is a context that reports each call of Err, if somebody waits for one.
+type watchedContext struct {
 	context.Context
 	at <-chan struct{}
 }
 
-func (l looking) Err() error {
+func (w watchedContext) Err() error {
 	select {
-	case <-l.at:
+	case <-w.at:
 	default:
 	}
-	return l.Context.Err()
+	return w.Context.Err()
 }
 
 // TestSearchIsStopped: the context ends a search that takes hours, as the square of its text's length, between two matches, and one match
@@ -136,28 +136,28 @@ func TestSearchIsStopped(t *testing.T) {
 		{"text.replace", `"pattern":"[xz]{800}y","with":""`},
 	} {
 		looks := 0
-		_, err := invoke(ending{t.Context(), &looks}, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+		_, err := invoke(endingContext{t.Context(), &looks}, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
 		if !errors.Is(err, context.Canceled) || looks > 10 {
 			t.Errorf("%s %s: %v after %d looks at the context", test.fn, test.args, err, looks)
 		}
 	}
 }
 
-// asked counts how often a context is looked at.
-type asked struct {
+// countingContext counts the calls of Err.
+type countingContext struct {
 	context.Context //nolint:containedctx // it is one
 	times           int
 }
 
-func (a *asked) Err() error {
-	a.times++
-	return a.Context.Err()
+func (c *countingContext) Err() error {
+	c.times++
+	return c.Context.Err()
 }
 
 // TestContextIsLookedAtNowAndThen: not for each part of each match.
 func TestContextIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
-	ctx := &asked{Context: t.Context()}
+	ctx := &countingContext{Context: t.Context()}
 	got, err := invoke(ctx, exprs.New(), "text.replace",
 		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {

@@ -91,16 +91,16 @@ func scriptsIn(listing string) []string {
 }
 
 func largestBare(s *shell) any {
-	type sized struct {
+	type fileSize struct {
 		File string `json:"file"`
 		Size int    `json:"size"`
 	}
-	var all []sized
+	var all []fileSize
 	for _, line := range scriptsIn(s.ask("list_directory", map[string]any{"path": "dist/tools", "depth": 1})) {
 		name := strings.TrimPrefix(line, "[FILE] ")
-		all = append(all, sized{name, field(s.ask("get_file_info", map[string]any{"path": "dist/tools/" + name}), "size")})
+		all = append(all, fileSize{name, field(s.ask("get_file_info", map[string]any{"path": "dist/tools/" + name}), "size")})
 	}
-	slices.SortStableFunc(all, func(a, b sized) int { return cmp.Compare(b.Size, a.Size) })
+	slices.SortStableFunc(all, func(a, b fileSize) int { return cmp.Compare(b.Size, a.Size) })
 	return all[:min(3, len(all))]
 }
 

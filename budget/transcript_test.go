@@ -1,13 +1,9 @@
 package budget_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,50 +13,25 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "rewrite what the lines of the transcripts give")
 
 // TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line is a kept value, how it is fetched, and
 // what that gives: `VALUE ← FETCH ⇒ ANSWER`. In one that begins with probe, it is a value, and the shape, count and modes of its probe. A
 // fault is written with its code, its place, its message, and the names that are nearest. OBJECTS and LINES with a number are long values.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/budget/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		must(t, err)
-		for i := range archive.Files {
-			f := &archive.Files[i]
-			f.Data = transcript(t, f)
-		}
-		if *update {
-			must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-		}
-	}
-}
-
-func transcript(t *testing.T, f *txtar.File) []byte {
-	r := results(t, &budget.ResultsOptions{PageSize: 2})
-	var all bytes.Buffer
-	for line := range strings.Lines(string(f.Data)) {
-		given, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ⇒ ")
-		value, how, fetched := strings.Cut(given, " ← ")
-		var got string
-		if fetched {
-			got = fetchAs(t, r, valueOf(value), how)
-		} else {
-			got = probeOf(t, r, valueOf(value))
-		}
-		fmt.Fprintf(&all, "%s ⇒ %s\n", given, got)
-		if got != want && !*update {
-			t.Errorf("%s: %s gives\n%s, want\n%s", f.Name, given, got, want)
-		}
-	}
-	return all.Bytes()
+	transcript.Each(t, "../testdata/budget/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			r := results(t, &budget.ResultsOptions{PageSize: 2})
+			return transcript.Arrow(string(section.Data), func(question string) string {
+				if value, how, fetched := strings.Cut(question, " ← "); fetched {
+					return fetchAs(t, r, valueOf(value), how)
+				}
+				return probeOf(t, r, valueOf(question))
+			})
+		})
+	})
 }
 
 var long = regexp.MustCompile(`^(OBJECTS|LINES) (\d+)$`)

@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -125,7 +126,7 @@ var (
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	schemas := compileSchemas(t)
-	eachArchive(t, "../testdata/runs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+	transcript.Each(t, "../testdata/runs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
 		newStory(t, archive).play(archive, schemas[1])
 	})
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,10 +19,9 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 )
-
-var update = flag.Bool("update", false, "rewrite the answers and calls of the transcripts")
 
 // TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine,
 // one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line
@@ -38,38 +34,19 @@ var update = flag.Bool("update", false, "rewrite the answers and calls of the tr
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	schemas := append(compileSchemas(t), compileSchema(t, chain.AnswerSchema(), "#/$defs/lean"))
-	eachArchive(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+	transcript.Each(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
 		for _, name := range namesOf(archive, "/chain", "/chains", "/call") {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					(&transcript{t: t, archive: archive, name: name, schemas: schemas}).run()
+					(&transcriptRun{t: t, archive: archive, name: name, schemas: schemas}).run()
 				})
 			})
 		}
 	})
 }
 
-// eachArchive runs a test for each archive, side by side, and writes it again with -update.
-func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archive)) {
-	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("nothing is %s: %v", pattern, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			must(t, err)
-			run(t, archive)
-			if *update {
-				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-			}
-		})
-	}
-}
-
-// transcript is one name of an archive.
-type transcript struct {
+// transcriptRun is the requests of one name of an archive, to an engine of their own.
+type transcriptRun struct {
 	t       *testing.T
 	archive *txtar.Archive
 	name    string
@@ -81,7 +58,7 @@ type transcript struct {
 }
 
 // setting is what the name has of that, or else the archive; nil: neither does.
-func (r *transcript) setting(what string) *txtar.File {
+func (r *transcriptRun) setting(what string) *txtar.File {
 	if f := section(r.archive, r.name+"/"+what); f != nil {
 		return f
 	}
@@ -89,7 +66,7 @@ func (r *transcript) setting(what string) *txtar.File {
 }
 
 // word is a setting of one word.
-func (r *transcript) word(what, otherwise string) string {
+func (r *transcriptRun) word(what, otherwise string) string {
 	if f := r.setting(what); f != nil {
 		return strings.TrimSpace(string(f.Data))
 	}
@@ -97,7 +74,7 @@ func (r *transcript) word(what, otherwise string) string {
 }
 
 // open makes the engine that the settings describe.
-func (r *transcript) open() {
+func (r *transcriptRun) open() {
 	decode(r.t, r.setting("options"), &r.options)
 	decode(r.t, r.setting("caller"), &r.caller)
 	kind := kinds[r.word("functions", "test")]
@@ -123,7 +100,7 @@ func (r *transcript) open() {
 	r.engine = engineOn(r.t, registry, o, store == "")
 }
 
-func (r *transcript) run() {
+func (r *transcriptRun) run() {
 	defer time.Sleep(2 * time.Hour) // what ignores its context ends, and with it the bubble
 	r.open()
 	var all []byte
@@ -149,7 +126,7 @@ func (r *transcript) run() {
 }
 
 // confirm holds an answer against the published schema and its faults, and a request that is right against the other schema.
-func (r *transcript) confirm(request string, answer *chain.Answer) {
+func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 	if !json.Valid(answer.JSON) {
 		r.t.Errorf("the answer is not JSON: %s", answer.JSON)
 	}
@@ -168,7 +145,7 @@ func (r *transcript) confirm(request string, answer *chain.Answer) {
 }
 
 // confirmLean fetches the whole of what is answered in its lean form.
-func (r *transcript) confirmLean(answer *chain.Answer, who *chain.Caller) {
+func (r *transcriptRun) confirmLean(answer *chain.Answer, who *chain.Caller) {
 	got := gjson.ParseBytes(answer.JSON)
 	if got.Get("ok").Exists() {
 		got = got.Get("result")
@@ -184,7 +161,7 @@ func (r *transcript) confirmLean(answer *chain.Answer, who *chain.Caller) {
 	}
 }
 
-func (r *transcript) requests() []string {
+func (r *transcriptRun) requests() []string {
 	if f := section(r.archive, r.name+"/chain"); f != nil {
 		return []string{string(f.Data)}
 	}
@@ -195,7 +172,7 @@ func (r *transcript) requests() []string {
 }
 
 // send runs a chain or makes a call. The client goes when the transcript says so.
-func (r *transcript) send(request string, who *chain.Caller) *chain.Answer {
+func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
 	if text := r.word("cancel", ""); text != "" {
@@ -268,7 +245,7 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	t.Helper()
 	want := section(archive, name)
 	if want == nil {
-		if !*update {
+		if !transcript.Updating() {
 			t.Fatalf("the transcript has no %s; got:\n%s", name, got)
 		}
 		group, _, _ := strings.Cut(name, "/")
@@ -281,7 +258,7 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 		archive.Files = slices.Insert(archive.Files, at, txtar.File{Name: name, Data: got})
 		return
 	}
-	if *update {
+	if transcript.Updating() {
 		want.Data = got
 	}
 	if !bytes.Equal(want.Data, got) {

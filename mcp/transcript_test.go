@@ -1,19 +1,15 @@
 package mcp_test
 
 import (
-	"flag"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "write the answers of the transcripts again")
 
 // TestTranscripts runs the sessions of ../testdata/mcp: the section `options` is what is served, and each other section one
 // client, named by how it connects (`stdio 2025-11-25`, `http 2026-07-28 token=ann surface=flat`). In a client's section
@@ -27,40 +23,15 @@ var update = flag.Bool("update", false, "write the answers of the transcripts ag
 // counted, then each message.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/mcp/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(archive.Files) == 0 || archive.Files[0].Name != "options" {
-				t.Fatal("the first section must be options")
-			}
-			server := serveStore(t, archive.Files[0].Data)
-			for i := range archive.Files[1:] {
-				section := &archive.Files[1+i]
-				t.Run(section.Name, func(t *testing.T) {
-					was := string(section.Data)
-					if now := server.replay(t, section.Name, was); now != was {
-						section.Data = []byte(now)
-						if !*update {
-							t.Errorf("the session is now\n%s\n%s", now, firstDifference(was, now))
-						}
-					}
-				})
-			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+	transcript.Each(t, "../testdata/mcp/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		if len(archive.Files) == 0 || archive.Files[0].Name != "options" {
+			t.Fatal("the first section must be options")
+		}
+		server := serveStore(t, archive.Files[0].Data)
+		transcript.Replay(t, archive.Files[1:], func(t *testing.T, section *txtar.File) string {
+			return server.replay(t, section.Name, string(section.Data))
 		})
-	}
+	})
 }
 
 // replay runs the requests of a section, and gives the section with what comes back.
@@ -89,15 +60,4 @@ func (s *store) replay(t *testing.T, name, script string) string {
 		}
 	}
 	return out.String()
-}
-
-// firstDifference shows the first line in which two sessions differ.
-func firstDifference(was, now string) string {
-	old, lines := strings.Split(was, "\n"), strings.Split(now, "\n")
-	for i := range min(len(old), len(lines)) {
-		if old[i] != lines[i] {
-			return "it differs first in\n-" + old[i] + "\n+" + lines[i]
-		}
-	}
-	return "one ends before the other"
 }

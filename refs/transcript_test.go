@@ -4,68 +4,37 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "rewrite what the lines of the transcripts give")
 
 // TestTranscripts reads ../testdata/refs: each line is a text and, behind the arrow, what it gives. The first word of a section says what
 // the text is; `results` are those of the steps before, one a line. A fault is written with its code, the offset of its caret, its message,
 // and the names that are nearest.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/refs/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			must(t, err)
-			transcript(t, archive)
-			if *update {
-				must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
+	transcript.Each(t, "../testdata/refs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		var results []string
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			text := string(section.Data)
+			kind, _, _ := strings.Cut(section.Name, "/")
+			if kind == "results" {
+				results = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+				return text
 			}
+			given := gives[kind]
+			if given == nil {
+				t.Fatalf("no kind of section is %q", kind)
+			}
+			return transcript.Arrow(text, func(question string) string { return given(t, question, scopeOf(results...)) })
 		})
-	}
-}
-
-const arrow = " ⇒ "
-
-func transcript(t *testing.T, archive *txtar.Archive) {
-	var results []string
-	for i := range archive.Files {
-		f := &archive.Files[i]
-		kind, _, _ := strings.Cut(f.Name, "/")
-		if kind == "results" {
-			results = strings.Split(strings.TrimSuffix(string(f.Data), "\n"), "\n")
-			continue
-		}
-		given := gives[kind]
-		if given == nil {
-			t.Fatalf("nothing is a %q", kind)
-		}
-		var got bytes.Buffer
-		for line := range strings.Lines(string(f.Data)) {
-			text, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), arrow)
-			outcome := given(t, text, scopeOf(results...))
-			fmt.Fprint(&got, text, arrow, outcome, "\n")
-			if outcome != want && !*update {
-				t.Errorf("%s: %s gives\n%s, want\n%s", f.Name, text, outcome, want)
-			}
-		}
-		f.Data = got.Bytes()
-	}
+	})
 }
 
 // gives are the kinds of sections.

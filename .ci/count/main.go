@@ -45,7 +45,7 @@ func main() {
 }
 
 // support are packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(datasets|e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest)(/|$)`)
+var support = regexp.MustCompile(`(^|/)(datasets|e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest|polltest|porttest|transcript)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 

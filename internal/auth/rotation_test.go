@@ -1,7 +1,6 @@
 package auth_test
 
 import (
-	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,9 +15,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "write what comes of the transcripts again")
 
 // TestRotation runs the sections of ../../testdata/auth/rotation.txtar in fake time. The keys of a section are at a URL or in a file, as it
 // is named. Its lines are
@@ -36,31 +34,16 @@ var update = flag.Bool("update", false, "write what comes of the transcripts aga
 // and the lines with < are what comes of it: ok or the code of the error, and what is logged.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	const path = "../../testdata/auth/rotation.txtar"
-	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range archive.Files {
-		section := &archive.Files[i]
-		t.Run(section.Name, func(t *testing.T) {
+	transcript.Each(t, "../../testdata/auth/rotation.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) (got string) {
 			r := &rotation{issuer: bubbleIssuer}
 			if strings.HasPrefix(section.Name, "file") {
 				r.issuer, r.file = "ours", filepath.Join(t.TempDir(), "keys.json")
 			}
-			was, now := string(section.Data), ""
-			synctest.Test(t, func(t *testing.T) { now = r.replay(t, was) })
-			if now != was && !*update {
-				t.Errorf("it is now\n%s", now)
-			}
-			section.Data = []byte(now)
+			synctest.Test(t, func(t *testing.T) { got = r.replay(t, string(section.Data)) })
+			return got
 		})
-	}
-	if *update {
-		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 // rotation is an issuer of tokens, with a table that knows its keys.

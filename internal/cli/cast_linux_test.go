@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,9 +17,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/gen/cast"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "write the terminal cast again")
 
 // castChain fails at its last step, after the card is charged.
 const castChain = `{"steps": [
@@ -80,15 +78,7 @@ func TestCast(t *testing.T) {
 	if n := charges.Load(); n != 1 {
 		t.Errorf("%d charges", n)
 	}
-	file, got := "../../docs/images/resume.svg", c.SVG()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(file); err != nil || string(got) != string(want) {
-		t.Errorf("the commands print other than %s shows (%v): go test -run TestCast ./internal/cli -update\n%s", file, err, c.Text())
-	}
+	transcript.File(t, "../../docs/images/resume.svg", []byte(c.SVG()))
 }
 
 // castRun replaces the id of the run, which varies; castTimes matches times of steps.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
 var tokenPattern = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
@@ -34,7 +35,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/cli",
-		UpdateScripts:       os.Getenv("UPDATE") != "",
+		UpdateScripts:       transcript.Updating(),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {

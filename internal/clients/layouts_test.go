@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
 // layout is a home as a client leaves it on a system: a file of testdata/clients. Beside the files of the home it holds what is made
-// of them, which UPDATE=1 writes.
+// of them, which -update writes.
 type layout struct {
 	path    string
 	archive *txtar.Archive
@@ -77,14 +79,14 @@ func (l *layout) golden(t *testing.T, name, got string) {
 		if string(file.Data) == got {
 			return
 		}
-		if os.Getenv("UPDATE") == "" {
+		if !transcript.Updating() {
 			t.Errorf("%s: %s is\n%s\nwant\n%s", l.path, name, got, file.Data)
 			return
 		}
 		l.archive.Files = append(l.archive.Files[:i], l.archive.Files[i+1:]...)
 		break
 	}
-	if os.Getenv("UPDATE") == "" {
+	if !transcript.Updating() {
 		t.Errorf("%s lacks %s:\n%s", l.path, name, got)
 		return
 	}

@@ -2,11 +2,9 @@ package config
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,9 +14,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "write what is made of the configurations again")
 
 // TestTranscripts reads the configurations of ../../testdata/config. Their first section is the environment; each other one holds
 // configurations, YAML or JSON by its name, and after each, in lines with <, what is made of it: its faults, or else
@@ -30,38 +27,23 @@ var update = flag.Bool("update", false, "write what is made of the configuration
 // and the lines that a person is shown otherwise than they are written.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../testdata/config/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	transcript.Each(t, "../../testdata/config/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		if len(archive.Files) == 0 || archive.Files[0].Name != "environment" {
+			t.Fatal("the first section must be environment")
+		}
+		environment := map[string]string{}
+		for line := range strings.Lines(string(archive.Files[0].Data)) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			environment[name] = value
+		}
+		transcript.Replay(t, archive.Files[1:], func(t *testing.T, section *txtar.File) string {
+			var out strings.Builder
+			for _, one := range configurations(string(section.Data)) {
+				out.WriteString(one.text + outcome(t, environment, section.Name, one.text))
 			}
-			if len(archive.Files) == 0 || archive.Files[0].Name != "environment" {
-				t.Fatal("the first section must be environment")
-			}
-			environment := map[string]string{}
-			for line := range strings.Lines(string(archive.Files[0].Data)) {
-				name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-				environment[name] = value
-			}
-			for i := range archive.Files[1:] {
-				section := &archive.Files[1+i]
-				t.Run(section.Name, func(t *testing.T) {
-					section.Data = []byte(reread(t, environment, section.Name, string(section.Data)))
-				})
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			return out.String()
 		})
-	}
+	})
 }
 
 // configuration is one of a section: its text, and what is made of it.
@@ -82,20 +64,6 @@ func configurations(section string) (list []configuration) {
 		}
 	}
 	return list
-}
-
-// reread reads the configurations of a section, and gives the section with what is made of them.
-func reread(t *testing.T, environment map[string]string, name, section string) string {
-	t.Helper()
-	var out strings.Builder
-	for _, one := range configurations(section) {
-		now := outcome(t, environment, name, one.text)
-		if now != one.outcome && !*update {
-			t.Errorf("%sgives\n%swant\n%s", one.text, now, one.outcome)
-		}
-		out.WriteString(one.text + now)
-	}
-	return out.String()
 }
 
 // hidden are words of the transcripts' secrets. None of what a person is shown may hold one.

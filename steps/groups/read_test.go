@@ -1,11 +1,8 @@
 package groups
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -67,42 +65,20 @@ var dispatchers = map[string]func(testing.TB) *Dispatcher{
 	},
 }
 
-var update = flag.Bool("update", false, "rewrite what the calls of testdata are read as")
-
 // TestCalls reads the calls of testdata/calls.txtar. A file's name begins with its dispatcher; "# " begins a comment, a number before a
 // call is the limit of help in bytes, and "-" is a call without arguments.
 func TestCalls(t *testing.T) {
 	t.Parallel()
-	const name = "testdata/calls.txtar"
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, file := range archive.Files {
-		which, _, _ := strings.Cut(file.Name, "/")
-		d := dispatchers[which](t)
-		var got strings.Builder
-		for call := range strings.Lines(string(file.Data)) {
-			if strings.HasPrefix(call, "\t") {
-				continue
-			}
-			got.WriteString(call)
-			if !strings.HasPrefix(call, "#") {
-				got.WriteString(meaning(d, call))
-			}
-		}
-		if archive.Files[i].Data = []byte(got.String()); !bytes.Equal(archive.Files[i].Data, file.Data) && !*update {
-			t.Errorf("%s is read as\n%s", file.Name, got.String())
-		}
-	}
-	if *update {
-		if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	transcript.Each(t, "testdata/calls.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			which, _, _ := strings.Cut(section.Name, "/")
+			d := dispatchers[which](t)
+			return transcript.Lines(string(section.Data), func(call string) string { return meaning(d, call) })
+		})
+	})
 }
 
-// meaning is what a call is read as, in indented lines, and what help answers.
+// meaning is what a call is read as, and what help answers.
 func meaning(d *Dispatcher, call string) string {
 	limit := 1 << 20
 	if n, rest, ok := strings.Cut(call, " {"); ok {
@@ -113,20 +89,20 @@ func meaning(d *Dispatcher, call string) string {
 	r, faults := d.Read([]byte(strings.TrimPrefix(call, "-")))
 	var b strings.Builder
 	for _, f := range faults {
-		fmt.Fprintf(&b, "\t%s at %q: %s\n", f.Code, f.At, f.Message)
+		fmt.Fprintf(&b, "%s at %q: %s\n", f.Code, f.At, f.Message)
 	}
 	if r == nil {
 		return b.String()
 	}
 	if r.Entry != nil {
-		fmt.Fprintf(&b, "\t%s %s", r.Entry.Spec().Name, r.Args)
+		fmt.Fprintf(&b, "%s %s", r.Entry.Spec().Name, r.Args)
 	}
 	if r.Fetch != nil {
-		fmt.Fprintf(&b, "\tfetch %s", r.Fetch)
+		fmt.Fprintf(&b, "fetch %s", r.Fetch)
 	}
 	if r.Help != nil {
 		answer, given := d.Help(r.Help, &HelpOptions{Limit: limit, Count: bytesAsTokens, Lite: r.Lite != nil && *r.Lite})
-		fmt.Fprintf(&b, "\thelp %s with %d signatures", answer, len(given))
+		fmt.Fprintf(&b, "help %s with %d signatures", answer, len(given))
 	}
 	if r.At != "" {
 		fmt.Fprintf(&b, " at %s", r.At)
@@ -143,7 +119,7 @@ func meaning(d *Dispatcher, call string) string {
 	if r.MaxTotalTokens != 0 {
 		fmt.Fprintf(&b, " in %d tokens", r.MaxTotalTokens)
 	}
-	return b.String() + "\n"
+	return b.String()
 }
 
 // TestBadCalls: what cannot stand in a transcript.

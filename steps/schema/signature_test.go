@@ -1,14 +1,13 @@
 package schema
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/onecall-mcp/onecall/internal/transcript"
+)
 
 func TestSignatureArguments(t *testing.T) {
 	t.Parallel()
@@ -49,15 +48,6 @@ func TestSignatureGolden(t *testing.T) {
 		}
 		e, warnings := entry(string(schema), string(schema))
 		got := strings.Join(append([]string{e.Signature()}, warnings...), "\n") + "\n"
-		golden := strings.TrimSuffix(file, ".json") + ".golden"
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || got != string(want) {
-			t.Errorf("%s: %v\n got %swant %s", file, err, got, want)
-		}
+		transcript.File(t, strings.TrimSuffix(file, ".json")+".golden", []byte(got))
 	}
 }

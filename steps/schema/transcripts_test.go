@@ -1,9 +1,7 @@
 package schema
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
 // TestTranscripts asks about the schemas of testdata/schemas.txtar. A file is a schema and questions about it, each with its answer in
@@ -25,37 +24,19 @@ import (
 // Of a file whose name begins with "secret", the values of arguments may be secret.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	const name = "testdata/schemas.txtar"
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, file := range archive.Files {
-		var got strings.Builder
-		schema, questions, _ := bytes.Cut(file.Data, []byte("\n\n"))
-		got.Write(schema)
-		got.WriteString("\n\n")
-		arguments, warning := NewArguments(schema, ArgumentsOptions{Secret: strings.HasPrefix(file.Name, "secret")})
-		if warning != "" {
-			got.WriteString("\twarning: " + warning + "\n")
-		}
-		f := &function{Arguments: arguments}
-		f.output, _ = CompactSchema(schema)
-		for question := range strings.Lines(string(questions)) {
-			if !strings.HasPrefix(question, "\t") {
-				got.WriteString(question + answer(t, f, strings.TrimSuffix(question, "\n")))
+	transcript.Each(t, "testdata/schemas.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			schema, questions, _ := strings.Cut(string(section.Data), "\n\n")
+			got := schema + "\n\n"
+			arguments, warning := NewArguments([]byte(schema), ArgumentsOptions{Secret: strings.HasPrefix(section.Name, "secret")})
+			if warning != "" {
+				got += "\twarning: " + warning + "\n"
 			}
-		}
-		archive.Files[i].Data = []byte(got.String())
-		if !bytes.Equal(archive.Files[i].Data, file.Data) && !*update {
-			t.Errorf("%s:\n%s", file.Name, got.String())
-		}
-	}
-	if *update {
-		if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+			f := &function{Arguments: arguments}
+			f.output, _ = CompactSchema([]byte(schema))
+			return got + transcript.Lines(questions, func(question string) string { return answer(t, f, question) })
+		})
+	})
 }
 
 func answer(t *testing.T, f *function, question string) string {
@@ -68,21 +49,21 @@ func answer(t *testing.T, f *function, question string) string {
 		case missing != nil && missing.Code != fault.ReferenceMissing:
 			t.Errorf("%s: %v", question, missing)
 		case missing != nil:
-			fmt.Fprintf(&b, "\tmissing: %s\n", formatFault(missing))
+			fmt.Fprintf(&b, "missing: %s\n", formatFault(missing))
 		case types == nil:
-			b.WriteString("\tanything\n")
+			b.WriteString("anything\n")
 		default:
-			fmt.Fprintf(&b, "\t%s\n", strings.Join(types, " "))
+			fmt.Fprintf(&b, "%s\n", strings.Join(types, " "))
 		}
 		if undeclared := f.Undeclared(path(strings.TrimPrefix(pointer, " "))); undeclared != nil {
-			fmt.Fprintf(&b, "\tundeclared: %s\n", formatFault(undeclared))
+			fmt.Fprintf(&b, "undeclared: %s\n", formatFault(undeclared))
 		}
 		return b.String()
 	}
 	if schema, ok := strings.CutPrefix(question, "type "); ok {
 		defs := gjson.GetBytes(f.output, "$defs").Raw
 		one, _ := entry(`{"properties":{"x":`+schema+`},"required":["x"],"$defs":`+defs+`}`, "")
-		return "\t" + strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
+		return "" + strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
 	}
 	args, unknown, has := strings.Cut(strings.TrimPrefix(question, "check "), " with ")
 	var unknowns []Unknown
@@ -92,10 +73,10 @@ func answer(t *testing.T, f *function, question string) string {
 	}
 	faults := f.Check([]byte(args), unknowns)
 	for _, fault := range faults {
-		fmt.Fprintf(&b, "\t%s\n", formatFault(fault))
+		fmt.Fprintf(&b, "%s\n", formatFault(fault))
 	}
 	if len(faults) == 0 {
-		b.WriteString("\tfits\n")
+		b.WriteString("fits\n")
 	}
 	err := f.Call(t.Context(), []byte(args))
 	if unknowns == nil && (err != nil) != (len(faults) > 0) || err != nil && fault.CodeOf(err) != fault.BadArguments {

@@ -1,7 +1,6 @@
 package shape
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
@@ -29,8 +29,6 @@ func schemaOf(f *function) string {
 	return ""
 }
 
-var update = flag.Bool("update", false, "rewrite the schemas of testdata/shapes.txt")
-
 // TestShape learns from the results of testdata/shapes.txt: those of a paragraph are of one function, the indented line is its schema.
 func TestShape(t *testing.T) {
 	t.Parallel()
@@ -48,14 +46,7 @@ func TestShape(t *testing.T) {
 		}
 		got = append(got, strings.Join(lines, "\n"))
 	}
-	all := strings.Join(got, "\n\n") + "\n"
-	if *update {
-		if err := os.WriteFile(name, []byte(all), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if all != string(text) {
-		t.Errorf("the schemas are\n%s", all)
-	}
+	transcript.File(t, name, []byte(strings.Join(got, "\n\n")+"\n"))
 }
 
 // TestManyNames: an object with more than 64 names, at once or over time, is a map.

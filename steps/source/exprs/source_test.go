@@ -3,9 +3,7 @@ package exprs_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
@@ -44,41 +43,18 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-var update = flag.Bool("update", false, "rewrite the answers of testdata/calls.txt")
-
 // TestCalls makes the calls of testdata/calls.txt, of which an indented line is the answer.
 func TestCalls(t *testing.T) {
 	t.Parallel()
-	const name = "testdata/calls.txt"
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "\t") {
-			continue
-		}
-		got.WriteString(line)
-		if line == "\n" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		fn, args, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	transcript.FileLines(t, "testdata/calls.txt", func(call string) string {
+		fn, args, _ := strings.Cut(call, " ")
 		result, err := invoke(t.Context(), exprs.New(), fn, args)
 		if f, ok := fault.As(err); ok {
 			message, _, _ := strings.Cut(f.Message, ": json") // what that says differs from build to build
-			result = fmt.Sprintf("%s at %q: %s", f.Code, f.At, strings.ReplaceAll(message, "\n", "\n\t"))
+			return fmt.Sprintf("%s at %q: %s", f.Code, f.At, message)
 		}
-		fmt.Fprintf(&got, "\t%s\n", result)
-	}
-	if got.String() != string(text) && !*update {
-		t.Errorf("the answers are\n%s", got.String())
-	}
-	if *update {
-		if err := os.WriteFile(name, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+		return result
+	})
 }
 
 func TestLimits(t *testing.T) {

@@ -1,19 +1,15 @@
 package files_test
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "rewrite the answers of testdata")
 
 // trees are the files below the roots of the transcripts.
 var trees = map[string]map[string]string{
@@ -38,31 +34,19 @@ var trees = map[string]map[string]string{
 // TestTranscripts makes the calls of testdata/calls.txtar, each file of which is named as its tree. An answer is the whole result.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	const name = "testdata/calls.txtar"
-	archive, err := txtar.ParseFile(name)
-	must(t, err)
-	for i, file := range archive.Files {
-		s, _ := open(t, trees[file.Name])
-		var got strings.Builder
-		for line := range strings.Lines(string(file.Data)) {
-			if strings.HasPrefix(line, "\t") {
-				continue
-			}
-			fn, args, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			result, err := rawCall(t, s, fn, args)
-			if f, ok := fault.As(err); ok {
-				result = fmt.Appendf(nil, "%s at %q, offset %d: %s", f.Code, f.At, f.Offset, f.Message)
-			}
-			fmt.Fprintf(&got, "%s\t%s\n", line, result)
-		}
-		archive.Files[i].Data = []byte(got.String())
-		if !bytes.Equal(archive.Files[i].Data, file.Data) && !*update {
-			t.Errorf("%s:\n%s", file.Name, got.String())
-		}
-	}
-	if *update {
-		must(t, os.WriteFile(name, txtar.Format(archive), 0o644))
-	}
+	transcript.Each(t, "testdata/calls.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			s, _ := open(t, trees[section.Name])
+			return transcript.Lines(string(section.Data), func(call string) string {
+				fn, args, _ := strings.Cut(call, " ")
+				result, err := rawCall(t, s, fn, args)
+				if f, ok := fault.As(err); ok {
+					return fmt.Sprintf("%s at %q, offset %d: %s", f.Code, f.At, f.Offset, f.Message)
+				}
+				return string(result)
+			})
+		})
+	})
 }
 
 // TestBadPatterns: what is too long for a transcript, and what ends before it is read.

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
@@ -23,7 +24,7 @@ func hidden(args []byte) []byte {
 // TestRedact redacts the arguments of testdata/redact.txt; the indented line is what is shown.
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	checkLines(t, "testdata/redact.txt", func(line string) string {
+	transcript.FileLines(t, "testdata/redact.txt", func(line string) string {
 		args := []byte(line)
 		shown := hidden(args)
 		if string(args) != line {

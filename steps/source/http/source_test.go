@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
@@ -124,7 +125,7 @@ func TestWhatIsSent(t *testing.T) {
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
-	checkLines(t, "testdata/refused.txt", func(call string) string {
+	transcript.FileLines(t, "testdata/refused.txt", func(call string) string {
 		fn, args, _ := strings.Cut(strings.ReplaceAll(call, "URL", server.URL), " ")
 		_, err := invoke(t.Context(), s, fn, args)
 		f, _ := fault.As(err)

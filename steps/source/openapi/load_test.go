@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -14,13 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 )
-
-var updateLoaded = flag.Bool("update-loaded", false, "write testdata/*.loaded anew")
 
 // loadedText returns all of a document as text, for a golden file.
 func loadedText(d *document) string {
@@ -87,19 +83,7 @@ func TestLoadedDocuments(t *testing.T) {
 			}
 			d := mustLoad(t, text, nil)
 			got := loadedText(d)
-			golden := filepath.Join("testdata", name+".loaded")
-			if *updateLoaded {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("loaded otherwise (-want +got):\n%s", diff)
-			}
+			transcript.File(t, filepath.Join("testdata", name+".loaded"), []byte(got))
 			registered(t, d)
 			if again := loadedText(mustLoad(t, text, nil)); again != got {
 				t.Error("loaded twice, it is not the same")

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
@@ -65,8 +64,6 @@ func ask(ctx context.Context, r *steps.Registry, fn, args string) string {
 	return string(result)
 }
 
-var update = flag.Bool("update", false, "rewrite the answers of testdata")
-
 // known are the functions that the transcripts have beside those of their recordings.
 var known = map[string][]steps.Spec{
 	"names": {{Name: "box.device.list", Effect: steps.Read, EffectDeclared: true,
@@ -81,47 +78,31 @@ var known = map[string][]steps.Spec{
 // line with a chain's name in brackets begins a run, the indented line below a call is its answer.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	const name = "testdata/runs.txtar"
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, file := range archive.Files {
-		recording, calls, _ := bytes.Cut(file.Data, []byte("\n\n"))
-		c, err := replay.Read(bytes.NewReader(recording), "calls.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Secrets = []string{"c0nfigured-t0ken"}
-		r := mustRegistry(t, c, base(t, known[file.Name]...))
-		got := bytes.NewBuffer(slices.Concat(recording, []byte("\n\n")))
-		ctx := t.Context()
-		for line := range strings.Lines(string(calls)) {
-			switch call := strings.TrimSuffix(line, "\n"); {
-			case strings.HasPrefix(line, "\t"):
-				continue
-			case strings.HasPrefix(line, "["):
-				ctx = c.Cursor(t.Context(), strings.Trim(call, "[]"))
-				got.WriteString(line)
-			default:
-				fn, args, _ := strings.Cut(call, " ")
-				fmt.Fprintf(got, "%s\t%s\n", line, strings.ReplaceAll(ask(ctx, r, fn, args), "\n", "\n\t"))
+	transcript.Each(t, "testdata/runs.txtar", func(t *testing.T, archive *txtar.Archive) {
+		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
+			recording, calls, _ := strings.Cut(string(section.Data), "\n\n")
+			c, err := replay.Read(strings.NewReader(recording), "calls.jsonl")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, entry := range r.All() {
-			spec := entry.Spec()
-			fmt.Fprintf(got, "\tfunction %s: %s, declared %t\n", spec.Name, spec.Effect, spec.EffectDeclared)
-		}
-		archive.Files[i].Data = got.Bytes()
-		if !bytes.Equal(got.Bytes(), file.Data) && !*update {
-			t.Errorf("%s:\n%s", file.Name, got)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+			c.Secrets = []string{"c0nfigured-t0ken"}
+			r := mustRegistry(t, c, base(t, known[section.Name]...))
+			ctx := t.Context()
+			got := transcript.Lines(calls, func(line string) string {
+				if strings.HasPrefix(line, "[") {
+					ctx = c.Cursor(t.Context(), strings.Trim(line, "[]"))
+					return ""
+				}
+				fn, args, _ := strings.Cut(line, " ")
+				return ask(ctx, r, fn, args)
+			})
+			for _, entry := range r.All() {
+				spec := entry.Spec()
+				got += fmt.Sprintf("\tfunction %s: %s, declared %t\n", spec.Name, spec.Effect, spec.EffectDeclared)
+			}
+			return recording + "\n\n" + got
+		})
+	})
 }
 
 func TestWithoutCursor(t *testing.T) {

@@ -42,7 +42,7 @@ func (c *call) mayAsk() *fault.Error {
 		if f != nil {
 			return f
 		}
-		params := *c.request.Params // no upstream sees the state
+		params := *c.request.Params // upstreams must not see the state
 		params.RequestState, params.InputResponses = "", nil
 		copied := *c.request
 		copied.Params, c.request, c.caller.Decision = &params, &copied, decision
@@ -119,7 +119,7 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 	}
 }
 
-// questionText returns the question; false: it is too long. Texts of callers and upstreams cannot imitate a line of it.
+// questionText returns the question, or false if it is too long. Texts of callers and upstreams cannot imitate one of its lines.
 func questionText(calls []chain.ApprovalCall) (string, bool) {
 	var b strings.Builder
 	b.WriteString("Approve these calls? Each is made once, exactly as it stands here.\n")

@@ -160,8 +160,8 @@ func (c *call) fetch() *sdk.CallToolResult {
 	return c.run()
 }
 
-// misplacedToken returns the fault of a continuation token that is in an argument where none is read: the caller wanted a fetch,
-// so the function must not run. Arguments that the function declares are its own.
+// misplacedToken returns the fault of a continuation token in an argument that does not take one: the caller wanted a fetch, so the
+// function must not run. Arguments that the function declares may hold anything.
 func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 	var wrong *fault.Error
 	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {

@@ -14,14 +14,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// backgroundRuns are the runs of this process that went on after their requests were answered, by id. Those that have ended are kept as
-// long as their answers can be. The zero value has none.
+// backgroundRuns are the runs of this process that continued after their requests were answered, by id. Ended runs are kept for as long
+// as their answers may be. The zero value is empty.
 type backgroundRuns struct {
 	mu   sync.Mutex
 	byID map[string]*backgroundRun
 }
 
-// backgroundRun is one of them. Its fields are guarded by backgroundRuns.mu.
+// backgroundRun is a run in the background. Its fields are guarded by backgroundRuns.mu.
 type backgroundRun struct {
 	chain.BackgroundRun
 	caller    string
@@ -30,7 +30,7 @@ type backgroundRun struct {
 	updated   time.Time
 	cancelled bool // by its caller
 
-	ended  time.Time // zero: it goes on
+	ended  time.Time // zero: it is running
 	status journal.Status
 	code   fault.Code    // "": ok
 	token  string        // of its answer; "": it could not be stored
@@ -51,7 +51,7 @@ func (b *backgroundRuns) add(r *backgroundRun) {
 	b.byID[r.ID] = r
 }
 
-// of returns the present state of a caller's run; false: this process does not have it.
+// of returns the current state of a caller's run; false: this process does not have it.
 func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
 	return *r, true
 }
 
-// drop removes a run, which workers carry out from now on.
+// drop removes a run that was handed to workers.
 func (b *backgroundRuns) drop(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (b *backgroundRuns) stop(id, caller string) bool {
 	return true
 }
 
-// inBackground prepares a run of the call's chain that may go on after the call. It is chain.Caller.Background.
+// inBackground prepares the call's run to continue after the call is answered. It is used as chain.Caller.Background.
 func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
 	ctx, end, refused := c.transportRequest.Detach(ctx)
 	if refused != nil {
@@ -109,7 +109,7 @@ func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chai
 	}, nil
 }
 
-// end records the end of a run, and drops a run whose request was answered with it (a nil).
+// end records the end of a run. If a is nil, the request was answered with the result of the run, and the run is dropped.
 func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, stored chain.StoredAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ type runProgress struct {
 	Note      string          `json:"note,omitempty"`
 }
 
-// oneRun tells a caller how far one of its runs is.
+// oneRun describes the progress of one of the caller's runs.
 func (c *call) oneRun(id string) *sdk.CallToolResult {
 	r, here := c.toolset.server.runs.of(id, c.caller.ID)
 	if here && r.ended.IsZero() {
@@ -167,7 +167,7 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 	return c.journaledRun(&past.Row)
 }
 
-// backgroundRun tells of a run that this process has, or had, in the background.
+// backgroundRun describes a run that is, or was, in the background of this process.
 func (c *call) backgroundRun(r *backgroundRun) *sdk.CallToolResult {
 	id := r.ID
 	shown := &runProgress{Run: id, Status: journal.Running, Steps: r.Steps, Done: &r.done, Began: stamp(r.Began),
@@ -184,7 +184,7 @@ func (c *call) backgroundRun(r *backgroundRun) *sdk.CallToolResult {
 	return result
 }
 
-// workersRun tells of a run that was handed to workers.
+// workersRun describes a run that was handed to workers.
 func (c *call) workersRun(r *handedRun) *sdk.CallToolResult {
 	status, code := r.status()
 	shown := &runProgress{Run: r.row.ID, Status: status, Code: code, Steps: r.row.Steps, Calls: r.row.Calls, Began: stamp(r.row.Began),
@@ -199,13 +199,13 @@ func (c *call) workersRun(r *handedRun) *sdk.CallToolResult {
 	return result
 }
 
-// offer adds how to get the answer of a run.
+// offer adds the arguments that fetch the run's answer.
 func (p *runProgress) offer(stored chain.StoredAnswer) {
 	p.Fetch = marshal(map[string]any{"continuation_token": stored.Token, "mode": "full", "lite": true})
 	p.ExpiresIn, p.Note = int(stored.Life.Seconds()), "send fetch as the arguments of chain: its answer is that of the run"
 }
 
-// journaledRun tells of a run that this process has not in the background: it was answered, or was another process's.
+// journaledRun describes a run that is not in the background of this process: it was answered, or belongs to another process.
 func (c *call) journaledRun(row *journal.Row) *sdk.CallToolResult {
 	id := row.ID
 	shown := &runProgress{Run: id, Status: row.Status, Code: row.Code, Steps: row.Steps, Calls: row.Calls, Began: stamp(row.Began),
@@ -214,7 +214,7 @@ func (c *call) journaledRun(row *journal.Row) *sdk.CallToolResult {
 	return result
 }
 
-// noteOf says what can be done about a run whose answer is not here.
+// noteOf returns what a caller can do about a run whose answer is not available.
 func noteOf(status journal.Status, id string) string {
 	switch status {
 	case journal.Running:

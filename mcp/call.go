@@ -28,7 +28,7 @@ type call struct {
 	caller           *chain.Caller
 	reporter         *reporter     // nil: the client wants no notifications
 	spending         *callSpending // nil: tokens are not counted
-	asksByResult     bool          // approval is asked for by the result; the client then repeats the request
+	asksByResult     bool          // the result asks for approval; the client then repeats the request
 
 	function *steps.Entry // of a flat tool; nil: another tool, or not known yet
 }
@@ -118,7 +118,7 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if result := c.question(a); result != nil {
 		return result
 	}
-	if c.spending != nil && a.Warned { // a short answer does not warn: the next one should
+	if c.spending != nil && a.Warned { // a short answer leaves the warning to the next one
 		c.spending.warns = true
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}, IsError: !a.OK}
@@ -147,7 +147,7 @@ func (c *call) context(request []byte) context.Context {
 	return c.ctx
 }
 
-// limit returns the lowest of the token limits own, asked (0: none), the server's and the caller's.
+// limit returns the lowest of value, asked (0: none), the server's token limit and the caller's.
 func (c *call) limit(value, asked int) int {
 	for _, bound := range []int{asked, c.now.MaxTotalTokens, c.caller.MaxTotalTokens} {
 		if bound > 0 {

@@ -21,7 +21,7 @@ func (t *Tools) Same(as *Tools) bool {
 	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
 }
 
-// clientView is the view of one client, or of all clients without sessions, if servers list other tools in its sessions.
+// clientView is the view of one client, or of all clients without sessions. In sessions of its own, servers may list other tools.
 type clientView struct {
 	toolset     *toolset
 	upstreams   UpstreamSessions

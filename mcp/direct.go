@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Direct implements transport.Handler: builtin tools bypass the SDK if clients see nothing else. Clients that can ask their user
-// or that read log messages need more than an answer, so the SDK serves them.
+// Direct implements transport.Handler: builtin tools bypass the SDK if clients see nothing else. Clients that can ask their user,
+// accept tasks or read log messages need more than an answer, so the SDK serves them.
 func (h handler) Direct(caller *steps.Caller, target any, n *transport.Session, tool string) transport.DirectCall {
 	if n != nil {
 		target = n.Target // chosen at the start of the session

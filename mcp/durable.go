@@ -14,37 +14,38 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Durable hands runs to workers: other processes, which finish them whatever becomes of this one. It is safe for concurrent use.
+// Durable hands runs to workers: other processes that finish them even if this one ends. It is safe for concurrent use.
 type Durable interface {
 	// NewKey returns a key for a run whose request has none.
 	NewKey() string
-	// Start has a worker carry out a run for a caller, with the rights that it has now. See chain.Durable.
+	// Start hands a run to a worker, which carries it out with the rights that the caller has now. See chain.Durable.
 	Start(ctx context.Context, run *chain.DurableRun, c *DurableCaller) *fault.Error
-	// State reports whether workers have yet to finish a run, and then whether none asks for work. It fails if the engine cannot be reached.
+	// State reports whether workers have yet to finish a run and, if so, whether no worker asks for work (idle). It fails if the engine
+	// cannot be reached.
 	State(ctx context.Context, run chain.HandedRun) (running, idle bool, err error)
-	// Answer waits until workers are done with a run. It fails if that is not known (any more).
+	// Answer waits until workers have finished a run. It fails if its answer is not known (any more).
 	Answer(ctx context.Context, run chain.HandedRun) (*DurableAnswer, error)
 	// Cancel asks for a run to end. It does not wait.
 	Cancel(ctx context.Context, run chain.HandedRun) error
 }
 
-// DurableCaller is who a worker carries out a run for.
+// DurableCaller is the caller for whom a worker carries out a run.
 type DurableCaller struct {
 	steps.Caller
 	Results budget.Rights // to stored results
 }
 
-// DurableAnswer is what came of a run.
+// DurableAnswer is the answer of a run that workers have finished.
 type DurableAnswer struct {
 	Answer *chain.Answer
-	Lease  int64         // under which the run has done something last; 0: not known
-	Rights budget.Rights // with which Answer was made: its caller does not get it with fewer
-	Fault  *fault.Error  // in place of Answer: the workers did not carry it out
+	Lease  int64         // the last under which the run did something; 0: not known
+	Rights budget.Rights // that Answer was made with; a caller with fewer does not get it
+	Fault  *fault.Error  // in place of Answer: the workers did not carry out the run
 }
 
 const (
-	askTime    = 2 * time.Second  // in which the engine says what has become of a run
-	cancelTime = 10 * time.Second // in which it is told that a run is cancelled
+	askTime    = 2 * time.Second  // for asking the engine about a run
+	cancelTime = 10 * time.Second // for telling the engine to cancel a run
 )
 
 // callDurable is chain.Durable for a call.
@@ -53,7 +54,7 @@ type callDurable struct {
 	call *call
 }
 
-// durable returns what hands the call's chain to workers; nil: nothing does.
+// durable returns what hands the call's chain to workers; nil: there are no workers.
 func (c *call) durable() chain.Durable {
 	if c.now.Durable == nil {
 		return nil
@@ -73,7 +74,7 @@ func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.E
 	return f
 }
 
-// checkHandedOver refuses to hand over another run of a caller that has as many under way as may go on in the background.
+// checkHandedOver refuses to hand over another run if as many of the caller's runs are at workers as may run in the background.
 func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	limit := c.transportRequest.MaxDetached()
 	if limit < 0 {
@@ -134,7 +135,7 @@ func (d *callDurable) Wait(ctx context.Context, run chain.HandedRun) (*chain.Ans
 	return d.call.now.answerOf(ctx, ended, d.call.caller), nil
 }
 
-// answerOf returns the answer of a run that workers are done with.
+// answerOf returns the answer of a run that workers have finished.
 func (g *generation) answerOf(ctx context.Context, a *DurableAnswer, c *chain.Caller) *chain.Answer {
 	if a.Fault != nil {
 		return g.Engine.Refuse(ctx, []*fault.Error{a.Fault}, c)
@@ -146,14 +147,14 @@ func (g *generation) answerOf(ctx context.Context, a *DurableAnswer, c *chain.Ca
 type handedRun struct {
 	id     chain.HandedRun
 	row    *journal.Row
-	note   string        // how far it is
+	note   string        // its progress, for the caller
 	answer *chain.Answer // once it has ended and can be read; else nil
 
-	hasEnded bool // the journal says so
+	hasEnded bool // according to the journal
 }
 
-// handedOver returns the state of a caller's run that was handed to workers; nil: it was not, or something else became of it since, or what
-// came of it is not known any more.
+// handedOver returns the state of a caller's run that was handed to workers. It returns nil if the run was not handed over or has
+// continued elsewhere since, or if its answer is no longer known or needs more rights than the caller has.
 func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *journal.Past) *handedRun {
 	row := &past.Row
 	if g.Durable == nil || past.HandedOver == 0 {
@@ -196,7 +197,7 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	return r
 }
 
-// status returns that of the run, and its code.
+// status returns the run's status and code.
 func (r *handedRun) status() (journal.Status, fault.Code) {
 	switch {
 	case r.answer == nil && r.hasEnded:
@@ -211,7 +212,7 @@ func (r *handedRun) status() (journal.Status, fault.Code) {
 	return journal.Failed, r.answer.Error.Code
 }
 
-// describe has a task say how far the run is, or what came of it.
+// describe sets a task's message to the run's progress or, once the run has ended, its status and result.
 func (r *handedRun) describe(t *task) {
 	if t.Message = r.note; r.answer == nil {
 		return

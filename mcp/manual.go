@@ -33,7 +33,7 @@ var toolSchemas = sync.OnceValue(func() (all map[string]toolSchema) {
 // schemaOfTool returns the schema and manual of a builtin tool.
 func schemaOfTool(name string) toolSchema { return toolSchemas()[name] }
 
-// manualOf returns the manual of a builtin tool, or its full schema; nil: another name.
+// manualOf returns the manual of a builtin tool, or for chain its full schema if schema is set; nil: there is no such tool.
 func (f *toolset) manualOf(name string, schema bool) json.RawMessage {
 	manual := schemaOfTool(name).Manual
 	if name != "chain" || manual == nil {

@@ -34,7 +34,7 @@ type Options struct {
 	// Passthrough provides what flat surfaces pass through; nil: nothing. A reload does not change nil.
 	Passthrough Passthrough
 
-	// Durable hands chains that are answered before their end to workers; nil: they go on in this process.
+	// Durable hands chains that are answered before they end to workers; nil: such chains continue in this process.
 	Durable Durable
 
 	// Context returns the context for a request to the engine (a chain, a fetch, or the arguments of one call); nil: the
@@ -45,11 +45,11 @@ type Options struct {
 
 	transport.Options // bounds on what the server accepts
 
-	// Hidden describes, for administrators, how many functions other callers do not see and how to change that; "": none. nil:
-	// the same.
+	// Hidden describes, for administrators, how many functions other callers do not see and how to change that; "": none are
+	// hidden. nil: as if it returned "".
 	Hidden func() string
 
-	// Unready describes, for administrators, why the server is not ready; "": it is. nil: the same.
+	// Unready describes, for administrators, why the server is not ready; "": it is ready. nil: as if it returned "".
 	Unready func(context.Context) string
 
 	// Trace returns the context of a tool call; traceparent and tracestate come from its client (W3C Trace Context), "" without a

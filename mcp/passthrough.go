@@ -28,8 +28,8 @@ type UpstreamSessions interface {
 	// Within returns a context in which calls of the servers' functions use the client's sessions. params are those of the
 	// client's tools/call; members other than name and arguments are passed on. nil: none.
 	Within(ctx context.Context, params json.RawMessage) context.Context
-	// Functions returns the functions that servers list in the client's own sessions, by source. change differs after each
-	// change; 0: none is known.
+	// Functions returns the functions that servers list in the client's own sessions, by source. change is
+	// another number after each change; 0: no functions are known.
 	Functions() (byUpstream map[string][]steps.Function, change uint64)
 	// Await waits a while until the running servers have listed their tools in the client's sessions.
 	Await(ctx context.Context)
@@ -67,7 +67,7 @@ type Client interface {
 	Log() *slog.Logger
 }
 
-// passes reports whether the toolset passes through other features of upstreams than tools.
+// passes reports whether the toolset passes through features of upstreams other than tools.
 func (f *toolset) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
 // client implements Client.

@@ -106,8 +106,8 @@ func invalidPrompt(why string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: why}
 }
 
-// argumentsFor converts the texts that a person filled in to a chain's arguments: JSON if they are valid JSON, unless a string is
-// declared.
+// argumentsFor converts the texts that a person filled in to a chain's arguments. A text that is valid JSON is taken as JSON, unless
+// the argument is declared as a string.
 func argumentsFor(entry *steps.Entry, filled map[string]string) (args json.RawMessage, problem string) {
 	values := map[string]json.RawMessage{}
 	for name, text := range filled {

@@ -23,8 +23,8 @@ func newGeneration(o *Options) (*generation, error) {
 	return g, g.applyDefaults()
 }
 
-// Reload replaces what is served, and who is served over HTTP (a nil: unchanged). Clients are notified if their tools have
-// changed. Running calls finish with the old configuration; drained is closed when all have, and nothing uses the old engine and
+// Reload replaces the options, and the access over HTTP unless a is nil. Clients are notified if their tools have changed. Running
+// calls finish with the old configuration. drained is closed when all of them have, and nothing uses the old engine and
 // catalog anymore. Name, Version, Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica do not change, and sessions keep
 // their token counts. It fails with bad_request if a required option is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// reporter sends a call's progress and log messages to the client. A slow client delays nothing: of the progress it has not read
-// only the newest is kept, of log messages the oldest.
+// reporter sends a call's progress and log messages to the client. A slow client delays nothing: when the queue is full, new
+// progress replaces the newest queued progress, and new log messages are dropped.
 type reporter struct {
 	call  *call
 	token any
@@ -149,7 +149,7 @@ func (t *reporter) progress(p chain.Progress) {
 	case p.FunctionTotal > 0:
 		value += min(max(p.FunctionDone/p.FunctionTotal, 0), 1) * 0.99
 	case !p.Ended && p.Message == "" && p.FunctionDone == 0: // a step has begun: no progress yet
-		return // a step has begun: nothing has been done yet
+		return
 	}
 	if p.Message != "" {
 		message += ": " + p.Message
@@ -164,7 +164,7 @@ func (t *reporter) progress(p chain.Progress) {
 	t.add(notification{progress: params})
 }
 
-// maxProgress is the length of a progress message in characters that hosts show.
+// maxProgress is the number of characters of a progress message that hosts show.
 const maxProgress = 200
 
 // stepText names a step of a chain and its function, if any.

@@ -182,7 +182,7 @@ func (h handler) BeginMessage(ctx context.Context) (context.Context, func()) {
 	return context.WithValue(ctx, generationKey{}, g), func() { s.unpin(g) }
 }
 
-// pin keeps a generation that has a running call open until unpin.
+// pin keeps a generation open until unpin. The generation already has a running call.
 func (s *Server) pin(g *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

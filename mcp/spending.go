@@ -24,7 +24,7 @@ type spending struct {
 	warning bool // a running call will warn the client
 }
 
-// callSpending is one call's share in the spending of its session.
+// callSpending is one call's share of the spending of its session.
 type callSpending struct {
 	session *session
 	options *Options
@@ -186,7 +186,8 @@ func (c *call) mayPass(raw []byte, err error) bool {
 }
 
 // reduced returns the result of a flat tool within the session's remaining budget: unchanged if it is small enough, else as a
-// preview with a token. raw is the upstream's result; nil: none. value is what was made of it.
+// preview with a token. raw is the upstream's result; nil: none. value is the value that the engine
+// made of it.
 func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallToolResult {
 	limit := c.caller.MaxTotalTokens
 	if limit == 0 || len(raw) == 0 && c.now.count(result) <= limit {

@@ -18,13 +18,13 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// tasksExtension is the extension by which a client takes a task for an answer (SEP-2663).
+// tasksExtension is the extension of clients that accept a task in place of an answer (SEP-2663).
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // codeMissingCapability is the error for a client that does not declare an extension (MCP 2026-07-28).
 const codeMissingCapability = -32021
 
-// taskPollInterval is how often clients should ask for a task.
+// taskPollInterval is how often clients should poll a task.
 const taskPollInterval = time.Second
 
 // Statuses of tasks.
@@ -43,13 +43,13 @@ type task struct {
 	Message    string          `json:"statusMessage,omitempty"`
 	Created    string          `json:"createdAt"`
 	Updated    string          `json:"lastUpdatedAt"`
-	TTL        *int64          `json:"ttlMs"` // from Created; nil: unlimited, as long as the run goes on
+	TTL        *int64          `json:"ttlMs"` // from Created; nil: unlimited, while the run is running
 	Interval   int64           `json:"pollIntervalMs"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      *jsonrpc.Error  `json:"error,omitempty"`
 }
 
-// declaresTasks reports whether a client takes tasks: by its capabilities in the _meta of the request, or before MCP 2026-07-28 in its
+// declaresTasks reports whether a client accepts tasks. It declares this in the _meta of each request, or before MCP 2026-07-28 in
 // initialize.
 func declaresTasks(ss *sdk.ServerSession, meta map[string]any) bool {
 	if declared, ok := meta[sdk.MetaKeyClientCapabilities]; ok {
@@ -71,7 +71,7 @@ type taskOffer struct{ body json.RawMessage }
 
 type taskOfferKey struct{}
 
-// receiveTasks answers a tool call with a task, if its run goes on and the client takes tasks.
+// receiveTasks answers a tool call with a task if the call's run continues in the background and the client accepts tasks.
 func (f *toolset) receiveTasks(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		call, ok := req.(*sdk.CallToolRequest)
@@ -87,7 +87,7 @@ func (f *toolset) receiveTasks(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// offerTask makes a task of the call's run, which goes on.
+// offerTask offers the call's run, which continues in the background, as a task.
 func (c *call) offerTask(id string) {
 	offer, ok := c.ctx.Value(taskOfferKey{}).(*taskOffer)
 	if !ok {
@@ -107,7 +107,7 @@ func (c *call) offerTask(id string) {
 	offer.body = marshal(shown)
 }
 
-// begunOf describes a run of the journal as one in the background.
+// begunOf returns a run of the journal as a run in the background.
 func begunOf(row *journal.Row) chain.BackgroundRun {
 	return chain.BackgroundRun{ID: row.ID, Steps: row.Steps, Began: row.Began}
 }
@@ -166,7 +166,7 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 	}
 }
 
-// taskCaller asks for a task.
+// taskCaller is the caller of a method of the extension.
 type taskCaller struct {
 	chain.Caller
 	now *generation

@@ -56,7 +56,7 @@ func mayChange(r *groups.Request, faults []*fault.Error) bool {
 	return slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Code == fault.UnknownFunction })
 }
 
-// awaitDispatcher reads the request again while sources are starting: a call until its function is available, help for a moment.
+// awaitDispatcher keeps reading the request while sources are starting: a call until its function is available, help for a moment.
 func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx
 	read := func() {
@@ -80,7 +80,7 @@ func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r 
 	return now, r, faults
 }
 
-// help answers what a dispatcher can do. Signatures that the client already has are only named.
+// help describes what a dispatcher can do. It only names the functions whose signatures the client already has.
 func (c *call) help(d *groups.Dispatcher, r *groups.Request) *sdk.CallToolResult {
 	entries := map[string]*steps.Entry{}
 	for _, entry := range d.Entries() {

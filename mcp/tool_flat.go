@@ -131,7 +131,7 @@ func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, fault
 	return append(args, '}'), full.Bool(), faults
 }
 
-// pass calls a function and returns its source's result unchanged: that of an MCP server's tool as the server wrote it.
+// pass calls a function and returns its source's result unchanged. The client gets the result of an MCP server as the server wrote it.
 func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	spec := entry.Spec()
 	ctx, end := c.now.Engine.Observe(c.context(c.args), &chain.RequestInfo{
@@ -176,7 +176,7 @@ func (c *call) valueResult(entry *steps.Entry, value []byte) *sdk.CallToolResult
 	return result
 }
 
-// errorResult answers an error outside of the tool.
+// errorResult returns the result for an error that is not passed on as the upstream wrote it.
 func (c *call) errorResult(err error) *sdk.CallToolResult {
 	f, ok := fault.As(err)
 	if !ok || f == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// infoAnswer is the answer of info. Lite: only the first three fields.
+// infoAnswer is the answer of info. With lite it has only the first three fields.
 type infoAnswer struct {
 	Name      string        `json:"name"`
 	Version   string        `json:"version"`
@@ -59,12 +59,12 @@ type sourceState struct {
 
 // infoArguments are the arguments of info.
 type infoArguments struct {
-	// True: name, version and state alone.
+	// True: only name, version and state.
 	Lite bool `json:"lite"`
-	// True: instead of that, your own runs, the newest first, with what resume takes, and their status; to administrators also sums of
-	// all runs of the last hour.
+	// True: instead, your own runs, newest first, with their status and the id that resume takes; for administrators also totals of all
+	// runs of the last hour.
 	Runs bool `json:"runs"`
-	// Instead of that, how far this run of yours is, and once it has ended, how to get its answer.
+	// Instead, the progress of this run of yours and, once it has ended, how to get its answer.
 	Run string `json:"run"`
 }
 

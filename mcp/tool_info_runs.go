@@ -40,7 +40,7 @@ const (
 	maxRunsFunctions = 5
 )
 
-// runs lists the caller's own runs, and for administrators of all functions the totals of the last hour.
+// runs lists the caller's own runs and, for administrators of all functions, the totals of the last hour.
 func (c *call) runs() *sdk.CallToolResult {
 	j := c.now.Engine.Journal()
 	if j == nil {
@@ -55,7 +55,7 @@ func (c *call) runs() *sdk.CallToolResult {
 	} else {
 		shown.Runs, err = c.runsOfCaller(j)
 	}
-	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // with or without other callers
+	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // even if callers share one identity
 		shown.LastHour, failed = history.LastHour(c.ctx, j)
 	}
 	if err = errors.Join(err, failed); err != nil {

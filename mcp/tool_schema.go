@@ -72,7 +72,7 @@ func repairSchema(written json.RawMessage) json.RawMessage {
 // maxRepairDepth bounds the nesting of a repaired schema.
 const maxRepairDepth = 200
 
-// Keywords whose values are schemas or contain them. Values of others, such as default, are data.
+// Keywords whose values are schemas or contain them. Values of other keywords, such as default, are data.
 var (
 	schemaKeywords = []string{
 		"items", "additionalItems", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not",

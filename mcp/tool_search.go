@@ -30,7 +30,7 @@ const (
 	searchWait  = 5 * time.Second
 )
 
-// searchIndex indexes all functions, again after each change. Callers see only the hits in their view.
+// searchIndex is an index of all functions. It is built again after each change. Callers see only the hits in their view.
 type searchIndex struct {
 	mu       sync.Mutex
 	registry *steps.Registry
@@ -56,9 +56,9 @@ type searchArguments struct {
 	Schema bool `json:"schema" tool:""`
 	// True: also signatures that were given before in this session.
 	Again bool `json:"again"`
-	// True: names alone.
+	// True: only names.
 	Lite bool `json:"lite"`
-	// From 1, 10 functions each.
+	// The page, from 1, of 10 functions.
 	Page int `json:"page"`
 }
 

@@ -75,7 +75,7 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 		// Callers may see different things.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
-	if o.Engine.Journal() != nil { // else no run goes on in the background
+	if o.Engine.Journal() != nil { // without a journal no run continues in the background
 		options.Capabilities.AddExtension(tasksExtension, nil)
 	}
 	if sessions {
@@ -110,7 +110,7 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 				f.awaitTools(ctx)
 			case "tools/call":
 				if f.dependsOnFunctions() {
-					waiting, end := r.UntilEnd(ctx) // a client that has left is answered, too
+					waiting, end := r.UntilEnd(ctx) // if its session is cancelled meanwhile, it is still answered
 					f.awaitTool(waiting, req)
 					end()
 				}
@@ -131,8 +131,8 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 	}
 }
 
-// withoutListChanges removes list changes from the capabilities for a client of a version with sessions that has none here:
-// nothing reaches it outside of its requests. A client of a version without sessions can listen for changes.
+// withoutListChanges removes list changes from the capabilities for a client that has no session although its protocol version has
+// sessions: nothing reaches it outside of its requests. A client of a version without sessions can listen for changes.
 func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	if c == nil {
 		return nil

@@ -147,7 +147,7 @@ func (a *App) load() (*config.File, []*fault.Error) {
 		path, f := config.Find(a.process.Config)
 		a.files = fileState{}
 		a.files.add("", path)
-		if f != nil { // both files exist, and one has to go
+		if f != nil { // both files exist, and one must be removed
 			a.files.add("", config.Beside(path))
 		}
 	}
@@ -211,8 +211,8 @@ func (a *App) openRecordings() (err error) {
 // defaultServedTokens is the token budget of an answer to an MCP client unless the configuration sets one.
 const defaultServedTokens = 10_000
 
-// defaultStore is where results are kept unless the configuration says it: a server's in memory; those of a command, or for workers of this
-// machine, on disk.
+// defaultStore returns where results are stored if the configuration does not say it: in memory for a server, on disk for a command or
+// for a server with workers, which are on this machine then.
 func (a *App) defaultStore() string {
 	if a.process.serve && !a.hasWorkers() {
 		return "memory"

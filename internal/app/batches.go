@@ -13,13 +13,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// EngineURL is the address of the engine for chains beyond this process; "": none is configured.
+// EngineURL returns the URL of the engine that runs chains outside of this process; "": none is configured.
 func (a *App) EngineURL() string { return config.Or(a.config.Engine, "") }
 
-// Keep is how long the journal keeps a run after its last event.
+// Keep returns how long the journal keeps a run after its last event.
 func (a *App) Keep() time.Duration { return config.Or(a.config.Journal.Keep, journal.DefaultKeep) }
 
-// CheckShared reports why workers cannot share the runs and results of this app.
+// CheckShared reports why workers cannot share the runs and results of this app; nil: they can.
 func (a *App) CheckShared() error {
 	switch {
 	case a.Journal == nil || config.Or(a.config.Journal.Store, "") == "memory":
@@ -41,7 +41,7 @@ type BatchStore struct {
 	keep   time.Duration
 }
 
-// ownerOf returns the owner of an entry: its batch, the key's second segment. A store that is full then removes entries of the largest
+// ownerOf returns the owner of an entry: its batch, the key's second segment. A full store therefore removes entries of the largest
 // batch.
 func ownerOf(key string) string {
 	segments := strings.SplitN(key, "/", 3)
@@ -67,7 +67,7 @@ func (k *BatchStore) Get(ctx context.Context, key string) ([]byte, error) {
 	return e.Value, nil
 }
 
-// Touch prolongs the life of an entry. It is no error if there is none.
+// Touch extends the life of an entry. A missing entry is not an error.
 func (k *BatchStore) Touch(ctx context.Context, key string) error {
 	if err := k.driver.Touch(ctx, key, time.Now().Add(k.keep)); !errors.Is(err, budget.ErrNotFound) {
 		return err
@@ -80,7 +80,7 @@ func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id 
 	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
 }
 
-// JournalID identifies the journal, by its key, and the part of it that has the runs of this configuration.
+// JournalID returns an id for the journal, derived from its key, and the part of it that holds the runs of this configuration.
 func (a *App) JournalID() string {
 	return hex.EncodeToString(a.Journal.MAC([]byte("journal"), []byte(a.Scope()))[:16])
 }

@@ -156,7 +156,7 @@ func (a *App) BrokenChains() []*fault.Error {
 	return list
 }
 
-// SuspectChains returns the faults of chains that were read but cannot be linked, and of those whose short name means another function.
+// SuspectChains returns the faults of chains that were read but cannot be linked, and of chains whose short name means another function.
 func (a *App) SuspectChains() (list []*fault.Error) {
 	if a.chains == nil {
 		return nil
@@ -168,7 +168,7 @@ func (a *App) SuspectChains() (list []*fault.Error) {
 	for _, name := range slices.Sorted(maps.Keys(unlinked)) {
 		why := unlinked[name]
 		if missing := new(steps.MissingFunctionError); errors.As(why, &missing) && steps.Unavailable(a.Catalog, missing.Name) != nil {
-			continue // its source is what is wrong
+			continue // the fault lies with the source
 		}
 		list = append(list, withFile(cmp.Or(a.chains.files[name], name), why))
 	}

@@ -112,7 +112,7 @@ func (c *change) summary(path string) string {
 	return cmp.Or(path, "the default configuration") + " is loaded: " + strings.Join(phrases, "; ")
 }
 
-// warnLost warns of what before had and the current app lacks.
+// warnLost warns if clients need no tokens any more, or if results stored by the app before cannot be found any more.
 func (r *reloader) warnLost(before *App) {
 	log := r.log
 	if before.callers != nil && r.app.callers == nil {

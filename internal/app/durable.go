@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ActFor has a worker act for a caller of a server: with that caller's view of this app's functions, as part of its trace, until its token
-// expires.
+// ActFor prepares as and the returned context for a worker that acts for a server's caller c: with c's view of this app's functions, as
+// part of c's trace, until c's token expires. Call end when the work has ended.
 func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
 	as.ID, as.Rights, as.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
 	as.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
@@ -28,7 +28,7 @@ func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (
 	return context.WithDeadlineCause(ctx, c.Expires, fault.New(fault.Denied, "the token of this run's caller has expired"))
 }
 
-// engines are the engines that a server has opened, by URL and scope. One that could not be opened is tried again.
+// engines are the engines that a server has opened, by URL and scope. An engine that could not be opened is tried again.
 type engines struct {
 	open func(context.Context, *App) (durable.Engine, error)
 
@@ -84,7 +84,7 @@ func (a *App) hasWorkers() bool {
 	return p.serve && p.workers && (p.engineFlag || a.EngineURL() != "")
 }
 
-// durable returns what hands runs of callers to workers; nil: nothing does.
+// durable returns what hands runs of callers to workers; nil: there are no workers.
 func (s *server) durable(a *App) mcp.Durable {
 	if !a.hasWorkers() {
 		return nil
@@ -97,13 +97,13 @@ func (s *server) durable(a *App) mcp.Durable {
 	return &durableRuns{&s.engines, a, s.log}
 }
 
-// batchOf returns the id of the batch that a run is for workers.
+// batchOf returns the id of the batch in which workers carry out a run.
 func batchOf(run chain.HandedRun) string { return fmt.Sprintf("%s.%d", run.Run, run.Lease) }
 
 // NewKey implements mcp.Durable.
 func (d *durableRuns) NewKey() string { return durable.NewID() }
 
-// startTime bounds how long a run is being handed over.
+// startTime bounds how long it takes to hand over a run.
 const startTime = 10 * time.Second
 
 // Start implements mcp.Durable.

@@ -142,7 +142,7 @@ func (e *examination) addFault(status Status, f *fault.Error, remedy string) {
 
 func (e *examination) addWarning(f *fault.Error) { e.addFault(StatusWarn, f, "") }
 
-// checkRunning checks what must be open for that.
+// checkRunning makes the checks that need a running app: of sources, settings, the list of tools and the stores.
 func (e *examination) checkRunning(ctx context.Context) {
 	began := time.Now()
 	steps.Await(ctx, e.Catalog, nil)
@@ -283,7 +283,7 @@ func (e *examination) login(source string, state *login.State, err error) {
 	}
 }
 
-// stores checks what onecall writes to.
+// stores checks the journal and the store of results.
 func (e *examination) stores(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout)
 	defer cancel()

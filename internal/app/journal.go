@@ -134,7 +134,7 @@ func readOrCreateKey(path string) ([]byte, error) {
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // if another process was first, its key counts
+	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // if another process was first, its key is used
 		return nil, err
 	}
 	return os.ReadFile(path)

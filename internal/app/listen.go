@@ -115,7 +115,7 @@ func cause(err error) error {
 	return err
 }
 
-// access returns who is served over HTTP, and what clients may know of the configuration; nil: stdio.
+// access returns who is served over HTTP, and what clients may know of the configuration; nil: the server uses stdio.
 func (s *server) access(a *App) *transport.Access {
 	if !a.process.anySurface {
 		return nil

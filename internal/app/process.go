@@ -31,7 +31,7 @@ type Options struct {
 	List           bool   // the command shows the functions and the faults of their sources
 	Surface        string // overrides the configuration; "": does not
 
-	Monitor *Monitor // nil: the command does not stay
+	Monitor *Monitor // of a command that runs until it is interrupted; nil: none
 
 	// Observe is called after each call, as with steps.Registry.Observe; nil: no observer.
 	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
@@ -44,13 +44,13 @@ type Reporter interface {
 	Faults(file string, text []byte, faults []*fault.Error) // what is wrong with a configuration
 }
 
-// serverTraits describes the server that an app belongs to. The zero value means a command that serves nobody.
+// serverTraits describes the server that an app belongs to. The zero value means a command that serves no clients.
 type serverTraits struct {
 	serve      bool // functions are served to clients
 	anySurface bool // over HTTP: each client may choose its surface
 	remote     bool // other machines reach the server
-	workers    bool // an engine can be opened, which hands runs to workers
-	engineFlag bool // a flag names it, so that the configuration need not
+	workers    bool // an engine that hands runs to workers can be opened
+	engineFlag bool // a flag names the engine, so the configuration need not
 	log        *slog.Logger
 	telemetry  *telemetry.Telemetry
 }

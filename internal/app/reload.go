@@ -102,7 +102,7 @@ func (r *reloader) changed() bool {
 	return quiet && !now.sameStat(r.loadedFiles)
 }
 
-// note shows a message to the operator unless the log is for programs.
+// noticef shows a message to the operator unless the log is for programs.
 func (r *reloader) noticef(format string, args ...any) {
 	if !r.o.JSON {
 		r.process.Reporter.Notice("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
@@ -119,7 +119,7 @@ func (r *reloader) reload(ctx context.Context, requested bool) {
 			r.refuse(err, path, files)
 			return
 		}
-		if !requested && r.handled(path) { // a request also covers what no file shows: a folder, a key, a server
+		if !requested && r.handled(path) { // an explicit request also covers what no file shows: a folder, a key, a server
 			return
 		}
 	}

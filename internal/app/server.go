@@ -35,8 +35,8 @@ type ServeOptions struct {
 	JSON    bool       // the log is for programs: notes about reloads are not shown
 	Dropped func() int // returns how many log lines were dropped
 
-	// Engine opens the engine that hands runs to workers; nil: there is none. EngineFlag: a flag names it, so that the configuration
-	// need not.
+	// Engine opens the engine that hands runs to workers; nil: there is none. EngineFlag reports whether a flag names the engine, so
+	// that the configuration need not.
 	Engine     func(context.Context, *App) (durable.Engine, error)
 	EngineFlag bool
 
@@ -199,7 +199,7 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 // slowShutdownAfter is how long shutting down may take before a note says what it waits for.
 const slowShutdownAfter = 300 * time.Millisecond
 
-// logSlowShutdown starts to wait for an interrupt, after which it notes that calls are still running. ended is called when none is.
+// logSlowShutdown waits in the background for an interrupt, and then notes that calls are still running unless ended is called soon.
 func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup

@@ -43,7 +43,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	a.ladder, more = p.newLadder(cfg)
 	o.faults = append(o.faults, more...)
 	a.scrubber = secret.New(cfg.Secrets)
-	var scrubber steps.Scrubber // not a nil of its type if there are no secrets
+	var scrubber steps.Scrubber // not a typed nil if there are no secrets
 	if a.scrubber != nil {
 		scrubber = a.scrubber
 	}

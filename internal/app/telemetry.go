@@ -17,13 +17,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Monitor is what operators see of a process that stays: metrics and health checks, and traces if the environment asks for them.
+// Monitor shows a long-running process to operators: metrics and health checks, and traces if the environment asks for them.
 type Monitor struct {
 	Metrics string                          // the address of /metrics, /healthz and /readyz; "": none
-	Ready   func(ctx context.Context) error // what /readyz says; nil: it is ready
+	Ready   func(ctx context.Context) error // returns why /readyz fails; nil: it is always ready
 }
 
-// startMonitor starts a monitor. stop ends it and is called when nothing runs any more.
+// startMonitor starts a monitor. stop ends it; it must be called when nothing runs any more.
 func (p *process) startMonitor(ctx context.Context, m *Monitor, o *telemetry.Options) (stop func(), err error) {
 	o.Scrub, o.Version = p.Redactor.Text, p.Version
 	log := o.Log
@@ -65,7 +65,7 @@ func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
 	return stop, err
 }
 
-// Metrics returns where others of this process register theirs; nil: it has no monitor.
+// Metrics returns the registerer for further metrics of this process; nil: the process has no monitor.
 func (a *App) Metrics() telemetry.Registerer {
 	if a.process.telemetry == nil {
 		return nil
@@ -76,7 +76,7 @@ func (a *App) Metrics() telemetry.Registerer {
 // observer returns the engine's observer; nil: none.
 func (p *process) observer() chain.Observer {
 	if p.telemetry == nil {
-		return nil // not a nil of its type
+		return nil // not a typed nil
 	}
 	return p.telemetry
 }
@@ -121,7 +121,8 @@ func (s *server) unrecorded() int {
 	return 0
 }
 
-// serveMetrics serves metrics and health checks until stop is called. The address has no tokens: everyone who reaches it may ask.
+// serveMetrics serves metrics and health checks until stop is called. It asks for no tokens: everyone who
+// reaches the address may read them.
 func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger) (stop func(), err error) {
 	host, port, err := splitAddress("--metrics", m.Metrics)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/chainfile"
 )
 
-// watchInterval is how often a Watch checks its files. It is short because somebody has just saved one and waits.
+// watchInterval is how often a Watch checks its files. It is short because the user who saved a file is waiting.
 const watchInterval = 200 * time.Millisecond
 
 // Watch waits for changes of files, like a server waits for changes of its configuration.

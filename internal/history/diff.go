@@ -85,7 +85,7 @@ type Diff struct {
 	Calls []Pair `json:"calls"`
 }
 
-// Pair is a call that both sides made, or one of them.
+// Pair is a call that both sides made, or only one of them.
 type Pair struct {
 	Function string       `json:"fn"`
 	A        *SideCall    `json:"a,omitempty"` // nil: only B made it

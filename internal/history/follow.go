@@ -14,7 +14,7 @@ const pollInterval = time.Second
 // maxFollowedRuns bounds the runs that are followed, whatever the filter says: the newest ones.
 const maxFollowedRuns = 1000
 
-// poll calls look at once and then every second, until it reports that nothing more will come, or ctx ends.
+// poll calls look immediately and then every second, until look reports that nothing more will come, or ctx ends.
 func poll(ctx context.Context, look func() (more bool, err error)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -30,8 +30,8 @@ func poll(ctx context.Context, look func() (more bool, err error)) error {
 	}
 }
 
-// Follow calls each for the events of a run, and for further ones until it has ended or waits. read returns the current state of the run.
-// Reads are written late: those of a run that only reads appear when it ends.
+// Follow calls each for the events of a run, and for further ones until the run has ended or waits. read returns the current state of the
+// run. The journal writes reads late: those of a run that only reads appear when it ends.
 func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), each func(*Call) error) error {
 	reported := map[int]string{} // the status by the number of the event
 	return poll(ctx, func() (bool, error) {

@@ -59,8 +59,8 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	return runs, nil
 }
 
-// Find returns the id of the newest run that begins with begins; the prefix of ids may be left out. It fails with ErrNotFound if there is
-// none.
+// Find returns the id of the newest run whose id begins with begins; the prefix of all ids may be left out. It fails with ErrNotFound if
+// there is none.
 func Find(ctx context.Context, j *journal.Journal, begins string) (string, error) {
 	if !strings.HasPrefix(begins, journal.IDPrefix) {
 		begins = journal.IDPrefix + begins

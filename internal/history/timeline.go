@@ -13,9 +13,9 @@ import (
 type Timeline struct {
 	Run
 	List  []Call `json:"timeline"`
-	NotOK []Run  `json:"notOK,omitempty"` // of its parts, those with another status than ok, newest first; see AddParts
+	NotOK []Run  `json:"notOK,omitempty"` // its parts that are not ok, newest first; see AddParts
 
-	calls   []*journal.PastCall // of each entry of List; nil: it is not a call
+	calls   []*journal.PastCall // by index in List; nil: not a call
 	numbers []int               // of the events of List
 }
 
@@ -57,7 +57,7 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 	return timelineOf(past), nil
 }
 
-// AddParts adds the counts of the run's parts, and those that are not ok, at most limit.
+// AddParts adds the counts of the run's parts, and at most limit of the parts that are not ok.
 func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) error {
 	counts, err := j.Parts(ctx, []string{t.ID})
 	if t.Parts = counts[t.ID]; err != nil || t.Parts == nil {

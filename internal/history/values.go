@@ -18,7 +18,7 @@ type Values struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// newValues returns values without secrets: those of the configuration, and members with the name of a secret.
+// newValues returns values without the secrets of the configuration and without members named like a secret; nil: both are unknown.
 func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
 	shown := func(value []byte) json.RawMessage {
 		if len(value) == 0 {
@@ -121,7 +121,7 @@ func canonical(value []byte) []byte {
 	return value
 }
 
-// comparableValue replaces secrets by one mark: recordings and journals mark them differently.
+// comparableValue replaces secrets with one mark: recordings and journals mark them differently.
 func comparableValue(value []byte) []byte {
 	if !bytes.Contains(value, []byte(`secret`)) {
 		return value
@@ -129,7 +129,7 @@ func comparableValue(value []byte) []byte {
 	return hideMarks(value)
 }
 
-// hideMarks replaces each mark of a secret by [redacted].
+// hideMarks replaces each mark of a secret with [redacted].
 func hideMarks(value []byte) []byte {
 	if secret.DigestOf(value) != "" {
 		return []byte(`"` + secret.Redacted + `"`)

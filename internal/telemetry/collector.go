@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// collector collects the values that are read with the metrics.
+// collector collects the values that are read whenever the metrics are.
 type collector struct {
 	o       *Options
 	running *atomic.Int64 // requests

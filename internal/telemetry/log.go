@@ -33,7 +33,7 @@ func LogHandler(next slog.Handler) slog.Handler {
 // logHandler also remembers how next was derived from bare, because attributes that are added after WithGroup would be in the group.
 type logHandler struct {
 	next    slog.Handler
-	bare    slog.Handler // before all that follows
+	bare    slog.Handler // without the attributes and groups that made adds
 	made    []func(slog.Handler) slog.Handler
 	grouped bool
 }
@@ -133,7 +133,7 @@ func (l *line) add(a slog.Attr) {
 
 func elapsed(d time.Duration) slog.Attr { return slog.Float64("ms", float64(d.Microseconds())/1000) }
 
-// addRequest adds what the request is and whose it is.
+// addRequest adds the kind, tool and names of a request, and its caller.
 func (l *line) addRequest(r *request) {
 	o := r.observed
 	l.add(slog.String("kind", string(o.Kind)))
@@ -232,7 +232,7 @@ func codesOf(faults []*fault.Error) string {
 	return strings.Join(codes, ",")
 }
 
-// Maximum bytes of a text from elsewhere, and of the cause of an internal error, which has a stack.
+// Maximum bytes of a text from outside, and of the cause of an internal error, which has a stack.
 const (
 	maxText  = 500
 	maxCause = 8 << 10

@@ -276,10 +276,10 @@ const (
 	maxReaders  = 4
 )
 
-// Registerer takes metrics of others.
+// Registerer registers further metrics.
 type Registerer = prometheus.Registerer
 
-// Registerer returns what takes the metrics of others, which Handler serves, too.
+// Registerer returns the registerer for further metrics, which Handler serves, too.
 func (t *Telemetry) Registerer() Registerer { return t.metrics.registry }
 
 // Handler serves the metrics in the format that the reader asks for (Prometheus text, OpenMetrics). The listener must restrict access:

@@ -71,10 +71,10 @@ func (t *Telemetry) logSlow(r *request, now time.Time) {
 	t.log.LogAttrs(r, slog.LevelWarn, "a request is running long", l...)
 }
 
-// maxRunning is how many running steps of a request are known: the oldest, which are the slow ones.
+// maxRunning is how many running steps of a request are tracked: the oldest, which are the slow ones.
 const maxRunning = 4
 
-// noSlot means that a step is not among the known running steps.
+// noSlot means that a step is not among the tracked steps.
 const noSlot = -1
 
 // trackStep records a step that calls a function if there is a free slot. It never blocks, as steps start by the thousand.

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Options are the settings of Telemetry. nil is the zero value.
+// Options are the settings of Telemetry. A nil *Options is the zero value.
 type Options struct {
 	// Log gets a record for each request at its end, at level info; warn if a dependency was unavailable or too slow; error for an
 	// internal error, with its cause. At level debug it also gets a record for each step. A request that has run for 30 s, 1, 2 and 4
@@ -25,7 +25,7 @@ type Options struct {
 	// Version is the program's version for metrics and traces; "": "dev".
 	Version string
 
-	// Values that are read with the metrics, concurrently; nil: the metric is missing. They must return at once.
+	// These functions are called, concurrently, whenever the metrics are read; nil: the metric is missing. They must return at once.
 	Sessions func() int                // of clients
 	Running  func() int                // calls of tools in progress; nil: requests in progress
 	Sources  func() []steps.SourceInfo // all sources with their states

@@ -19,9 +19,9 @@ import (
 // maxSpans is the maximum number of steps of a request with spans: an inline chain in a forEach may have a million steps.
 const maxSpans = 1000
 
-// WithCall returns a context for the call of an existing MCP tool (a worker has none: ""), possibly as part of the client's trace. The values are those of W3C
-// Trace Context, from the HTTP headers `traceparent` and `tracestate` or the members of those names in MCP's `_meta`. Invalid ones are
-// ignored. OTEL_TRACES_SAMPLER decides whether the request is traced; by default the caller does.
+// WithCall returns a context for the call of an existing MCP tool, possibly as part of the client's trace. tool is "" for the work of a
+// worker. The other values are those of W3C Trace Context, from the HTTP headers `traceparent` and `tracestate` or the members of those
+// names in MCP's `_meta`. Invalid ones are ignored. OTEL_TRACES_SAMPLER decides whether the request is traced; by default the caller does.
 func WithCall(ctx context.Context, tool, traceparent, tracestate string) context.Context {
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})

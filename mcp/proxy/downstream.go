@@ -36,8 +36,8 @@ func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 	return client
 }
 
-// upstreamMessage is an upstream's message to a client, unchanged. It travels to the SDK's sending side in the context of another message,
-// which it replaces there.
+// upstreamMessage is an upstream's message to a client, unchanged. It travels to the SDK's sending side in the context of another
+// message, the carrier, which it replaces there.
 type upstreamMessage struct {
 	method string
 	params json.RawMessage
@@ -58,7 +58,7 @@ func (p *rawParams) MarshalJSON() ([]byte, error) { return p.body, nil }
 // errReplaced ends the request that was replaced.
 var errReplaced = errors.New("another request was made")
 
-// Send implements mcp.UpstreamSessions: it replaces carrier messages by those of upstreams.
+// Send implements mcp.UpstreamSessions. It replaces carrier messages with the messages of upstreams.
 func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	if listening, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
 		defer listening.acknowledge(req)()

@@ -41,8 +41,8 @@ func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 	return l
 }
 
-// sessions are a client's sessions with upstreams, each opened at its first use. Without an owner they serve all clients of the
-// same rights without sessions, for whom no state is kept. It implements mcp.UpstreamSessions.
+// sessions are a client's sessions with upstreams, each opened at its first use. If server is nil, they serve all clients of the
+// same rights without sessions, and keep no state for them. It implements mcp.UpstreamSessions.
 type sessions struct {
 	client mcp.Client
 	server *sdk.ServerSession
@@ -59,7 +59,7 @@ type sessions struct {
 	level         json.RawMessage // params of logging/setLevel; nil: not called
 	closed        bool
 	tools         toolLists
-	waitUntil     time.Time // end of the wait for starting upstreams; zero: nobody has waited yet
+	waitUntil     time.Time // end of the wait for starting upstreams; zero: no request has waited yet
 	announcing    bool      // announce is running
 
 	registry *steps.Registry // allowed belongs to it

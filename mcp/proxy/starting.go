@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// startWait bounds how long a client's requests wait, in all, for starting upstreams. What slower ones offer is announced later.
+// startWait bounds how long a client's requests wait, in all, for starting upstreams. Slower ones are announced later.
 const startWait = 2 * time.Second
 
 // awaitStart waits for starting upstreams.
@@ -26,7 +26,7 @@ func (l *sessions) awaitStart(ctx context.Context) {
 	l.watchStarting()
 }
 
-// watchStarting announces upstreams that are still starting when they are ready.
+// watchStarting announces the upstreams that are still starting, once they are ready.
 func (l *sessions) watchStarting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

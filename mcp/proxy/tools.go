@@ -15,7 +15,7 @@ import (
 type toolLists struct {
 	byUpstream map[string]*toolList // by upstream
 	functions  map[string][]steps.Function
-	change     uint64     // differs for each functions
+	change     uint64     // incremented with each change of functions
 	shown      *mcp.Tools // what the client knows; nil: it has not asked, or was notified of a change that is not known yet
 }
 
@@ -78,8 +78,8 @@ func (l *sessions) CurrentTools() *mcp.Tools {
 	}
 }
 
-// Await implements mcp.UpstreamSessions: running upstreams list their tools in the client's own sessions, unless they have. Later
-// ones are announced; idle ones are not started.
+// Await implements mcp.UpstreamSessions: running upstreams list their tools in the client's own sessions, unless they already have.
+// Upstreams that start later are announced; idle ones are not started.
 func (l *sessions) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
@@ -126,7 +126,7 @@ func (l *sessions) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	return list.reading
 }
 
-// readList reads a list until it did not change meanwhile, and notifies the client if its own view has changed.
+// readList reads a list until it does not change during the read, and notifies the client if its own view has changed.
 func (l *sessions) readList(list *toolList) {
 	for again := true; again && l.ctx.Err() == nil; {
 		functions, err := l.functionsOf(list.upstream)
@@ -170,8 +170,8 @@ func (l *sessions) functionsOf(u Upstream) ([]steps.Function, error) {
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// markShown records that clients are notified of now (nil: of a change that is not known yet), and reports whether any did not
-// know it: the client with session ss; nil: all clients.
+// markShown records that the client with session ss (nil: all clients) is notified of now (nil: of a change that is not known yet).
+// It reports whether any of these clients did not know now.
 func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
 	change := func(shown **mcp.Tools) bool {
 		changed := *shown == nil || now == nil || !(*shown).Same(now)

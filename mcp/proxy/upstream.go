@@ -9,8 +9,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// Upstream is an MCP server that flat surfaces pass through. *mcpsource.Source implements it. Equal upstreams (==) are the same
-// one: sessions with it survive a reload.
+// Upstream is an MCP server that flat surfaces pass through. *mcpsource.Source implements it. Upstreams that compare equal (==)
+// are the same server: sessions with it survive a reload.
 type Upstream interface {
 	// Name returns the name of the source with the server's tools.
 	Name() string

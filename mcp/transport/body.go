@@ -22,7 +22,7 @@ const (
 	maxReading    = 256 << 20
 )
 
-// envelopeSize is the allowance for what a request has beside the tool's arguments.
+// envelopeSize is the allowance for the parts of a request other than the tool's arguments.
 const envelopeSize = 64 << 10
 
 // readMessage reads the message of a request into m. It answers a malformed message itself and returns false, so that both

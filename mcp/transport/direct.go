@@ -161,8 +161,8 @@ func plainMeta(meta gjson.Result, version string, inSession bool) (fields sdk.Me
 		case key.Str == sdk.MetaKeyClientInfo:
 			ok = value.IsObject() && value.Get("name").Type == gjson.String
 		case key.Str == sdk.MetaKeyClientCapabilities:
-			isClient = value.IsObject() && !value.Get("elicitation").Exists() && // its user cannot be asked
-				!value.Get(`extensions.io\.modelcontextprotocol/tasks`).Exists() // and it takes no task for an answer
+			isClient = value.IsObject() && !value.Get("elicitation").Exists() && // the client cannot ask its user
+				!value.Get(`extensions.io\.modelcontextprotocol/tasks`).Exists() // and does not accept tasks
 		default:
 			ok = false
 		}

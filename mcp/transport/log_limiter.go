@@ -7,8 +7,8 @@ import (
 
 // logKey identifies an event whose log lines are rate limited.
 type logKey struct {
-	kind      logKind // such as a reason and a caller; "": not told apart
-	what, who string  // such as a reason, and a caller; "": there is only one
+	kind      logKind
+	what, who string // such as a reason, and a caller; "": there is only one
 }
 
 // logKind is a kind of event.

@@ -50,11 +50,11 @@ type Limits struct {
 	Calls    int // running tool calls; -1: unlimited
 	Sessions int // over HTTP
 	Requests int // HTTP requests in progress; -1: unlimited
-	Detached int // runs that go on after their requests (Request.Detach): a quarter of Calls; -1: unlimited
+	Detached int // runs that continue after their requests (Request.Detach): a quarter of Calls; -1: unlimited
 }
 
-// Limits returns the limits of one caller. Without tokens callers cannot be told apart, so the limits apply to all of them
-// together.
+// Limits returns the limits of one caller. Without tokens callers cannot be distinguished, so the limits apply to all of
+// them together.
 func (o *Options) Limits(tokens bool) Limits {
 	l := Limits{Calls: cmp.Or(o.CallerCalls, defaultCalls), Sessions: o.MaxSessions, Requests: -1}
 	if tokens {

@@ -22,7 +22,7 @@ type remote struct {
 // maxForwarded bounds the logged forwarded addresses.
 const maxForwarded = 5
 
-// forwardedFor lists the addresses in X-Forwarded-For, the nearest last. Anybody can write that header, so anything but an
+// forwardedFor lists the addresses in X-Forwarded-For, the nearest last. Any client can set that header, so anything but an
 // address becomes "?".
 func (s *remote) forwardedFor() string {
 	var all []string
@@ -115,8 +115,8 @@ func (s *Server) logRefusedToken(ctx context.Context, from *remote, reason strin
 	})
 }
 
-// logLimited logs a refusal at info, at most every logEvery per key and at debug in between: anybody can send many requests that
-// are refused. left_out is how many were left out since the last line.
+// logLimited logs a refusal at info, at most every logEvery per key and at debug in between: any client can send many requests
+// that are refused. left_out is how many were left out since the last line.
 func (s *Server) logLimited(ctx context.Context, one logKey, message string, attrs func() []any) {
 	level := slog.LevelDebug
 	left, due := s.logs.due(one)

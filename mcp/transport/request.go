@@ -97,7 +97,7 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 }
 
 // Start returns the context of a tool call, which also ends with the server and with the client's session. It refuses the call if
-// the caller runs as many as it may.
+// the caller has reached its limit of running calls, or if the server is closing.
 func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
 	maximum := s.opts().Limits(r.Token).Calls
@@ -125,7 +125,7 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 	return ctx, func() { detach(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
 }
 
-// UntilEnd returns a context that also ends when calls of the client's session are cancelled, for what waits before a call is started.
+// UntilEnd returns a context that also ends when calls of the client's session are cancelled. It is for waiting before Start.
 func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) {
 	if r.Session == nil {
 		return ctx, func() {}
@@ -133,12 +133,12 @@ func (r *Request) UntilEnd(ctx context.Context) (_ context.Context, end func()) 
 	return endWith(ctx, r.Session.ctx)
 }
 
-// MaxDetached is how many runs of the caller may go on after their requests; -1: unlimited.
+// MaxDetached returns how many runs of the caller may continue after their requests; -1: unlimited.
 func (r *Request) MaxDetached() int { return r.server.opts().Limits(r.Token).Detached }
 
-// Detach returns the context of work that goes on after the answer to its request: it ends with the server, and when the caller loses
-// its rights. A shutdown waits for the work as for a call, until end is called. It refuses the work if the caller has as much of it as
-// it may.
+// Detach returns a context for work that continues after its request is answered. The context ends with the server, or when the caller
+// loses its rights. A shutdown waits for the work as for a call, until end is called. Detach refuses the work if the caller has reached
+// MaxDetached, or if the server is closing.
 func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
 	maximum := r.MaxDetached()

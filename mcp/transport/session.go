@@ -26,7 +26,7 @@ type Session struct {
 	mu      sync.Mutex
 	calls   int           // running
 	used    time.Time     // when the last call began or ended
-	idle    chan struct{} // closed when no call runs; nil: nobody waits
+	idle    chan struct{} // closed when no call runs; nil: there is no waiter
 	timeout time.Duration // of timer
 	timer   *time.Timer   // ends the session when it was idle for timeout; nil: never
 
@@ -87,7 +87,7 @@ func sessionEnded() *fault.Error {
 	return fault.New(fault.Cancelled, "the client has ended its session")
 }
 
-// addCalls adds n to the number of running calls.
+// addCalls adds delta to the number of running calls.
 func (n *Session) addCalls(delta int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -61,8 +61,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return nil
 }
 
-// stdioCallerKey is the key of the caller in the contexts of a stdio client's messages: the first one may be handled before Connect has
-// returned.
+// stdioCallerKey is the key of the caller in the contexts of a stdio client's messages. The first message may be handled before Connect
+// has returned.
 type stdioCallerKey struct{}
 
 // closeTimeout bounds how long closing a session waits for its client.
@@ -99,7 +99,7 @@ const startTimeout = 3 * time.Minute
 type drainingTransport struct {
 	sdk.Transport
 	grace      time.Duration             // begins once sources have started
-	started    func(ctx context.Context) // waits until then
+	started    func(ctx context.Context) // waits until sources have started
 	closing    chan struct{}             // closed when the server ends the session
 	clientLeft chan struct{}             // closed when the client has left and the answers are written
 	session    atomic.Pointer[Session]   // its calls are canceled after grace

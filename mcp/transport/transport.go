@@ -24,8 +24,8 @@ type Handler interface {
 	Target(query url.Values) (target any, refused *fault.Error)
 	// Server returns the SDK's server for a caller, with or without sessions. Its first middleware is Server.Receive.
 	Server(caller *steps.Caller, target any, sessions bool) *sdk.Server
-	// Direct returns a function that answers calls of a tool without the SDK, with the same middleware; session nil: the client
-	// has none. nil: the SDK answers them.
+	// Direct returns a function that answers calls of a tool without the SDK, with the same middleware; nil: the SDK must answer
+	// them. session is nil if the client has none.
 	Direct(caller *steps.Caller, target any, session *Session, tool string) DirectCall
 	// SessionOpened is called for each session before its first message is handled, and may set HandlerState. ended is called
 	// once the session has ended.
@@ -57,7 +57,7 @@ type Server struct {
 
 	calls    *tracker
 	running  callerCounts // running tool calls
-	detached callerCounts // work that goes on after its request (Request.Detach)
+	detached callerCounts // work that continues after its request (Request.Detach)
 	requests callerCounts // open HTTP requests
 	logs     logLimiter
 

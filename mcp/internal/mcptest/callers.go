@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Callers knows callers by the names that they give for tokens. It implements transport.Callers.
+// Callers maps tokens to their callers. It implements transport.Callers.
 type Callers map[string]*steps.Caller
 
-// Verify gives the caller of a token. "scopeless" is known and has no rights, and of "unknowable" nobody can say whose it is.
+// Verify returns the caller of a token. The caller of "scopeless" has no rights, and "unknowable" cannot be checked.
 func (c Callers) Verify(_ context.Context, token string) (*steps.Caller, error) {
 	switch caller := c[token]; {
 	case token == "scopeless":

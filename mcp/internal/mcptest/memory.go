@@ -62,7 +62,7 @@ func TransportTo(host string) http.RoundTripper {
 	return http.DefaultTransport
 }
 
-// Dial connects to a host, likewise.
+// Dial connects to a host, whether it is served in memory or not.
 func Dial(t testing.TB, host string) net.Conn {
 	t.Helper()
 	dial := (&net.Dialer{}).DialContext

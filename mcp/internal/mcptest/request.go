@@ -29,7 +29,7 @@ func (h Header) RoundTrip(r *http.Request) (*http.Response, error) {
 	return TransportTo(r.URL.Host).RoundTrip(r)
 }
 
-// Send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
+// Send makes a request and returns the response with its body, which is already read and closed.
 func Send(t testing.TB, method, url, body string, headers Header) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -1,6 +1,6 @@
 // Package temporal runs batches of chains on a Temporal server (https://docs.temporal.io): a batch is a workflow, and each chunk of its
-// chains an activity of a worker. What chains did is in the journal alone. Histories hold ids, counts and outcomes, and neither chains
-// nor results.
+// chains an activity of a worker. Only the journal records what chains did. Histories hold ids, counts and outcomes, but no chains
+// and no results.
 package temporal
 
 import (
@@ -31,7 +31,7 @@ const (
 	defaultPort   = "7233"
 	dialTimeout   = 10 * time.Second
 	progressEvery = 250 * time.Millisecond
-	beginTime     = 2 * time.Second // that workers started beside a client have to ask for work
+	beginTime     = 2 * time.Second // for workers that start along with a client to ask for work
 )
 
 // Engine is a durable.Engine on a Temporal server.
@@ -43,11 +43,11 @@ type Engine struct {
 
 var _ durable.Engine = (*Engine)(nil)
 
-// Open connects to temporal://host:port/namespace?queue=name. The port is 7233 unless it is given, the namespace is default, and the
-// task queue is the one given beside it. TLS, API keys and headers come from the environment and files that all Temporal programs read
-// (https://docs.temporal.io/develop/environment-configuration). It fails with bad_request if the URL or that configuration is wrong or
-// the namespace does not exist, with denied if the server refuses the credentials, and with unavailable if no server answers within
-// ten seconds.
+// Open connects to temporal://host:port/namespace?queue=name. The default port is 7233, the default queue is o.Queue, and the default
+// namespace is that of Temporal's configuration, or else "default". TLS, API keys and headers come from the environment and files that
+// all Temporal programs read (https://docs.temporal.io/develop/environment-configuration). It fails with bad_request if the URL
+// or that configuration is wrong or the namespace does not exist, with denied if the server refuses the credentials, and with unavailable
+// if no server answers within ten seconds.
 func Open(ctx context.Context, address string, o *durable.Options) (durable.Engine, error) {
 	options, queue, err := optionsOf(address)
 	if err != nil {
@@ -183,7 +183,7 @@ func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Prog
 	return p, e.fault(err)
 }
 
-// watch asks a batch how far it is until ctx ends.
+// watch calls progress with the state of a batch from time to time, until ctx ends.
 func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Progress)) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/contrib/opentelemetry"
 )
 
-// metricsHandler has the SDK's metrics (https://docs.temporal.io/references/sdk-metrics) registered beside the process's own. nil: there
-// are none.
+// metricsHandler returns a handler that registers the SDK's metrics (https://docs.temporal.io/references/sdk-metrics) beside the process's
+// own. to nil: there are no metrics, and no handler.
 func metricsHandler(to prometheus.Registerer) (client.MetricsHandler, error) {
 	if to == nil {
 		return nil, nil //nolint:nilnil // the SDK takes it for none

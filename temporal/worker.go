@@ -22,24 +22,24 @@ const (
 	chunkActivity = "onecall.chunk"
 	endActivity   = "onecall.end"
 
-	stopTime   = 10 * time.Second // that chains under way have to end when a worker ends
-	recordTime = 5 * time.Second  // after that, for what they did to be recorded
+	stopTime   = 10 * time.Second // for running chains to end when their worker stops
+	recordTime = 5 * time.Second  // after that, for recording what they did
 	minPause   = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 	beatEvery  = time.Second
 )
 
-// chunkInput is a chunk to run, or one chain of it.
+// chunkInput is a chunk to run, or a single chain of it.
 type chunkInput struct {
 	durable.Batch
 	durable.Assignment
-	First time.Time // when it was tried first; zero: now
+	First time.Time // when it was first tried; zero: now
 }
 
-// chunkDone is how its chains ended.
+// chunkDone reports how the chains of a chunkInput ended.
 type chunkDone struct {
 	OK, Failed int
-	Try        int // which of the assignment's tries this was
+	Try        int // the number of this try of the assignment, from 1
 	Waits      []wait
 }
 
@@ -47,7 +47,7 @@ type chunkDone struct {
 type batchEnd struct {
 	Parent string
 	OK     bool
-	Code   fault.Code // "": see its chains
+	Code   fault.Code // "": see the chains
 }
 
 // Work implements durable.Engine.
@@ -56,7 +56,7 @@ func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 	workers := worker.New(e.client, e.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: w.Jobs,
 		WorkerStopTimeout:                  stopTime + recordTime,
-		MaxHeartbeatThrottleInterval:       beatEvery, // a heartbeat's answer tells of a cancellation
+		MaxHeartbeatThrottleInterval:       beatEvery, // the answer to a heartbeat reports a cancellation
 		OnFatalError:                       func(err error) { stopped <- err },
 	})
 	register(workers, &chunks{Worker: w, slots: make(chan struct{}, w.Jobs)})
@@ -88,11 +88,11 @@ func registerWorkflow(r interface {
 // chunks runs chunks of chains.
 type chunks struct {
 	*durable.Worker
-	slots chan struct{} // taken by chains under way, of all chunks
+	slots chan struct{} // taken by the running chains of all chunks
 }
 
-// run is the activity: it runs the chains, stores their results, and returns how they ended. It fails if the worker ends before them;
-// another then goes on with their runs. Its error goes to a history, which takes no more of it than the code: the log has the rest.
+// run is the activity that runs the chains of a chunk, stores their results, and returns how they ended. It fails if the worker stops
+// before they end; another worker then continues their runs. Its error goes to a history, so it has only the code: the log has the rest.
 func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	done, err := c.carryOut(ctx, in)
 	if err == nil {
@@ -144,7 +144,7 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	return c.store(ctx, in, results)
 }
 
-// runAll runs chains side by side. One that pauses goes on here while others are at work; the pauses that are left then are the engine's.
+// runAll runs chains concurrently. A chain that pauses waits here while other chains run; after that, pauses are left to the engine.
 func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Chain, first time.Time) []*durable.Result {
 	results := make([]*durable.Result, len(chains))
 	group := &workGroup{atWork: len(chains), idle: make(chan struct{})}
@@ -166,14 +166,15 @@ func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Ch
 	return results
 }
 
-// workGroup counts the chains of a chunk that are at work.
+// workGroup counts the running chains of a chunk.
 type workGroup struct {
 	mu     sync.Mutex
 	atWork int
 	idle   chan struct{} // closed when none is
 }
 
-// pause waits until a chain that pauses goes on. It reports false if the chain has ended, or no other one is at work any more.
+// pause waits until the pause of a chain is over; r is the chain's result so far. It returns false if the chain has ended, or if the other
+// chains have stopped running meanwhile.
 func (g *workGroup) pause(ctx context.Context, r *durable.Result) bool {
 	g.mu.Lock()
 	if g.atWork--; g.atWork == 0 {
@@ -208,9 +209,10 @@ func isStopping(ctx context.Context) bool {
 	}
 }
 
-// withHeartbeat returns the context of chains, and reports to the server that the worker is alive until end is called. The chains end if
-// the batch was cancelled, another worker has the chunk, or this one has stopped for a while. The SDK ends the activity's own context
-// for less: if the server does not answer for a second. A write would be broken off then, and the journal keeps other workers out anyway.
+// withHeartbeat returns the context of chains, and reports to the server that the worker is alive until end is called. The context ends
+// if the batch was cancelled, if another worker has the chunk, or stopTime after this worker began to stop. The activity's own context
+// is not used, because the SDK ends it if the server does not answer for a second. That would break off a write for no reason, since the
+// journal keeps other workers out anyway.
 func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
@@ -241,7 +243,7 @@ func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	}
 }
 
-// isMeant reports whether the end of an activity's context is more than a server that does not answer.
+// isMeant reports whether the server ended an activity, rather than the SDK because the server does not answer.
 func isMeant(cause error) bool {
 	var (
 		cancelled *temporal.CanceledError
@@ -250,7 +252,7 @@ func isMeant(cause error) bool {
 	return errors.As(cause, &cancelled) || errors.As(cause, &missing)
 }
 
-// check fails on a worker that must not take a chunk on, with bad_request. It waits while the journal cannot be reached.
+// check fails with bad_request if this worker must not run the chunk. It waits while the journal cannot be reached.
 func (c *chunks) check(ctx context.Context, in *chunkInput) error {
 	_, err := again(ctx, func() (struct{}, error) {
 		err := c.Check(ctx, &in.Batch)
@@ -259,7 +261,7 @@ func (c *chunks) check(ctx context.Context, in *chunkInput) error {
 		}
 		return struct{}{}, err
 	})
-	if fault.CodeOf(err) == fault.BadRequest { // one that can take it on should have the time to
+	if fault.CodeOf(err) == fault.BadRequest { // gives a worker that can run it time to take it
 		select {
 		case <-ctx.Done():
 		case <-time.After(maxPause):
@@ -280,17 +282,17 @@ func (c *chunks) chains(ctx context.Context, in *chunkInput) (list []durable.Cha
 	return list, err
 }
 
-// isFinal reports whether no repetition, on whichever worker, mends an error.
+// isFinal reports whether an error stays the same however often, and on whichever worker, the chunk is tried again.
 func isFinal(err error) bool {
 	code := fault.CodeOf(err)
 	return code == fault.TokenExpired || code == fault.LimitExceeded
 }
 
-// store stores results and counts them. A chain without one was cancelled before it could start.
+// store stores results and counts them. A chain without a result was cancelled before it could start.
 func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.Result) (*chunkDone, error) {
 	done := &chunkDone{Try: in.Try}
 	for i, r := range results {
-		item := max(in.Item, i) // one of them is 0
+		item := max(in.Item, i) // Item is Whole (-1), or i is 0
 		switch {
 		case r == nil:
 			done.Failed++
@@ -309,14 +311,14 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 	if err != nil {
 		return nil, err
 	}
-	ctx = context.WithoutCancel(ctx) // a cancelled batch has results, too
+	ctx = context.WithoutCancel(ctx) // the results of a cancelled batch are stored, too
 	_, err = again(ctx, func() (struct{}, error) {
 		return struct{}{}, c.Store.Put(ctx, in.ResultKey(in.Assignment), text)
 	})
 	return done, err
 }
 
-// again calls f until it succeeds, fails for good, or ctx ends. The pauses grow.
+// again calls f until it succeeds, fails for good, or ctx ends. The pauses between calls grow.
 func again[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		value, err := f()

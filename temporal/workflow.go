@@ -16,24 +16,24 @@ const (
 	progressQuery = "progress"
 	decidedSignal = "decided"
 
-	chunkTries   = 3                    // workers that may die of a chunk, before its chains are parted
-	itemTries    = 10                   // workers that may die of a chain by itself, before it is parked
-	lookAgain    = 10 * time.Minute     // in which a decision is found that the engine was not told of
-	endTime      = 20 * time.Second     // in which the journal is told that a batch has ended
-	heartbeat    = 5 * time.Second      // after that time without a sign of life another worker goes on
-	maxChunkTime = 365 * 24 * time.Hour // Temporal wants a bound; that of a chain is its own
+	chunkTries   = 3                    // workers that may die running a chunk before its chains run one by one
+	itemTries    = 10                   // workers that may die running a single chain before it is parked
+	lookAgain    = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
+	endTime      = 20 * time.Second     // for recording in the journal that a batch has ended
+	heartbeat    = 5 * time.Second      // after this time without a sign of life another worker takes over
+	maxChunkTime = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
 )
 
-// bounds keep the history of a batch in what Temporal takes.
+// bounds keep the history of a batch within Temporal's limits.
 type bounds struct {
-	maxActive int // chunks at work at once
-	maxWaits  int // chains that wait or pause; at that number no other chunk begins
-	maxUsed   int // chunks and later assignments in one history; the batch goes on in another then
+	maxActive int // chunks that run at once
+	maxWaits  int // chains that wait or pause; at this number no further chunk begins
+	maxUsed   int // chunks and later assignments in one history; then the batch continues in another
 }
 
 var usualBounds = bounds{maxActive: 200, maxWaits: 2000, maxUsed: 400}
 
-// input is a batch, and how far an earlier history has brought it.
+// input is a batch, and its progress in earlier histories.
 type input struct {
 	durable.Batch
 	Next     int // the next chunk
@@ -41,28 +41,28 @@ type input struct {
 	Waits    []wait
 }
 
-// wait is a chain that goes on later.
+// wait is a chain that pauses, or waits for approval.
 type wait struct {
 	durable.ChunkItem
 	Position int
-	Decided  bool      // in an earlier history
-	First    time.Time // when the chain was tried first
-	Next     int       `json:"Turn"` // the number of its next assignment; the name in histories
+	Decided  bool      // the approval was decided in an earlier history
+	First    time.Time // when the chain was first tried
+	Next     int       `json:"Turn"` // the number of its next assignment; histories call it Turn
 
-	Pause time.Duration `json:",omitzero"` // as its worker told it: clocks may differ; 0: it waits for approval
+	Pause time.Duration `json:",omitzero"` // a duration, as the clocks of workers may differ; 0: it waits for approval
 	Until time.Time     `json:",omitzero"` // when the pause is over
 }
 
-// state is a batch under way. Coroutines of a workflow run one at a time.
+// state is a running batch. It needs no lock: the coroutines of a workflow run one at a time.
 type state struct {
 	input
 	bounds
-	decided map[int]bool // by position: somebody has decided since it was asked for
+	decided map[int]bool // by position: the approval was decided since the chain began to wait
 	used    int          // chunks and later assignments in this history
-	active  int          // chunks at work
+	active  int          // running chunks, and chains that were assigned again
 }
 
-// runBatch runs the chunks of a batch, a few at once, and waits for chains that wait.
+// runBatch runs the chunks of a batch, a few at once, and runs chains that wait or pause again later.
 func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 	s := &state{input: *in, bounds: b, decided: map[int]bool{}}
 	if s.Progress.Total == 0 {
@@ -89,7 +89,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		s.later(ctx, w)
 	}
 	for s.Next < len(s.Chunks) && ctx.Err() == nil {
-		// When the batch is cancelled the chunks at work end by themselves, with answers that say so.
+		// When the batch is cancelled, running chunks end by themselves, with answers that say so.
 		err := workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive && len(s.Waits) < s.maxWaits })
 		if err != nil || s.used >= s.maxUsed {
 			break
@@ -111,7 +111,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		s.recordEnd(outside, fault.Cancelled)
 		return s.Progress, temporal.NewCanceledError(s.Progress)
 	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
-		for position := 0; decisions.ReceiveAsync(&position); { // or it would be lost with this history
+		for position := 0; decisions.ReceiveAsync(&position); { // or these decisions would be lost with this history
 			s.decided[position] = true
 		}
 		for i := range s.Waits {
@@ -123,7 +123,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 	return s.Progress, nil
 }
 
-// recordEnd records in the journal that the batch has ended, in case its client has left. A client that has not left records it again.
+// recordEnd records in the journal that the batch has ended, in case its client has left. A client that is still there records it again.
 func (s *state) recordEnd(ctx workflow.Context, code fault.Code) {
 	if s.Parent == "" {
 		return
@@ -136,14 +136,14 @@ func (s *state) recordEnd(ctx workflow.Context, code fault.Code) {
 	_ = workflow.ExecuteActivity(ctx, endActivity, end).Get(ctx, nil)
 }
 
-// counts returns how far the batch is, without the lists that only its end needs.
+// counts returns the progress of the batch, without the lists that are needed only at its end.
 func (s *state) counts() (durable.Progress, error) {
 	p := s.Progress
 	p.Assignments, p.Parked = nil, nil
 	return p, nil
 }
 
-// runChunk runs the chains of a chunk on one worker. If its workers die of it, each chain runs by itself.
+// runChunk runs the chains of a chunk on one worker. If that fails for good, each chain runs by itself.
 func (s *state) runChunk(ctx workflow.Context, chunk int) {
 	first := workflow.Now(ctx)
 	if n := s.Chunks[chunk]; n > 1 {
@@ -159,7 +159,7 @@ func (s *state) runChunk(ctx workflow.Context, chunk int) {
 	s.runAlone(ctx, durable.Assignment{ChunkItem: durable.ChunkItem{Chunk: chunk, Item: durable.Whole}}, time.Time{})
 }
 
-// runAlone runs one chain. If its workers die of it, it is parked: its run can be resumed.
+// runAlone runs one chain. If that fails for good, the chain is parked: its run can be resumed.
 func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.Time) {
 	if err := s.run(ctx, a, first, itemTries); err != nil && ctx.Err() == nil {
 		last := new(temporal.ApplicationError)
@@ -171,7 +171,7 @@ func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.
 	}
 }
 
-// run has a worker carry out an assignment. first is when its chains were tried first; zero: now.
+// run gives an assignment to a worker and waits until it is carried out. first is when its chains were first tried; zero: now.
 func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time, tries int32) error {
 	s.used++
 	began := first
@@ -187,7 +187,7 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 		},
 	})
 	var done chunkDone
-	batch := durable.Batch{ID: s.ID, Parent: s.Parent, Round: s.Round} // a list of all chunks with each chunk would fill the history
+	batch := durable.Batch{ID: s.ID, Parent: s.Parent, Round: s.Round} // without Chunks, which would fill the history
 	in := &chunkInput{Batch: batch, Assignment: a, First: first}
 	if err := workflow.ExecuteActivity(ctx, chunkActivity, in).Get(ctx, &done); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 	return nil
 }
 
-// later assigns a chain again when its time has come or somebody has decided. Pauses of many chains may end at the same time.
+// later assigns a chain again when its pause is over or its approval is decided. The pauses of many chains may end at the same time.
 func (s *state) later(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
 	wake, forApproval := lookAgain, 1
@@ -228,7 +228,7 @@ func (s *state) later(ctx workflow.Context, w wait) {
 		delete(s.decided, w.Position)
 		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.ChunkItem == w.ChunkItem })
 		s.Progress.Waits -= forApproval
-		if ctx.Err() != nil { // its answer stays that it waits
+		if ctx.Err() != nil { // its answer still says that it waits
 			s.Progress.Ended++
 			s.Progress.Failed++
 			return

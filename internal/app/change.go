@@ -112,7 +112,7 @@ func (c *change) summary(path string) string {
 	return cmp.Or(path, "the default configuration") + " is loaded: " + strings.Join(phrases, "; ")
 }
 
-// warnLost warns if clients need no tokens any more, or if results stored by the app before cannot be found any more.
+// warnLost warns if clients no longer need tokens, or if results that the app before stored can no longer be found.
 func (r *reloader) warnLost(before *App) {
 	log := r.log
 	if before.callers != nil && r.app.callers == nil {

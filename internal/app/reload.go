@@ -30,7 +30,7 @@ type reloader struct {
 	cancel   func()
 	running  sync.WaitGroup
 	retiring sync.WaitGroup // waits for apps that are being replaced
-	done     chan struct{}  // closed when no calls are served any more
+	done     chan struct{}  // closed when calls are no longer served
 }
 
 // startReloader reloads the configuration from now on, until stop.

@@ -23,7 +23,7 @@ type Monitor struct {
 	Ready   func(ctx context.Context) error // returns why /readyz fails; nil: it is always ready
 }
 
-// startMonitor starts a monitor. stop ends it; it must be called when nothing runs any more.
+// startMonitor starts a monitor. stop ends it, and must be called after everything else has ended.
 func (p *process) startMonitor(ctx context.Context, m *Monitor, o *telemetry.Options) (stop func(), err error) {
 	o.Scrub, o.Version = p.Redactor.Text, p.Version
 	log := o.Log

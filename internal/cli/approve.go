@@ -89,7 +89,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 	return c.writeValue(result)
 }
 
-// askDecision asks whether to approve or refuse waiting calls. If nobody can be asked, the command itself is the decision.
+// askDecision asks whether to approve or refuse waiting calls. If there is no user to ask, the command itself is the decision.
 func (c *cli) askDecision(ctx context.Context, calls []gjson.Result, deny bool) (bool, error) {
 	if !c.canAsk() {
 		return true, nil
@@ -104,7 +104,7 @@ func (c *cli) askDecision(ctx context.Context, calls []gjson.Result, deny bool) 
 	return c.confirm(ctx, "Approve", shown)
 }
 
-// approver returns a function that asks the user when a run stops for approval; nil if nobody can be asked.
+// approver returns a function that asks the user when a run stops for approval; nil if there is no user to ask.
 func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) (bool, error) {
 	if !c.canAsk() {
 		return nil
@@ -122,7 +122,7 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 // canAsk reports whether there is a user who can be asked.
 func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
 
-// confirm shows calls as JSON and asks for permission to do what says with them.
+// confirm shows calls as JSON and asks whether to do something with them. what is the verb of the question, such as Approve.
 func (c *cli) confirm(ctx context.Context, what string, calls []string) (bool, error) {
 	for _, call := range calls {
 		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))

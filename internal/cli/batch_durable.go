@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
-// runBatchDurably has the engine run many chains, and writes a line for each when all have ended.
+// runBatchDurably runs many chains on the engine, and writes a line for each when all have ended.
 func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile.File, override chain.Override, out *output) error {
 	var chains []durable.Chain
 	b := &chainfile.Batch{Files: files, Stdin: c.in, MaxLine: a.MaxRequestBytes}
@@ -68,7 +68,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	case d.record.Scope == a.Scope():
 	case d.record.Scope == "":
 		return opErrorf("this batch was begun without a configuration file: go on with it in a folder that has none")
-	default: // a function may be another one there, and the runs of this batch are not found
+	default: // functions may differ there, and the runs of this batch are not found
 		return opErrorf("this batch was begun with another configuration: add --config %s", d.record.Scope)
 	}
 	if d.engine, err = c.openEngine(ctx, a); err != nil {
@@ -90,7 +90,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	return d.answer(ctx, out)
 }
 
-// again starts a batch that is not running: its last round, if that may not have begun, or else the failed chains.
+// again starts a batch that is not running: its last round, if that round may not have begun, or else the failed chains.
 func (d *durableRun) again(ctx context.Context) error {
 	last := &d.record.Rounds[len(d.record.Rounds)-1]
 	if last.Progress == nil {
@@ -133,8 +133,8 @@ func (d *durableRun) again(ctx context.Context) error {
 	return d.start(ctx, failed)
 }
 
-// settle records the status of the batch, unless it is a single chain, whose run has one. What chains did is in their own runs, so a
-// failure of the journal is only told.
+// finish records the status of the batch, unless it is a single chain, whose run has a status. A failure of the journal is only reported,
+// because the chains' own runs say what they did.
 func (d *durableRun) finish(ctx context.Context, status journal.Status, code fault.Code) {
 	if d.record.Run == "" {
 		return
@@ -162,7 +162,7 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 	}
 	first, status, code := error(nil), journal.OK, fault.Code("")
 	ok := 0
-	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a batch that was cancelled has answers, too
+	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a cancelled batch has answers, too
 		d.showWarnings("", answer)
 		if answer.OK {
 			ok++
@@ -210,7 +210,7 @@ func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error)
 	})
 }
 
-// mayHaveBegun reports whether a chain has done something in an earlier round, or may have, long ago.
+// mayHaveBegun reports whether a chain began in an earlier round, or may have, so long ago that the journal may not know it any more.
 func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
 	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
 		return true
@@ -224,7 +224,7 @@ func (d *durableRun) findRun(ctx context.Context, one *durable.Chain) error {
 	return err
 }
 
-// missingFault is the fault of a chain that the store has no result of: the journal knows whether it was begun.
+// missingFault returns the fault of a chain whose result is not in the store. The journal knows whether the chain was begun.
 func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
 	switch err := d.findRun(ctx, one); {
 	case errors.Is(err, journal.ErrNotFound):

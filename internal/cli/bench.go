@@ -195,7 +195,7 @@ func (b *benchmark) compare(ctx context.Context) (result *comparison, failed *ch
 	return result, nil, err
 }
 
-// measure times the chain and its single calls, the chain first in every other round. A round before is only to warm up: it connects, and
+// measure times the chain and its single calls, the chain first in every other round. A warm-up round comes before: it connects, and
 // finds the calls. It stops at the first failed answer of the chain and returns it.
 func (b *benchmark) measure(ctx context.Context) (failed *chain.Answer) {
 	calls, took, failed := b.timeChain(ctx)
@@ -272,7 +272,7 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 	return r, nil
 }
 
-// timed notes the median of times, and their range.
+// timed records the median, the minimum and the maximum of times. It sorts list.
 func (s *side) timed(list []time.Duration) {
 	slices.Sort(list)
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxChunk      = 20          // chains of a chunk
-	maxChunkBytes = 1 << 20     // of its chains, unless it is a single one
-	cancelTime    = time.Minute // that a cancelled batch has to end
+	maxChunk      = 20          // chains in a chunk, at most
+	maxChunkBytes = 1 << 20     // of the chains in a chunk, unless it is a single one
+	cancelTime    = time.Minute // for a cancelled batch to end
 )
 
 // engineFlag adds the flag that names the engine.
@@ -28,7 +28,8 @@ func (c *cli) engineFlag(cmd *cobra.Command) {
 		"the `URL` of the engine of durable runs, temporal://host:7233/namespace (default: the configuration's)")
 }
 
-// isDurable reports whether workers run a chain: the flag or the chain says so. A recording or a preview is made in this process.
+// isDurable reports whether workers run a chain: if the flag or the chain asks for it. The chain's field durable is ignored for a
+// recording, a replay, a watch or a dry run.
 func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
 	inProcess := f.record != "" || f.replay != "" || f.watch || override.DryRun
 	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
@@ -101,11 +102,11 @@ type durableRun struct {
 	id     string
 	record batchRecord
 
-	chunk  int             // that was read last
-	chains []durable.Chain // of it; nil: none was
+	chunk  int             // the one that was read last
+	chains []durable.Chain // the chains of chunk; nil: none was read
 }
 
-// start stores chains as a round of the batch, and has the engine run them.
+// start stores chains as a round of the batch, and starts the round on the engine.
 func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 	b := d.batch(len(d.record.Rounds))
 	var positions []int
@@ -131,7 +132,7 @@ func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 	return d.engine.Start(ctx, b)
 }
 
-// batch names a round to the engine.
+// batch returns a round as the engine knows it.
 func (d *durableRun) batch(round int) *durable.Batch {
 	b := &durable.Batch{ID: d.id, Name: d.record.Name, Parent: d.record.Run, Round: round}
 	if round < len(d.record.Rounds) {
@@ -152,7 +153,7 @@ func (d *durableRun) keep(ctx context.Context) error {
 	return nil
 }
 
-// cut cuts chains into chunks: some hundred, so that workers share them and a worker that dies has little under way.
+// cut divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of them.
 func cut(chains []durable.Chain) (chunks [][]durable.Chain) {
 	limit := min(max(len(chains)/100, 1), maxChunk)
 	size := 0
@@ -221,7 +222,7 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 	return nil
 }
 
-// read puts the results of an assignment into list. One that was cut off has none.
+// read puts the results of an assignment into list. An assignment that was cut off has no results.
 func (d *durableRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
 	text, err := d.store.Get(ctx, b.ResultKey(from))
 	if fault.CodeOf(err) == fault.TokenExpired {
@@ -285,7 +286,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	return answer, err
 }
 
-// reporter shows that no worker has begun, or that chains wait for approval, once each.
+// reporter returns a function that shows progress. It says once that no worker asks for work, and once that chains wait for approval.
 func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) {
 	waited, idle := false, false
 	return func(p durable.Progress) {
@@ -304,7 +305,7 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 	}
 }
 
-// workerFlags returns the flags, after a space, with which a worker takes the chains of this command.
+// workerFlags returns the flags of a worker that takes the chains of this command, with a space before them; "": none.
 func (d *durableRun) workerFlags() string {
 	if d.engineURL == "" {
 		return d.configFlag()
@@ -317,7 +318,7 @@ func keyOf(request []byte, otherwise string) string {
 	return cmp.Or(gjson.GetBytes(request, "key").Str, otherwise)
 }
 
-// decided tells the engine, if one is configured, that somebody has decided about a run. It reports whether the run goes on there.
+// decided tells the engine, if one is configured, that the approval of a run was decided. It reports whether the run continues there.
 func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) {
 	if c.engines == nil || c.engineURL == "" && a.EngineURL() == "" {
 		return false, nil

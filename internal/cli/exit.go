@@ -46,7 +46,7 @@ func usageErrorf(format string, args ...any) error {
 	return fault.New(fault.BadRequest, format, args...)
 }
 
-// opErrorf returns an error of an operation, although the command line may be correct. It has the exit status of wrong usage.
+// opErrorf returns an error of an operation, whose command line may be correct. It has the exit status of wrong usage.
 func opErrorf(format string, args ...any) error { return opError{usageErrorf(format, args...)} }
 
 type opError struct{ error }

@@ -25,7 +25,7 @@ import (
 // the second ends the process at once.
 func Execute(args []string, in, out, err *os.File) int { return ExecuteWith(nil, args, in, out, err) }
 
-// ExecuteWith is Execute for a program that has an engine of durable runs, which engines opens.
+// ExecuteWith is Execute for a program with an engine for durable runs. engines opens the engine; nil: the program has none.
 func ExecuteWith(engines durable.Open, args []string, in, out, err *os.File) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
@@ -144,7 +144,7 @@ type cli struct {
 	engineURL  string       // of the flag
 }
 
-// Commands returns the tree of commands, for manual pages and completions; those of a program without engines if that is nil.
+// Commands returns the tree of commands, for manual pages and completions. engines is nil for a program without an engine.
 func Commands(engines durable.Open) *cobra.Command {
 	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), engines)
 }

@@ -32,7 +32,7 @@ func closeInto(a *app.App, err *error) { *err = errors.Join(*err, a.Close()) }
 // reporter implements app.Reporter.
 type reporter struct{ *cli }
 
-// Note implements app.Reporter.
+// Notice implements app.Reporter.
 func (r reporter) Notice(format string, args ...any) { r.noticef(format, args...) }
 
 // Warn implements app.Reporter.
@@ -56,7 +56,7 @@ func (s *streams) warn(f *fault.Error) {
 	s.noticef("warning: %s", textfile.Printable(text))
 }
 
-// note writes one or more lines for a person.
+// noticef writes one or more lines for a person.
 func (s *streams) noticef(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {

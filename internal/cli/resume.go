@@ -59,7 +59,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// onlyBatch refuses what goes with the resume of a single run: a batch's chains go on as they are.
+// onlyBatch refuses arguments and flags that are for a single run: the chains of a batch continue as they are.
 func onlyBatch(cmd *cobra.Command, args []string) (err error) {
 	if len(args) > 1 {
 		return usageErrorf("a batch is resumed with its own chains: leave out %s, or name one of its runs", fault.Clip(args[1], 60))

@@ -320,7 +320,7 @@ func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) erro
 	return err
 }
 
-// flagsIn returns flags, by JSON pointer, and those that set the input in o.
+// flagsIn returns flags and those that set the input in o, by JSON pointer.
 func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, flags)

@@ -147,7 +147,7 @@ var runStatuses = []journal.Status{
 	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone,
 }
 
-// What tells runs apart comes first: it is seen on a terminal of 80 columns.
+// The columns that distinguish runs come first, so that a terminal of 80 columns shows them.
 const runHeader = "RUN\tSTATUS\tBEGAN\tCHAIN\tTOOK\tCALLS\tWRITES\tTOKENS"
 
 func (c *cli) writeRuns(runs []history.Run) error {

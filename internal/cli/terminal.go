@@ -193,7 +193,7 @@ func (c *cli) showWrites(writes []gjson.Result) {
 	w.Flush()
 }
 
-// nextCommand returns the command that continues a run. places are the calls that --assume must name.
+// nextCommand returns the command that continues a run. positions are those of the calls that --assume must name.
 func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions []string) string {
 	file := cmp.Or(doc.file, "[FILE]")
 	config := c.configFlag()
@@ -221,7 +221,7 @@ func (c *cli) configFlag() string {
 	return " --config " + c.configPath
 }
 
-// unknownWrites returns the places of the calls whose outcome a resume must be told.
+// unknownWrites returns the positions of the calls whose outcomes a resume needs.
 func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
 	if f.Code == fault.ResumeConflict {
 		return stringList(failed.Get("available"))
@@ -235,14 +235,14 @@ func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) [
 		if elements := write.Get("elements").Str; elements != "" {
 			position += "[" + elements + "]"
 		}
-		if !strings.ContainsAny(position, ",-") { // a range must be told one by one
+		if !strings.ContainsAny(position, ",-") { // the calls of a range must be named one by one
 			positions = append(positions, position)
 		}
 	}
 	return positions
 }
 
-// maxAssumed is the maximum number of places in a suggested command.
+// maxAssumed is the maximum number of positions in a suggested command.
 const maxAssumed = 8
 
 func stringList(list gjson.Result) (all []string) {

@@ -75,7 +75,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// awaitEngine opens the engine. A machine's services may start in any order, so it waits for one that cannot be reached.
+// awaitEngine opens the engine. It waits while the engine cannot be reached, since a machine's services may start in any order.
 func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, error) {
 	for reported := false; ; reported = true {
 		engine, err := c.openEngine(ctx, a)
@@ -93,7 +93,7 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 	}
 }
 
-// withKey returns a chain with a key, unless it has one. null is none.
+// withKey adds a key to a chain that has none, or whose key is null.
 func withKey(request []byte, key string) []byte {
 	trimmed := bytes.TrimRight(request, " \t\r\n")
 	runKey := gjson.GetBytes(request, "key")
@@ -110,10 +110,10 @@ func withKey(request []byte, key string) []byte {
 	if bytes.HasSuffix(object, []byte{'{'}) {
 		comma = ""
 	}
-	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end: places of faults stay
+	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end, so that positions of faults stay
 }
 
-// suspendFrom is the shortest pause in which a chain leaves its place to others: a resume reads its whole run.
+// suspendFrom is the shortest pause for which a chain gives up its slot. Shorter pauses are not worth a resume, which reads the whole run.
 const suspendFrom = 10 * time.Second
 
 // runOfBatch runs a chain of a batch in this process.
@@ -146,15 +146,16 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 			return nil, err
 		}
 		if derived, _ := durable.BatchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
-			r.Approval = false // nobody could say whose decision it is; its answer tells how to resume it
+			r.Approval = false // a decision would not reach this batch; the answer says how to resume the run
 		}
 		return r, nil
 	}
 }
 
-// runOnce runs a chain. An error means that nothing can be said of it yet: another worker still has the run, or the journal is away.
+// runOnce runs a chain. An error means that its result is not known yet: another worker still has the run, or the journal cannot be
+// reached.
 func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte, caller *chain.Caller) (*durable.Result, error) {
-	if gjson.GetBytes(request, "key").Str != "" && a.Keep() >= 2*suspendFrom { // it is found again
+	if gjson.GetBytes(request, "key").Str != "" && a.Keep() >= 2*suspendFrom { // its run can be found and resumed
 		caller.Suspend = suspendFrom
 	}
 	answer := a.Run(ctx, request, caller)
@@ -174,7 +175,7 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 	return r, nil
 }
 
-// runHandedOver goes on with a run that a server has handed over, for the server's caller. The journal has its chain.
+// runHandedOver continues a run that a server has handed over, on behalf of the server's caller. The journal has its chain.
 func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) (*durable.Result, error) {
 	caller := &chain.Caller{Log: c.logFunc()}
 	acting, end := a.ActFor(ctx, caller, ch.Caller)
@@ -200,7 +201,7 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 	if err != nil {
 		return nil, err
 	}
-	r.Approval, r.Rights = false, ch.Caller.Results // its answer goes to the caller, and tells how to go on
+	r.Approval, r.Rights = false, ch.Caller.Results // the answer goes to the caller, and says how to continue
 	if past, err = a.Journal.Read(context.WithoutCancel(ctx), ch.Run, &caller.ID); err == nil {
 		r.Lease = past.LastLease()
 	}
@@ -222,7 +223,7 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	return err
 }
 
-// renew prolongs the life of a waiting batch: its row in the journal, its record, and the waiting chunk.
+// renew extends the life of a waiting batch: its row in the journal, its record, and the waiting chunk.
 func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 	stored := a.BatchStore()
 	errs := []error{stored.Touch(ctx, recordKey(b.ID)), stored.Touch(ctx, b.InputKey(chunk))}

@@ -16,7 +16,7 @@ type tracker struct {
 	cancel context.CancelCauseFunc
 
 	mu         sync.Mutex
-	closing    bool // nothing begins any more
+	closing    bool // no new work begins
 	calls      int
 	requests   int
 	idle       chan struct{} // closed once the server is closing and nothing is in progress
@@ -73,7 +73,7 @@ func (t *tracker) isClosing() bool {
 }
 
 // Drain refuses new calls and waits for those in progress as at a shutdown: for at most Grace, after which they are cancelled. It is for
-// a server whose only client has left, since its runs in the background may go on.
+// a server whose only client has left, since its runs in the background may still be running.
 func (s *Server) Drain() { s.calls.drain(s.opts().Grace) }
 
 // drain refuses new calls and waits for those in progress, for at most grace. Then it cancels the rest and waits a moment for

@@ -111,7 +111,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 type Stats struct {
 	Sessions int  // open client sessions
 	Calls    int  // running tool calls
-	Closing  bool // the server is shutting down: no call begins any more
+	Closing  bool // the server is shutting down: no new calls begin
 }
 
 // Stats returns the server's current numbers.

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestApprovalIsSeenAsItIs: no argument and no undo reads as a line of the question's own, turns its text around or hides a part of it.
+// TestApprovalIsSeenAsItIs checks that no argument and no undo can imitate a line of the question, reverse its text or hide a part of it.
 func TestApprovalIsSeenAsItIs(t *testing.T) {
 	t.Parallel()
 	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
@@ -29,7 +29,7 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 	}
 }
 
-// TestApprovalIsSeenWhole: what is too long for a question is asked of nobody.
+// TestApprovalIsSeenWhole checks that a question that would be too long is not asked.
 func TestApprovalIsSeenWhole(t *testing.T) {
 	t.Parallel()
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestApprovalByElicitation: a client that can ask its user does so at the call; any other client gets the answer that waits.
+// TestApprovalByElicitation checks that a client that can ask its user does so during the call, and that any other gets the waiting answer.
 func TestApprovalByElicitation(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ action, code string }{{"accept", ""}, {"decline", "denied"}, {"cancel", "approval_required"},
@@ -50,7 +50,7 @@ func TestApprovalByElicitation(t *testing.T) {
 	}
 }
 
-// approving has the calls of functions wait for approval.
+// approving makes the calls of functions wait for approval.
 func approving(t *testing.T, what string) func(*mcp.Options) {
 	t.Helper()
 	j, err := journal.New(&journal.Memory{}, nil)

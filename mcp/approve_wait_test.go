@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// userPrompt is a user of a client of 2025-11-25, who answers when the test does.
+// userPrompt is the user of a client of MCP 2025-11-25, for whom the test answers.
 type userPrompt struct {
 	asked, answer chan struct{}
 }
@@ -36,7 +36,7 @@ func (u *userPrompt) options() *sdk.ClientOptions {
 
 func newAskedUser() *userPrompt { return &userPrompt{make(chan struct{}, 10), make(chan struct{}, 10)} }
 
-// TestQuestionWithoutAnswer: who never answers keeps a call waiting for some time, and no longer.
+// TestQuestionWithoutAnswer checks that a user who never answers keeps a call waiting only for a limited time.
 func TestQuestionWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestQuestionWithoutAnswer(t *testing.T) {
 	})
 }
 
-// createdAsync calls the tool, and gives its answer on a channel; "": there was none.
+// createdAsync calls the tool and sends its answer on a channel; "": there was none.
 func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
@@ -66,7 +66,7 @@ func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 	return answer
 }
 
-// TestQuestionOfClientThatLeaves: the call of a client that gives up while its user is asked ends, and sends nothing.
+// TestQuestionOfClientThatLeaves checks that a call ends and sends nothing if its client gives up while the user is being asked.
 func TestQuestionOfClientThatLeaves(t *testing.T) {
 	t.Parallel()
 	for name, disconnect := range map[string]func(t *testing.T, url, session string, cancel func()){
@@ -95,7 +95,7 @@ func TestQuestionOfClientThatLeaves(t *testing.T) {
 	}
 }
 
-// TestQuestionWhileServerEnds: a server that shuts down waits for no user. The run waits.
+// TestQuestionWhileServerEnds checks that a server that shuts down does not wait for a user. The run waits for approval.
 func TestQuestionWhileServerEnds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
@@ -122,7 +122,7 @@ func TestQuestionWhileServerEnds(t *testing.T) {
 	}
 }
 
-// TestQuestionWhileServerReloads: a call whose user is asked ends with what it began with, and is made once.
+// TestQuestionWhileServerReloads checks that a call whose user is being asked keeps its configuration, and is made once.
 func TestQuestionWhileServerReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))

@@ -64,7 +64,7 @@ func staffClient(t *testing.T, url, token string) func(tool, args string) gjson.
 
 const slowInBackground = `{"steps":[{"fn":"shop.slow"}],"async":true}`
 
-// TestBackgroundRunOutlivesItsSession: the run of a client that leaves goes on, and its caller gets the answer in another session.
+// TestBackgroundRunOutlivesItsSession: the run of a client that leaves continues, and its caller gets the answer in another session.
 func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	s := serve(t, remembering(t, newRuns(t)))
@@ -109,7 +109,7 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 			return s.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
 		}) + transport.Path
 		id := ""
-		for i, after := range []time.Duration{0, 23 * time.Hour} { // the second run has old ones dropped
+		for i, after := range []time.Duration{0, 23 * time.Hour} { // the second run drops old ones
 			time.Sleep(after)
 			run := staffClient(t, url, "ann")("chain", slowInBackground).Get("run").Str
 			<-s.shop.started
@@ -127,7 +127,8 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 	})
 }
 
-// TestBackgroundRunWhileServerEnds: a server that ends waits for a run in the background, then cancels it. Whoever resumes it goes on.
+// TestBackgroundRunWhileServerEnds: a server that ends waits for a run in the background, then cancels it. The run
+// can be resumed.
 func TestBackgroundRunWhileServerEnds(t *testing.T) {
 	t.Parallel()
 	for name, enough := range map[string]bool{"ends in time": true, "is cancelled": false} {
@@ -155,7 +156,7 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 					t.Errorf("it waited %v", took)
 				}
 				s.Close()
-				time.Sleep(time.Second) // of the bubble: the end of a run that only read is written a moment later
+				time.Sleep(time.Second) // fake time: the end of a run that only reads is written a moment later
 				after := serve(t, remembering(t, runs))
 				ann := staffClient(t, mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
 					return after.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
@@ -180,7 +181,7 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 	}
 }
 
-// TestBackgroundRunOfDeadServer: a run whose server died is interrupted, and a task that has failed.
+// TestBackgroundRunOfDeadServer: a run whose server died is interrupted, and its task has failed.
 func TestBackgroundRunOfDeadServer(t *testing.T) {
 	t.Parallel()
 	store := &journal.Memory{}
@@ -207,7 +208,7 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
-// deadJournal says of each run under way that its process has ended.
+// deadJournal reports that the process of each unfinished run has ended.
 type deadJournal struct{ *journal.Memory }
 
 func (d *deadJournal) Load(ctx context.Context, id string) (*journal.Record, error) {
@@ -218,7 +219,7 @@ func (d *deadJournal) Load(ctx context.Context, id string) (*journal.Record, err
 	return record, err
 }
 
-// newTaskClient sends requests of a client of 2026-07-28 that takes tasks.
+// newTaskClient returns a function that sends requests of a client of MCP 2026-07-28 that accepts tasks.
 func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, params string) gjson.Result {
 	t.Helper()
 	url := s.http(t, as)
@@ -233,7 +234,7 @@ func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, p
 	}
 }
 
-// TestBackgroundLimit: a caller has a quarter of its calls in the background, and no more.
+// TestBackgroundLimit: a caller may have a quarter of its calls in the background, and no more.
 func TestBackgroundLimit(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) {
@@ -323,7 +324,7 @@ func TestBackgroundRunOfCallerWithoutRights(t *testing.T) {
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
-// TestBackgroundRunThatWaits: a call that needs approval waits, and goes on when its caller says so.
+// TestBackgroundRunThatWaits: a call that needs approval waits, and continues when its caller approves.
 func TestBackgroundRunThatWaits(t *testing.T) {
 	t.Parallel()
 	runs := newRuns(t)

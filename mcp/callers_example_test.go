@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// staff knows callers by tokens of its own. One whose tokens are signed, with keys that may be taken back while calls run,
-// implements transport.RevocableCallers too.
+// staff identifies callers by tokens of its own. If tokens are signed with keys that can be revoked while calls run, also implement
+// transport.RevocableCallers.
 type staff struct{}
 
 func (staff) Verify(_ context.Context, token string) (*steps.Caller, error) {
@@ -29,7 +29,7 @@ func (staff) Verify(_ context.Context, token string) (*steps.Caller, error) {
 
 var _ transport.Callers = staff{}
 
-// Functions served over HTTP to callers that are known by their tokens.
+// Functions are served over HTTP to callers that are identified by their tokens.
 func Example() {
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {

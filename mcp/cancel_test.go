@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestCancel: a call over stdio that its client gives up ends.
+// TestCancel: a call over stdio ends when its client cancels it.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -12,10 +12,10 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// causeWord stands in all that is said of why sources are not there, and nowhere else; answerWord in what a source has answered.
+// causeWord is in every text that explains why a source is unavailable, and nowhere else. answerWord is in the answers of sources.
 const causeWord, answerWord = "causeword", "answerword"
 
-// ailment is a failure of a source: its message, its body and its cause hold causeWord.
+// ailment returns a failure of a source, with causeWord in its message, its body and its cause.
 func ailment(code fault.Code, outcome fault.Outcome) *fault.Error {
 	f := fault.New(code, "the program /opt/%s/bin at %s.internal:8080 ended with exit status 1", causeWord, causeWord)
 	f.Outcome, f.Body = outcome, []byte(`{"why":"`+causeWord+`"}`)
@@ -23,7 +23,7 @@ func ailment(code fault.Code, outcome fault.Outcome) *fault.Error {
 	return f
 }
 
-// failingSource is a source that is not as it should be: in a state, with functions of which each fails in its own way.
+// failingSource is a source with a status, whose functions fail, each in its own way.
 type failingSource struct {
 	status steps.Status
 	tools  []*matrixFunction
@@ -34,10 +34,10 @@ func (a *failingSource) Close() error                { return nil }
 func (a *failingSource) Watch(func())                {}
 func (a *failingSource) Status() steps.Status        { return a.status }
 
-// The sources that ail: one was never there, one is gone, one is not let in, one is there and cannot be called.
+// The failing sources: one never started, one is lost, one needs a login, and one is ready although its functions fail.
 const neverSource, missingSource, loginSource, sickSource = "never", "gone", "login", "sick"
 
-// ailments are how calls fail that tell of their source.
+// ailments returns the failures of calls that are about their source.
 func ailments() []*fault.Error {
 	return []*fault.Error{
 		ailment(fault.Unavailable, fault.NotSent), ailment(fault.Unavailable, fault.SentUnknown), ailment(fault.Unavailable, ""),
@@ -47,7 +47,7 @@ func ailments() []*fault.Error {
 	}
 }
 
-// sickFunctions fail in all ways, those of one source after those of another.
+// sickFunctions returns functions of missingSource and of sickSource, one for each of the ailments.
 func sickFunctions() (removed, sick []*matrixFunction) {
 	for i, f := range ailments() {
 		for j, source := range []string{missingSource, sickSource} {
@@ -63,7 +63,7 @@ func sickFunctions() (removed, sick []*matrixFunction) {
 	return removed, sick
 }
 
-// unopenableUpstream is an MCP server with which no session can be had.
+// unopenableUpstream is an MCP server with which no session can be opened.
 type unopenableUpstream struct{ name string }
 
 func (u unopenableUpstream) Name() string { return u.name }

@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// failingServer is a server over sources that ail, and what it logs.
+// failingServer is a server with failing sources, and its log.
 type failingServer struct {
 	*worldServer
 	log           syncbuf.Buffer
@@ -46,7 +46,7 @@ func newAilingWorld(t *testing.T) *failingServer {
 	return w
 }
 
-// each sends all paths by which a caller could be told of a source, and gives each answer.
+// each sends all paths by which a caller could learn of a source, and passes each answer to answered.
 func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, answer string)) {
 	t.Helper()
 	known := w.all[0]
@@ -64,7 +64,7 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 		}
 		for _, tool := range tools {
 			p.tool = tool
-			filled := p.filled(ill, known, "oc1_x", n*len(variants)) // the name as it is
+			filled := p.filled(ill, known, "oc1_x", n*len(variants)) // n chooses the unchanged spelling of the name
 			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
 		}
 	}
@@ -73,7 +73,7 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 			kindOfFunction{effect: steps.Read})}
 	for _, list := range [][]*matrixFunction{w.removed, w.sick, strangers} {
 		for i, m := range list {
-			pick := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
+			pick := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others are tried with other functions
 			for _, p := range []matrixPath{chainPaths[0], pick(chainPaths[1:]), flatPaths[0], groupPaths[0], pick(groupPaths), pick(lookups)} {
 				call(p, m)
 			}
@@ -94,8 +94,8 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 	}
 }
 
-// TestMatrixOfCauses sends all paths to sources that are not there: who operates the server reads why, and so does the one user of
-// a server without tokens; no answer to anybody else holds anything of it, and the log does.
+// TestMatrixOfCauses sends all paths to sources that are unavailable. Administrators, and the only user of a server without tokens, read
+// the cause. Other callers read nothing of it, but the log has it.
 func TestMatrixOfCauses(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
@@ -113,7 +113,7 @@ func TestMatrixOfCauses(t *testing.T) {
 		for j, version := range []string{statefulVersion, statelessVersion} {
 			for k, surface := range surfaces {
 				if (i+j+k)%oneIn(2, 4) > 0 && test.name != "read" {
-					continue // it has its turn with other rights, in another version, or on another surface
+					continue // it is tried with other rights, in another version, or on another surface
 				}
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
@@ -156,7 +156,7 @@ func TestMatrixOfCauses(t *testing.T) {
 	}
 }
 
-// TestCausesOfAnUpstream: where a real server behind has gone, only operators are told its address, by whatever they ask for.
+// TestCausesOfAnUpstream: if a real upstream is lost, only administrators read its address, whatever they ask for.
 func TestCausesOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	up := newBehind(t, openUpstream, false)
@@ -187,8 +187,8 @@ func TestCausesOfAnUpstream(t *testing.T) {
 	}
 }
 
-// TestHiddenCauseWords: what a caller that is not told causes reads of a source that is unavailable: its state, since when, what
-// became of the call, and who knows more.
+// TestHiddenCauseWords: a caller that may not see causes reads the state of an unavailable source, since when it is unavailable, the
+// outcome of the call, and that the operator's log has the cause.
 func TestHiddenCauseWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
@@ -224,7 +224,7 @@ func TestHiddenCauseWords(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNoCauses: what a source has answered to a call is its caller's, whoever that is.
+// TestAnswersAreNoCauses: every caller reads what a source has answered to its call.
 func TestAnswersAreNoCauses(t *testing.T) {
 	t.Parallel()
 	newFault := func(code fault.Code, change func(*fault.Error)) *fault.Error {
@@ -247,7 +247,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 		m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
 		tools = append(tools, m)
 	}
-	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always there
+	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always ready
 	plain.Call = func(context.Context, []byte) ([]byte, error) {
 		return nil, newFault(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
 	}
@@ -268,7 +268,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 	}
 }
 
-// TestCausesOverStdio: the one user of a server over stdio is told why sources are not there, whatever its tier.
+// TestCausesOverStdio: the only user of a server over stdio reads why sources are unavailable, whatever its tier.
 func TestCausesOverStdio(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)

@@ -24,7 +24,7 @@ import (
 // idLog is a log whose lines are looked up by their chain ids.
 type idLog struct{ syncbuf.Buffer }
 
-// of are the lines of the requests with an id.
+// of returns the lines of the requests with an id.
 func (l *idLog) of(id string) (matches []gjson.Result) {
 	for line := range strings.SplitSeq(l.String(), "\n") {
 		if one := gjson.Parse(line); one.Get("msg").Str == "request" && one.Get("chain_id").Str == id {
@@ -34,7 +34,7 @@ func (l *idLog) of(id string) (matches []gjson.Result) {
 	return matches
 }
 
-// observed makes a server's engine one that is observed, and gives its log.
+// observed gives a server an engine with telemetry, and returns its log.
 func observed(t *testing.T, o *mcp.Options) *idLog {
 	t.Helper()
 	log := &idLog{}
@@ -50,14 +50,14 @@ func observed(t *testing.T, o *mcp.Options) *idLog {
 	return log
 }
 
-// headers is a client's way to a server, which notes what the last response to a call of a tool says of its id.
+// headers is the transport of a client. It records the chain id in the last response.
 type headers struct {
 	next http.RoundTripper
 	id   atomic.Value
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set("Onecall-Chain", "chosen") // which is not heard
+	r.Header.Set("Onecall-Chain", "chosen") // which the server ignores
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
 		if id := response.Header.Get("Onecall-Chain"); id != "" || r.Method == http.MethodPost {
@@ -67,7 +67,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// noting connects a client that notes ids, with a bearer token.
+// noting connects a client that records ids, with a bearer token.
 func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *headers) {
 	t.Helper()
 	client := bearing(token)
@@ -76,7 +76,7 @@ func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *head
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
 }
 
-// idOf is the id that the response with a result had; "": none. The result says nothing of it.
+// idOf returns the id in the response that had the result; "": none. It checks that the result does not contain the id.
 func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
 	t.Helper()
 	id, _ := h.id.Load().(string)
@@ -86,7 +86,7 @@ func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
 	return id
 }
 
-// TestChainID: whatever a call comes to, its result names the line of the log that tells of it, and no two calls have one id.
+// TestChainID: the response to a call names the call's line in the log, however the call ends, and no two calls have the same id.
 func TestChainID(t *testing.T) {
 	t.Parallel()
 	var log *idLog
@@ -108,7 +108,7 @@ func TestChainID(t *testing.T) {
 				{"search", `{"query":7}`, "refuse", "bad_request"},
 				{"info", `{}`, "deliver", "ok"},
 				{"shop_echo", `{"text":"x"}`, "pass", "ok"},
-				{"a_exact", `{}`, "pass", "ok"}, // as its server wrote it
+				{"a_exact", `{}`, "pass", "ok"}, // the result is the upstream's own
 				{"a_tell", `{}`, "pass", "ok"},
 			} {
 				result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: call.tool, Arguments: json.RawMessage(call.args)})
@@ -132,7 +132,7 @@ func TestChainID(t *testing.T) {
 	}
 }
 
-// TestChainIDOfRefusals: a call that is one too many can be named as well.
+// TestChainIDOfRefusals: a call beyond the caller's limit has an id, too.
 func TestChainIDOfRefusals(t *testing.T) {
 	t.Parallel()
 	var log *idLog
@@ -164,7 +164,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 	<-ended
 }
 
-// TestChainIDOverStdio: a success holds no id, and a failure names the line of the log that tells of it.
+// TestChainIDOverStdio: a success has no id, and a failure has the id of its line in the log.
 func TestChainIDOverStdio(t *testing.T) {
 	t.Parallel()
 	var log *idLog
@@ -191,7 +191,7 @@ func TestChainIDOverStdio(t *testing.T) {
 	}
 }
 
-// TestNoChainID: where nobody gives ids, nothing is told of any.
+// TestNoChainID: without telemetry there are no ids.
 func TestNoChainID(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newBehind(t, "a", false))

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestDeclaresWhatIsReported: a client is told that lists may change where it can be told of that: by the stream of a session that this
-// process has, or by the one on which a client of a version without sessions listens.
+// TestDeclaresWhatIsReported: list changes are declared only to clients that can be notified of them: on the stream of a session that
+// this process has, or on the stream on which a client of a version without sessions listens.
 func TestDeclaresWhatIsReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -39,7 +39,7 @@ func TestDeclaresWhatIsReported(t *testing.T) {
 				_, message, _ := strings.Cut(hello, "data: ")
 				capabilities := gjson.Get(message, "result.capabilities")
 				declared := map[string]bool{"tools.listChanged": true}
-				if surface == "flat" { // which passes through what the server behind has
+				if surface == "flat" { // which passes through the capabilities of upstreams
 					declared["prompts.listChanged"], declared["resources.listChanged"], declared["resources.subscribe"] = true, true, true
 				}
 				for what := range declared {

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// plainAnswer is the message that a client gets, however it comes.
+// plainAnswer returns the message in a response, which is an event or the message alone.
 func plainAnswer(text string) string {
 	for line := range strings.Lines(text) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
@@ -21,8 +21,8 @@ func plainAnswer(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// TestDirectAnswersAsTheSDK: a call that is answered past the SDK has the answer that the SDK gives, to the byte, and the SDK answers
-// all calls that are more than plain. What a client accepts, written in another order, is what leaves a call to the SDK here.
+// TestDirectAnswersAsTheSDK: a direct call has the same answer as from the SDK, byte for byte, and the SDK answers all calls that are
+// not plain. Here an Accept header in another order leaves a call to the SDK.
 func TestDirectAnswersAsTheSDK(t *testing.T) {
 	t.Parallel()
 	const (
@@ -112,8 +112,8 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 	}
 }
 
-// TestDirectLeavesTheRest: a client that can ask its user, or that reads log messages, may get more than an answer, and so may one on
-// another surface.
+// TestDirectLeavesTheRest: the SDK serves clients that can ask their user, that read log messages, or that use another surface, because
+// they may get more than an answer.
 func TestDirectLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -141,7 +141,7 @@ func TestDirectLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestDirectIsCancelled: a call past the SDK ends when its client cancels it, ends its session, or without a session goes away.
+// TestDirectIsCancelled: a direct call ends when its client cancels it, ends its session, or, without a session, disconnects.
 func TestDirectIsCancelled(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]string{"cancels": "2025-11-25", "ends its session": "2025-11-25", "goes away": "2026-07-28"} {
@@ -160,7 +160,7 @@ func TestDirectIsCancelled(t *testing.T) {
 			if name == "ends its session" {
 				mcptest.Send(t, "DELETE", url, "", mcptest.Header{"Mcp-Session-Id": client.ID()}) // the SDK's Close waits for the call
 			} else {
-				cancel() // the SDK's client tells so, or ends the request
+				cancel() // the SDK's client sends a notification, or ends the request
 			}
 			if err := <-s.shop.ended; err == nil {
 				t.Error("it was not cancelled")

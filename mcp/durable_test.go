@@ -18,19 +18,19 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// fakeWorkers carry out runs in this process, and outlive the servers that give them runs.
+// fakeWorkers carry out runs in this process, and outlive the servers that hand over the runs.
 type fakeWorkers struct {
 	engine  *chain.Engine
 	catalog *steps.Catalog
 
 	mu   sync.Mutex
-	away bool // they cannot be asked
+	away bool // they do not answer
 	runs map[chain.HandedRun]*fakeWork
 }
 
 type fakeWork struct {
 	cancel context.CancelFunc
-	ended  chan struct{} // closed once it has
+	ended  chan struct{} // closed when the run has ended
 	answer mcp.DurableAnswer
 }
 
@@ -69,7 +69,7 @@ func (w *fakeWorkers) of(run chain.HandedRun) (*fakeWork, error) {
 	return w.runs[run], nil
 }
 
-// leave has the workers not answer for a while.
+// setAway sets whether the workers answer.
 func (w *fakeWorkers) setAway(away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +126,8 @@ func (w *fakeWorkers) share(t *testing.T) func(*mcp.Options) {
 	}
 }
 
-// TestDurableRuns: a run that workers have outlives the server that gave it to them. Its caller follows it at another server, and gets
-// its answer there; others learn nothing of it.
+// TestDurableRuns: a run at workers outlives the server that handed it over. Its caller follows it at another server, and gets its answer
+// there. Other callers learn nothing of it.
 func TestDurableRuns(t *testing.T) {
 	t.Parallel()
 	share := new(fakeWorkers).share(t)
@@ -163,7 +163,7 @@ func TestDurableRuns(t *testing.T) {
 	}
 }
 
-// TestDurableRunContinuedHere: a run that failed at workers and was then resumed in a server has the server's result, at any server.
+// TestDurableRunContinuedHere: a run that failed at workers and was then resumed in a server has the server's result at every server.
 func TestDurableRunContinuedHere(t *testing.T) {
 	t.Parallel()
 	have := new(fakeWorkers)
@@ -181,7 +181,7 @@ func TestDurableRunContinuedHere(t *testing.T) {
 	}
 }
 
-// TestDurableAnswerNeedsItsRights: an answer that was made with more rights is not given to the same caller with fewer.
+// TestDurableAnswerNeedsItsRights: a caller does not get an answer that was made when it had more rights.
 func TestDurableAnswerNeedsItsRights(t *testing.T) {
 	t.Parallel()
 	url := serve(t, new(fakeWorkers).share(t)).serveAs(t, &transport.Access{Callers: mcptest.Callers{
@@ -225,8 +225,8 @@ func (w *noWorkers) Start(_ context.Context, run *chain.DurableRun, _ *mcp.Durab
 	return nil
 }
 
-// TestWaitingDurableRuns: a run that waits for a worker is not carried out by the server, too. Once it is cancelled, it does not count among
-// the caller's.
+// TestWaitingDurableRuns: the server does not also carry out a run that waits for a worker. Once the run is cancelled, it no longer counts
+// towards the caller's limit.
 func TestWaitingDurableRuns(t *testing.T) {
 	t.Parallel()
 	have := &noWorkers{new(fakeWorkers)}
@@ -235,7 +235,7 @@ func TestWaitingDurableRuns(t *testing.T) {
 		share(o)
 		o.CallerCalls, o.Durable = 4, have
 	})
-	client := taskClient(t, s, "bob") // whose token is for some functions only
+	client := taskClient(t, s, "bob") // bob's token allows only some functions
 	for i := range 3 {
 		request := fmt.Sprintf(`{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"async":true,"key":"%d"`, i)
 		id := client("tools/call", request+"}").Get("taskId").Str
@@ -252,7 +252,7 @@ func TestWaitingDurableRuns(t *testing.T) {
 	}
 }
 
-// TestTooManyDurableRuns: a caller has as many runs at workers as may go on in the background.
+// TestTooManyDurableRuns: a caller may have as many runs at workers as in the background.
 func TestTooManyDurableRuns(t *testing.T) {
 	t.Parallel()
 	have := new(fakeWorkers)
@@ -271,7 +271,7 @@ func TestTooManyDurableRuns(t *testing.T) {
 	s.shop.enough <- struct{}{}
 }
 
-// TestDurableTasks: clients of tasks follow and cancel the runs that workers have, at any server.
+// TestDurableTasks: clients that accept tasks follow and cancel runs at workers, at any server.
 func TestDurableTasks(t *testing.T) {
 	t.Parallel()
 	have := new(fakeWorkers)
@@ -303,7 +303,7 @@ func TestDurableTasks(t *testing.T) {
 	}
 }
 
-// taskClient makes requests of a caller that takes tasks. It returns their results.
+// taskClient returns a function that makes requests of a client that accepts tasks, and returns their results.
 func taskClient(t *testing.T, s *testServer, token string) func(method, params string) gjson.Result {
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	declared := strings.Replace(mcptest.StatelessMeta, `"io.modelcontextprotocol/clientCapabilities":{`,

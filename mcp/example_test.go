@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
-// TestToolExample runs the example of the chain tool's description, as it stands there.
+// TestToolExample runs the example in the description of the tool chain, unchanged.
 func TestToolExample(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

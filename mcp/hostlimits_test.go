@@ -19,15 +19,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// What hosts take, in characters if nothing else is said. docs/clients tells of each.
+// Limits of hosts, in characters unless noted otherwise. docs/clients describes each.
 const (
-	hostToolName    = 60      // with the name onecall before it
+	hostToolName    = 60      // with onecall's name as its prefix
 	hostDescription = 2 << 10 // bytes
 	hostFailure     = 10_000
 	hostProgress    = 200
 )
 
-// longWinded is a source whose names and descriptions are as long as sources may have them.
+// longWinded returns a source whose names and descriptions have the maximum length.
 func longWinded() functionsSource {
 	long := strings.Repeat("é", 4000)
 	var list functionsSource
@@ -39,7 +39,7 @@ func longWinded() functionsSource {
 	return list
 }
 
-// TestListsWithinHosts: names and descriptions are within what hosts take on every surface, whatever sources and operators write.
+// TestListsWithinHosts: names and descriptions are within hosts' limits on every surface, whatever sources and operators write.
 func TestListsWithinHosts(t *testing.T) {
 	t.Parallel()
 	for _, surface := range []mcp.Surface{mcp.SurfaceChain, mcp.SurfaceDispatch, mcp.SurfaceFlat, mcp.SurfaceHybrid} {
@@ -87,7 +87,7 @@ func TestListsWithinHosts(t *testing.T) {
 	}
 }
 
-// failing is a source that fails with long messages.
+// failing returns a source whose functions fail with long messages.
 func failing() functionsSource {
 	return functionsSource{{
 		Spec: steps.Spec{Name: "bad.fail", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)},
@@ -99,8 +99,8 @@ func failing() functionsSource {
 	}}
 }
 
-// TestFailuresWithinHosts: a failure is within what hosts show, with many failing elements, long messages and large arguments, by each
-// tool that runs something of onecall's.
+// TestFailuresWithinHosts: a failure is short enough for hosts to show it, with many failing elements, long messages and large arguments,
+// from each of onecall's tools that runs something.
 func TestFailuresWithinHosts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) {
@@ -132,7 +132,7 @@ func TestFailuresWithinHosts(t *testing.T) {
 	}
 }
 
-// TestProgressOfSteps: hosts show a message for each step, of what they have room for.
+// TestProgressOfSteps: hosts get a message for each step, no longer than they show.
 func TestProgressOfSteps(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 100)

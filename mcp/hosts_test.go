@@ -19,18 +19,18 @@ type functionsSource []steps.Function
 func (s functionsSource) Functions() []steps.Function { return s }
 func (functionsSource) Close() error                  { return nil }
 
-// messageIn is the message in what an HTTP client got, an event or the message alone.
+// messageIn returns the message in an HTTP response, which is an event or the message alone.
 func messageIn(text string) string {
 	_, rest, _ := strings.Cut(text, `{"jsonrpc"`)
 	return `{"jsonrpc"` + rest
 }
 
-// aFunction is one that answers its arguments.
+// aFunction returns a function that answers with its arguments.
 func aFunction(spec steps.Spec) steps.Function {
 	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }}
 }
 
-// TestBuiltinToolsOfView: what onecall's own tools say of themselves is made of what their caller may use.
+// TestBuiltinToolsOfView: the descriptions of onecall's own tools depend on what their caller may use.
 func TestBuiltinToolsOfView(t *testing.T) {
 	t.Parallel()
 	local := steps.Spec{Name: "a.get", Effect: steps.Read, Local: true}
@@ -96,7 +96,7 @@ func TestBuiltinToolsOfView(t *testing.T) {
 	}
 }
 
-// TestFetchFields: who asks for a large result finds the fields of the fetch in the schema of the tool that gives it.
+// TestFetchFields: the schema of a tool whose results are large has the fields of a fetch.
 func TestFetchFields(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// othersFunction is the one that another caller has called.
+// othersFunction returns the function that another caller, the administrator, calls.
 func othersFunction(all []*matrixFunction) *matrixFunction {
 	for _, m := range all {
 		if m.Spec.Effect == steps.Read && m.Spec.Tier == steps.TierAdmin {
@@ -20,19 +20,19 @@ func othersFunction(all []*matrixFunction) *matrixFunction {
 	return nil
 }
 
-// othersToken is that of a large result of the administrator's.
+// othersToken returns the token of a large result of the administrator.
 func othersToken(t testing.TB, w *worldServer) string {
 	t.Helper()
 	return fromAdministrator(t, w, `"count":2000}}]}`, "result.continuation_token")
 }
 
-// othersRun names a run of the administrator's that failed, under the key "k".
+// othersRun returns the id of a failed run of the administrator, whose key is "k".
 func othersRun(t testing.TB, w *worldServer) string {
 	t.Helper()
 	return fromAdministrator(t, w, `"count":1}},{"expr":"$0.none.none"}],"key":"k"}`, "resume")
 }
 
-// fromAdministrator is what a chain of the administrator's is answered at a path; the chain ends as it is said.
+// fromAdministrator runs a chain as the administrator and returns the string at a path of its answer. end is the end of the chain's text.
 func fromAdministrator(t testing.TB, w *worldServer, end, path string) string {
 	t.Helper()
 	admin := matrixCaller("administrator", steps.TierAdmin, "")

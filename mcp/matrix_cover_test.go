@@ -20,10 +20,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// free are members that hold what is not onecall's to name.
+// free are members whose own members onecall does not name.
 var free = []string{"args", "input", "params", "common", "return", "orElse", "arguments", "replace", "assume"}
 
-// membersOf adds the places of all members in a value: "steps[].fn". Inline chains count as the chain around them.
+// membersOf adds the paths of all members in a value, such as "steps[].fn". Members of inline chains count as those of the outer chain.
 func membersOf(value gjson.Result, at string, into map[string]bool) {
 	switch {
 	case value.IsObject():
@@ -43,7 +43,7 @@ func membersOf(value gjson.Result, at string, into map[string]bool) {
 	}
 }
 
-// declaredBy are the places of all members that a schema declares, likewise.
+// declaredBy adds the paths of all members that a schema declares, in the same form.
 func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
 	if ref := schema.Get("$ref").Str; ref != "" {
 		schema = root.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
@@ -64,7 +64,7 @@ func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
 	}
 }
 
-// triedMembers are the places of all members in the paths of a tool.
+// triedMembers returns the paths of all members in the matrix paths of a tool.
 func triedMembers(t *testing.T, tool string) map[string]bool {
 	t.Helper()
 	tried := map[string]bool{}
@@ -82,7 +82,7 @@ func triedMembers(t *testing.T, tool string) map[string]bool {
 	return tried
 }
 
-// dataOf is the last message in an answer.
+// dataOf returns the last message in an answer.
 func dataOf(answer string) (data string) {
 	_, body, _ := strings.Cut(answer, "\n\n")
 	for line := range strings.Lines(body) {
@@ -96,8 +96,7 @@ func dataOf(answer string) (data string) {
 	return data
 }
 
-// TestMatrixHasAllMethods: each method that the protocol's library answers, with each member of its params, stands in the
-// matrix.
+// TestMatrixHasAllMethods: the matrix has each method that the SDK answers, with each member of its params.
 func TestMatrixHasAllMethods(t *testing.T) {
 	t.Parallel()
 	tried := map[string]map[string]bool{"initialize": {"protocolVersion": true, "capabilities": true, "clientInfo": true},
@@ -141,14 +140,14 @@ func TestMatrixHasAllMethods(t *testing.T) {
 	}
 }
 
-// methodNames are the protocol's names of what the library's client can ask.
+// methodNames maps names in the SDK to the methods of the protocol.
 var methodNames = map[string]string{
 	"CallTool": "tools/call", "Complete": "completion/complete", "GetPrompt": "prompts/get", "ListPrompts": "prompts/list", "ListResourceTemplates": "resources/templates/list",
 	"ListResources": "resources/list", "ListTools": "tools/list", "NotifyProgress": "notifications/progress", "Ping": "ping", "ReadResource": "resources/read",
 	"SetLoggingLevel": "logging/setLevel", "Subscribe": "resources/subscribe", "Unsubscribe": "resources/unsubscribe",
 }
 
-// sdkMethods reads in the library's source which methods its server answers.
+// sdkMethods returns the methods that the SDK's server answers, from the SDK's source.
 func sdkMethods(t *testing.T) (methods []string) {
 	t.Helper()
 	file, _ := runtime.FuncForPC(reflect.ValueOf((*sdk.Server).AddTool).Pointer()).FileLine(reflect.ValueOf((*sdk.Server).AddTool).Pointer())

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestMatrixHasAllFields: each member that any of onecall's own tools declares, documents or accepts stands in a path of the
-// matrix. A tool or a field that is new needs one.
+// TestMatrixHasAllFields: the matrix has a path with each member that any of onecall's own tools declares, documents or accepts. A new
+// tool or field needs a new path.
 func TestMatrixHasAllFields(t *testing.T) {
 	t.Parallel()
 	declared := map[string]map[string]bool{}
@@ -40,7 +40,7 @@ func TestMatrixHasAllFields(t *testing.T) {
 			t.Errorf("the tool %s has no manual: %s", tool.Name, answer)
 		}
 		if tool.Name == "chain" {
-			continue // whose manual is of several objects, which are in its schema too
+			continue // its manual has several objects, which its schema has, too
 		}
 		for name := range manual.Map() {
 			declared[tool.Name][name] = true
@@ -61,7 +61,7 @@ func TestMatrixHasAllFields(t *testing.T) {
 	}
 }
 
-// dispatcherFields are those that a dispatcher declares, and those that it says its help takes.
+// dispatcherFields returns the fields that a dispatcher declares, and those that its help says it takes.
 func dispatcherFields(t *testing.T) map[string]bool {
 	t.Helper()
 	w := serveWorld(t, matrixCaller("a", steps.TierAdmin, ""), everything, nil)

@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// A matrixPath is one way in which a function could be reached, or be told of. In its text stand, for the function that is
-// tried, FN (its name in some spelling), ARGS (arguments that it takes), WORD (one of its words), ACTION, RESOURCE, FLAT; and
-// for one that the caller may use OKFN, OKARGS, OKARG, OKACTION, OKRESOURCE, OKFLAT. TOKEN is that of another caller's result.
+// A matrixPath is one way to reach a function, or to learn of it. Its text has placeholders: for the hidden function FN (its name in some
+// spelling), ARGS (valid arguments), WORD (one of its words), ACTION, RESOURCE and FLAT; for a function that the caller may use OKFN,
+// OKARGS, OKARG, OKACTION, OKRESOURCE and OKFLAT. TOKEN is the token of another caller's result.
 type matrixPath struct {
-	tool string // chain, search, info; DISPATCHER and FLAT stand for a group's and a function's tool; "" where text is a whole message
+	tool string // chain, search, info; DISPATCHER and FLAT for a group's and a function's tool; "": text is a whole message
 	text string // its arguments
 }
 
@@ -46,7 +46,7 @@ var chainPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"chain.SAVED","forEach":"[1]"}],"dryRun":true,"tool":true,"prompt":true}`},
 }
 
-// knownPaths are tried once with each function that the caller may use: what it is told of them must not lead to others.
+// knownPaths are tried once with each function that the caller may use. The answers must not reveal other functions.
 var knownPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"trace":"full","verify":true}`},
 	{"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":false,"asyncAfterMs":60000}`}, {"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":true,"dryRun":true,"durable":true}`},
@@ -124,12 +124,12 @@ var flatPaths = []matrixPath{
 	{"ACTION", `ARGS`},
 }
 
-// spellings are the ways to write a function's name.
+// variants are ways to spell a function's name.
 var variants = []func(name string) string{
 	func(name string) string { return name },
 	func(name string) string { return strings.ReplaceAll(name, ".", "_") },
 	strings.ToUpper,
-	func(name string) string { return name[:len(name)-1] }, // nearly
+	func(name string) string { return name[:len(name)-1] }, // almost the name
 	func(name string) string { _, tail, _ := strings.Cut(name, "."); return tail },
 	camelName,
 	func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] },
@@ -139,7 +139,7 @@ var variants = []func(name string) string{
 	swapped,
 }
 
-// swapped writes two letters of a name in the wrong order.
+// swapped swaps the last two letters of a name.
 func swapped(name string) string {
 	b := []byte(name)
 	b[len(b)-2], b[len(b)-1] = b[len(b)-1], b[len(b)-2]
@@ -160,7 +160,8 @@ func camelName(name string) string {
 	}, name)
 }
 
-// filled is a path for a hidden function and one that the caller may use; hidden may be nil. n chooses the spelling and the word.
+// filled returns the path with its placeholders filled in for a hidden function and one that the caller may use; either may be nil. n
+// chooses the spelling and the word.
 func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) matrixPath {
 	var pairs []string
 	if hidden != nil {
@@ -187,7 +188,7 @@ func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) m
 	return matrixPath{r.Replace(p.tool), r.Replace(p.text)}
 }
 
-// flatNameOf is the name of a function's tool.
+// flatNameOf returns the name of a function's flat tool.
 func flatNameOf(m *matrixFunction) string {
 	if m.listed && m.old == "" {
 		_, tail, _ := strings.Cut(m.Spec.Name, ".")
@@ -198,7 +199,7 @@ func flatNameOf(m *matrixFunction) string {
 	return strings.ReplaceAll(m.Spec.Name, ".", "_")
 }
 
-// protocolPaths returns requests of the protocol beside tools/call, each with its method. FN and WORD are as in paths.
+// protocolPaths returns the params of requests other than tools/call, by method. FN and WORD are as in a matrixPath.
 func protocolPaths() map[string][]string {
 	uri := func(what string) string { return fmt.Sprintf(`{"uri":%q}`, what) }
 	return map[string][]string{

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// TestMatrixOfRecordings: where calls are answered from a recording, what it holds of functions that a caller may not use is as
-// hidden as they are, and so are functions that only the recording knows.
+// TestMatrixOfRecordings: if calls are answered from a recording, its content about functions that a caller may not use is hidden like the
+// functions, and so are functions that only the recording has.
 func TestMatrixOfRecordings(t *testing.T) {
 	t.Parallel()
 	for name, a := range rightsOfMatrix() {
@@ -33,7 +33,7 @@ func TestMatrixOfRecordings(t *testing.T) {
 	}
 }
 
-// serveRecorded makes a world that is answered from a recording, which knows two functions more.
+// serveRecorded serves a world whose calls are answered from a recording, which has two further functions.
 func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) *worldServer {
 	t.Helper()
 	functions := markedFunctions()

@@ -16,20 +16,20 @@ import (
 
 var surfaces = []string{"chain", "dispatch", "flat", "hybrid"}
 
-// worldServer is a server over the functions that exist in a world.
+// worldServer is a server with the functions that exist in a world.
 type worldServer struct {
 	*testServer
 	all []*matrixFunction
 	url string
 }
 
-// serveWorld makes the world of which only what exists accepts is there, served to one caller over HTTP, with a ladder.
+// serveWorld serves a world to one caller over HTTP, with a ladder. The world has the functions that exists accepts.
 func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	return serveThrough(t, a, exists, asItIs, change)
 }
 
-// serveThrough does so with calls that go through something below the ladder.
+// serveThrough is serveWorld with wrap applied to the registry below the ladder.
 func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error),
 	change func(*mcp.Options)) *worldServer {
 	t.Helper()
@@ -38,12 +38,12 @@ func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, w
 	return w
 }
 
-// newWorld makes the server, which does not listen yet.
+// newWorld returns a server that does not listen yet.
 func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error),
 	change func(*mcp.Options)) *worldServer {
 	t.Helper()
 	w := &worldServer{all: markedFunctions()}
-	// A start with rungs that name no function is refused: where the hidden functions do not exist, their rungs do not either.
+	// Partial: rungs that name no function would otherwise be refused, and where hidden functions do not exist their rungs name none.
 	ordered, faults := ladder.New(&ladder.Options{Mode: ladder.Enforce, Subject: "subject", Rungs: rungsOf(w.all), Partial: true})
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -121,8 +121,8 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	return w
 }
 
-// TestMatrix sends all paths with all rights: a caller can find out nothing of a function that it may not use. What it is
-// answered does not differ, but for times and tokens, from what it is answered where there is no such function.
+// TestMatrix sends all paths with all rights: a caller can learn nothing of a function that it may not use. Except for times and tokens,
+// each answer is the same as in a world without the function.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	for name, a := range rightsOfMatrix() {
@@ -143,7 +143,7 @@ func tryMatrix(t *testing.T, a steps.Caller, surface, version string, n int) {
 	tryWorlds(t, a, whole, lacking, surface, version, n)
 }
 
-// tryWorlds sends all paths to both worlds; n says which of them have their turn.
+// tryWorlds sends a share of all paths to both worlds. n chooses the share.
 func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surface, version string, n int) {
 	all := whole.all
 	m := &matrix{caller: a, words: hiddenWords(a, all), token: othersToken(t, whole), run: othersRun(t, whole)}
@@ -169,7 +169,7 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 	each := func(paths []matrixPath, hidden, known *matrixFunction) {
 		for _, p := range paths {
 			if n++; hidden != nil && n%share > 0 {
-				continue // it has its turn with other rights, in another version, or on another surface
+				continue // it is tried with other rights, in another version, or on another surface
 			}
 			tools := []string{p.tool}
 			if p.tool == "DISPATCHER" {
@@ -215,8 +215,8 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 	t.Logf("%d requests, %d words, %d functions hidden, %d not", m.tried, len(m.words), len(hidden), len(known))
 }
 
-// TestMatrixTimes: to be refused a function that is hidden takes about as long as one that is not there. The two are asked for by
-// turns, so that what else the machine does slows both.
+// TestMatrixTimes: refusing a hidden function takes about as long as refusing one that does not exist. The two are called in turn, so that
+// other load on the machine slows both.
 func TestMatrixTimes(t *testing.T) {
 	t.Parallel()
 	w := serveWorld(t, matrixCaller("reading", steps.TierRead, ""), everything, nil)

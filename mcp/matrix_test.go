@@ -10,11 +10,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// asItIs changes nothing of a registry; everything is there.
+// asItIs returns a registry unchanged, and everything accepts all functions.
 func asItIs(r *steps.Registry) (*steps.Registry, error) { return r, nil }
 func everything(*steps.Spec) bool                       { return true }
 
-// rungsOf is a ladder of functions that a reader may use, with others between them.
+// rungsOf returns the rungs of a ladder: functions that a reader may use, with others between them.
 func rungsOf(all []*matrixFunction) (names []string) {
 	pick := func(source string, effect steps.Effect, tier steps.Tier, listed bool) {
 		for _, m := range all {
@@ -35,7 +35,7 @@ func rungsOf(all []*matrixFunction) (names []string) {
 	return names
 }
 
-// samplesOf stand for the functions of a source that nobody knows: one that reads could be there, with a name that fits a pattern.
+// samplesOf returns functions that a source whose functions are unknown might have: some that read, with names that match patterns.
 func samplesOf(source string) (all []*steps.Spec) {
 	for _, rest := range []string{"x", "part.x", "open", "crate.open"} {
 		spec := &steps.Spec{Name: source + "." + rest, Effect: steps.Read}
@@ -47,7 +47,7 @@ func samplesOf(source string) (all []*steps.Spec) {
 	return all
 }
 
-// rightsOfMatrix are the rights that the matrix tries: each tier, and lists of functions.
+// rightsOfMatrix returns the rights that the matrix tries: each tier, and lists of functions.
 func rightsOfMatrix() map[string]steps.Caller {
 	return map[string]steps.Caller{
 		"read":              matrixCaller("a", steps.TierRead, ""),
@@ -61,17 +61,17 @@ func rightsOfMatrix() map[string]steps.Caller {
 	}
 }
 
-// matrix is one caller's requests to both worlds.
+// matrix sends one caller's requests to both worlds.
 type matrix struct {
 	caller         steps.Caller
-	whole, lacking *rawClient // of the world with all functions, and of that without the hidden ones
-	words          []string   // that must not be read
+	whole, lacking *rawClient // clients of the world with all functions, and of the one without hidden ones
+	words          []string   // that the caller must not read
 	token          string     // of the other caller's result
-	run            string     // of the other caller, which failed
+	run            string     // the id of the other caller's failed run
 	tried          int
 }
 
-// try sends a request to both, and compares.
+// try sends a request to both worlds and compares the answers.
 func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) {
 	t.Helper()
 	m.tried++
@@ -82,7 +82,7 @@ func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) 
 	}
 }
 
-// read looks for hidden words in what a client has got; those that it has sent are no news to it.
+// read looks for hidden words in an answer. Words that the request contained are not reported.
 func (m *matrix) read(t *testing.T, what, got string) {
 	t.Helper()
 	sent, got := strings.ToLower(what), strings.ToLower(got)
@@ -99,8 +99,8 @@ func (m *matrix) tool(t *testing.T, p matrixPath) {
 	m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.call(t, p.tool, p.text) })
 }
 
-// oneIn is the share of a matrix that is sent, one request in so many: all with ONECALL_TEST_LONG=1, as many as .ci/run wants with
-// ONECALL_TEST_CI=1.
+// oneIn returns the share of a matrix that is sent, as one request in n: all with ONECALL_TEST_LONG=1, one in ci with ONECALL_TEST_CI=1, as
+// .ci/run sets it, else one in otherwise.
 func oneIn(ci, otherwise int) int {
 	switch {
 	case os.Getenv("ONECALL_TEST_LONG") != "":
@@ -111,7 +111,7 @@ func oneIn(ci, otherwise int) int {
 	return otherwise
 }
 
-// nobody stands where there is no function that the caller may use: it exists in no world.
+// nobody is used in place of a function that the caller may use, if there is none. It exists in no world.
 var nobody = newMarked(400, "absent.part", false, kindOfFunction{effect: steps.Read})
 
 func boolCount(b bool) int64 {
@@ -121,7 +121,7 @@ func boolCount(b bool) int64 {
 	return 0
 }
 
-// tryProtocol sends what is no call of a tool.
+// tryProtocol sends requests that are not calls of tools.
 func tryProtocol(t *testing.T, m *matrix, hidden []*matrixFunction, known *matrixFunction) {
 	n := 0
 	for method, list := range protocolPaths() {
@@ -134,7 +134,7 @@ func tryProtocol(t *testing.T, m *matrix, hidden []*matrixFunction, known *matri
 	}
 }
 
-// tryRoutes asks for addresses.
+// tryRoutes requests the paths of URLs.
 func tryRoutes(t *testing.T, m *matrix, h *matrixFunction) {
 	for _, route := range []string{
 		"/", "/mcp/FN", "/FN", "/mcp?surface=FN", "/mcp?FN=1", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/.well-known/oauth-protected-resource",

@@ -22,12 +22,12 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// The MCP servers behind the matrix: callers below the administrator may use no tool of the one, and it comes first.
+// The upstreams of the matrix. Only administrators may use tools of closedUpstream, which comes first.
 var closedUpstream, openUpstream = sourceWord(20), "opened"
 
-// TestMatrixOfUpstreams: what a server offers beside tools is for those who may use one of its tools. The others find out nothing
-// of it: not by its resources, prompts and completions, nor by what it shares with another server, nor by what a client is
-// told that this server can do.
+// TestMatrixOfUpstreams: the features of an upstream other than tools are only for callers that may use one of its tools. Other callers
+// learn nothing of them: not from resources, prompts and completions, nor from items that another upstream has, too, nor from the
+// capabilities that a client reads.
 func TestMatrixOfUpstreams(t *testing.T) {
 	t.Parallel()
 	for name, a := range rightsOfMatrix() {
@@ -45,7 +45,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 									addClosed(t, o, down)
 								}
 								if down {
-									addUpstream(t, o, newBare(t, openUpstream)) // nothing else makes up for what the other one may have
+									addUpstream(t, o, newBare(t, openUpstream)) // no capability of this one hides those that the other may have
 								} else {
 									addUpstream(t, o, newBehind(t, openUpstream, false))
 								}
@@ -61,7 +61,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 	}
 }
 
-// addUpstream puts an MCP server behind.
+// addUpstream adds an MCP server as an upstream and as a source.
 func addUpstream(t testing.TB, o *mcp.Options, b *upstreamServer) {
 	t.Helper()
 	pass(t, o, b)
@@ -70,7 +70,7 @@ func addUpstream(t testing.TB, o *mcp.Options, b *upstreamServer) {
 	}
 }
 
-// newBare is an MCP server that has one tool, and nothing beside tools.
+// newBare returns an MCP server that has only one tool.
 func newBare(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
@@ -83,7 +83,7 @@ func newBare(t testing.TB, name string) *upstreamServer {
 	return b
 }
 
-// addClosed puts the server behind that callers may not use: one that answers, or one of which nobody knows what it has.
+// addClosed adds the upstream that callers may not use. If down is set, it cannot be reached, and its functions are unknown.
 func addClosed(t testing.TB, o *mcp.Options, down bool) {
 	t.Helper()
 	if !down {
@@ -96,7 +96,7 @@ func addClosed(t testing.TB, o *mcp.Options, down bool) {
 	}
 }
 
-// unreachableUpstream is a server that nobody has reached.
+// unreachableUpstream is a server that was never reached.
 type unreachableUpstream struct{ proxy.Upstream }
 
 func (unreachableUpstream) Name() string                          { return closedUpstream }
@@ -119,7 +119,7 @@ func tryUpstreams(t *testing.T, m *matrix, whole, lacking *worldServer, surface,
 		}
 		return helloLacking
 	})
-	some := newMarked(300, closedUpstream, true, kindOfFunction{effect: steps.Read}) // there is no such tool
+	some := newMarked(300, closedUpstream, true, kindOfFunction{effect: steps.Read}) // the upstream has no such tool
 	n := 0
 	for method, list := range protocolPaths() {
 		for _, params := range list {
@@ -139,7 +139,7 @@ func tryUpstreams(t *testing.T, m *matrix, whole, lacking *worldServer, surface,
 	m.tool(t, matrixPath{"info", `{}`})
 }
 
-// knownCallers are callers by their tokens.
+// knownCallers maps tokens to callers.
 type knownCallers map[string]steps.Caller
 
 // Verify implements Callers.
@@ -151,7 +151,7 @@ func (k knownCallers) Verify(_ context.Context, token string) (*steps.Caller, er
 	return &caller, nil
 }
 
-// recordingTransport sends a token with each request, and keeps all bytes that come.
+// recordingTransport sends a token with each request, and records all bytes of the responses.
 type recordingTransport struct {
 	token string
 	text  syncbuf.Buffer
@@ -180,7 +180,7 @@ func (b *recordingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestMatrixOfNotifications: a client is told of what changes for it, and of nothing that changes for others alone.
+// TestMatrixOfNotifications: a client is notified of changes of what it may use, and of no others.
 func TestMatrixOfNotifications(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{statefulVersion, statelessVersion} {
@@ -196,7 +196,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 			url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
 			notifications, bytesNotified := listening(t, url, "r", version)
 			adminNotified, _ := listening(t, url, "a", version)
-			// What the administrator alone may use changes: it is told, and nobody else.
+			// What only the administrator may use changes: only the administrator is notified.
 			closed.server.AddTool(&sdk.Tool{Name: "late", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			adminNotified.await(t, "tools")
 			closed.server.AddPrompt(&sdk.Prompt{Name: "late"}, nil)
@@ -209,14 +209,14 @@ func TestMatrixOfNotifications(t *testing.T) {
 				t.Fatal(err)
 			}
 			adminNotified.awaitMore(t, "tools", before)
-			// So does what one may not use of a server of which it may use something else.
+			// The same for a tool of a server of which other callers may use other tools.
 			before = adminNotified.count("tools")
 			opened.server.AddTool(&sdk.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			adminNotified.awaitMore(t, "tools", before)
 			if all := notifications.all(); len(all) > 0 {
 				t.Errorf("a reader is told %q of what it may not use", all)
 			}
-			// The same for all: everybody is told.
+			// What all callers may use changes: all clients are notified.
 			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
 				InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			notifications.await(t, "tools")
@@ -240,7 +240,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 	}
 }
 
-// awaitMore waits until a client was told of something once more.
+// awaitMore waits until a client was notified more than before times.
 func (h *notificationLog) awaitMore(t testing.TB, what string, before int) {
 	t.Helper()
 	late := time.After(mcptest.Patience)
@@ -253,7 +253,7 @@ func (h *notificationLog) awaitMore(t testing.TB, what string, before int) {
 	}
 }
 
-// listening is a client of the flat surface that is told of all changes. It has listed everything.
+// listening connects a client of the flat surface that is notified of all changes, and lists everything.
 func listening(t *testing.T, url, token, version string) (*notificationLog, *recordingTransport) {
 	t.Helper()
 	h, o := capableClient("listener")

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// rawClient speaks MCP over HTTP byte by byte, and keeps nothing of an answer back.
+// rawClient speaks MCP over HTTP without the SDK, and returns whole responses.
 type rawClient struct {
 	url, query string
 	version    string
@@ -28,14 +28,14 @@ type rawClient struct {
 
 const statefulVersion, statelessVersion = protocol.Stateful, protocol.Stateless
 
-// newRawClient is a client of a version of MCP, with a session where the version has them. initialize is the answer to its first
+// newRawClient returns a client of a version of MCP, with a session if the version has sessions. initialize is the answer to its first
 // message.
 func newRawClient(t testing.TB, url, surface, version string) (c *rawClient, initialize string) {
 	t.Helper()
 	return newRawClientWith(t, url, surface, version, "")
 }
 
-// newRawClientWith is such a client with a token; "": it has none.
+// newRawClientWith is newRawClient with a token; "": none.
 func newRawClientWith(t testing.TB, url, surface, version, token string) (c *rawClient, initialize string) {
 	t.Helper()
 	transport := &http.Transport{}
@@ -52,7 +52,7 @@ func newRawClientWith(t testing.TB, url, surface, version, token string) (c *raw
 	return c, initialize
 }
 
-// message sends a message of the protocol, and gives all that comes back.
+// message sends a message of the protocol and returns the whole response.
 func (c *rawClient) message(t testing.TB, method, params string) string {
 	t.Helper()
 	message := map[string]any{"jsonrpc": "2.0", "method": method, "params": json.RawMessage(c.withMeta(t, params))}
@@ -78,7 +78,7 @@ func (c *rawClient) message(t testing.TB, method, params string) string {
 	return c.send(t, http.MethodPost, c.url+c.query, header, body)
 }
 
-// withMeta adds what a client without a session says of itself in each request.
+// withMeta adds the _meta that a client without a session sends in each request.
 func (c *rawClient) withMeta(t testing.TB, params string) string {
 	t.Helper()
 	if c.version < statelessVersion {
@@ -97,7 +97,7 @@ func (c *rawClient) withMeta(t testing.TB, params string) string {
 	return string(text)
 }
 
-// send makes a request, and gives the answer's status, headers and body.
+// send makes a request and returns the response's status, headers and body.
 func (c *rawClient) send(t testing.TB, method, url string, header http.Header, body []byte) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), mcptest.Patience)
@@ -139,11 +139,11 @@ func (c *rawClient) end(t testing.TB) {
 	}
 }
 
-// What is never the same twice: times, tokens, ids, and sizes that depend on them; and what an administrator of all functions is told of
-// all runs, which the worlds do not share.
+// volatile matches what differs between equal answers: times, tokens, ids and sizes that depend on them, and the totals of all runs that an
+// administrator of all functions gets, because the worlds do not share their runs.
 var volatile = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|run_[a-z2-7]{26}|oca_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"lastHour\\?":\{.*?\]\}|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
 
-// withoutVolatile is an answer without that.
+// withoutVolatile returns an answer with all matches of volatile replaced.
 func withoutVolatile(answer string) string { return volatile.ReplaceAllString(answer, "~") }
 
 // call calls a tool.
@@ -159,7 +159,7 @@ func (c *rawClient) call(t testing.TB, tool, args string) string {
 	return c.message(t, "tools/call", string(text))
 }
 
-// elapsed is how long a call takes.
+// elapsed returns how long a call takes.
 func (c *rawClient) elapsed(t testing.TB, tool, args string) time.Duration {
 	t.Helper()
 	began := time.Now()

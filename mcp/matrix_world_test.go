@@ -17,11 +17,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The matrix has two worlds for each set of rights: one with all functions, of which a caller may use some, and one in which
-// the others do not exist. Whatever the caller sends, both must answer the same, and no answer of the first may hold a word
-// that stands in what is hidden and nowhere else.
+// The matrix has two worlds for each set of rights: one with all functions, of which the caller may use some, and one in which the others
+// do not exist. Whatever the caller sends, both must answer the same, and no answer of the first world may contain a word that occurs
+// only in what is hidden.
 
-// markWord is a word that stands nowhere else. Words of neighbours differ in a letter or two, so that suggestions are tempted.
+// markWord returns a unique word. The words of successive numbers differ in a letter or two, so that they would suggest each other.
 func markWord(n int) string {
 	const syllables = "babebibobukakekikoku"
 	text := []byte("q")
@@ -32,7 +32,7 @@ func markWord(n int) string {
 	return string(text)
 }
 
-// The places of a function that hold a word of their own.
+// The parts of a function that have a word of their own.
 const (
 	inName = iota
 	inDescription
@@ -60,20 +60,20 @@ const (
 type matrixFunction struct {
 	steps.Function
 	number   int
-	old      string // its name before it was renamed; "": it was not
+	old      string // its name before it was renamed; "": it was not renamed
 	calls    atomic.Int64
-	listed   bool // as a tool of an MCP server is
-	strange  bool // only a recording knows it
+	listed   bool // it has a listing, like a tool of an MCP server
+	strange  bool // only a recording has it
 	resource []string
 }
 
-// mark is the function's word at a place.
+// mark returns the function's word for a part.
 func (m *matrixFunction) mark(index int) string { return markWord(m.number*marksWidth + index) }
 
-// source is the source's name.
+// source returns the name of the function's source.
 func (m *matrixFunction) source() string { return m.Spec.Source() }
 
-// good are arguments that it takes.
+// good returns valid arguments.
 func (m *matrixFunction) good() string {
 	return fmt.Sprintf(`{%q:%q,"subject":"s1"}`, m.mark(inArgument), m.mark(inEnum))
 }
@@ -84,7 +84,7 @@ type kindOfFunction struct {
 	tier   steps.Tier
 }
 
-// kindsOfFunctions are all that there are.
+// kindsOfFunctions returns all combinations.
 func kindsOfFunctions() (all []kindOfFunction) {
 	for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
 		for _, tier := range []steps.Tier{steps.TierDefault, steps.TierRead, steps.TierReadWrite, steps.TierAdmin} {
@@ -94,10 +94,10 @@ func kindsOfFunctions() (all []kindOfFunction) {
 	return all
 }
 
-// sourceWord names sources whose names are words of their own.
+// sourceWord returns the unique name of a source.
 func sourceWord(n int) string { return markWord(9900 + n) }
 
-// The sources of the matrix: one has functions of all kinds, the others of some; their names are marks too.
+// The sources of the matrix. One has functions of all kinds, the others of some kinds. Their names are unique words, too.
 var (
 	mixedSource, writesSource, adminSource, readsSource = sourceWord(0), sourceWord(1), sourceWord(2), sourceWord(3)
 	northSource, southSource, eastSource                = sourceWord(4), sourceWord(5), sourceWord(6)
@@ -105,7 +105,7 @@ var (
 	lockedResource                                      = sourceWord(10)
 )
 
-// markedFunctions are the functions of the whole world.
+// markedFunctions returns the functions of the whole world.
 func markedFunctions() (all []*matrixFunction) {
 	add := func(resource string, listed bool, kinds ...kindOfFunction) {
 		for _, kind := range kinds {
@@ -120,12 +120,12 @@ func markedFunctions() (all []*matrixFunction) {
 	add(writesSource+".thing", false, write, kindOfFunction{effect: steps.Destroy})
 	add(adminSource+".thing", false, admin...)
 	add(readsSource, true, read, read)
-	for i, source := range []string{northSource, southSource, eastSource} { // they share all but the source
+	for i, source := range []string{northSource, southSource, eastSource} { // same names, different sources
 		m := newMarked(len(all), source+".crate", false, []kindOfFunction{read, write, admin[0]}[i])
 		m.Spec.Name = source + ".crate.open"
 		all = append(all, m)
 	}
-	for _, kind := range []kindOfFunction{read, write, admin[0]} { // they were renamed
+	for _, kind := range []kindOfFunction{read, write, admin[0]} { // renamed functions
 		m := newMarked(len(all), mixedSource+".part", false, kind)
 		m.old, m.Spec.Name = m.Spec.Name, mixedSource+".renamed."+m.mark(inOldName)
 		all = append(all, m)
@@ -133,7 +133,7 @@ func markedFunctions() (all []*matrixFunction) {
 	return all
 }
 
-// newMarked makes one function, with a word of its own in every place that could be told.
+// newMarked returns a function with a unique word in each part that a caller could read.
 func newMarked(number int, resource string, listed bool, kind kindOfFunction) *matrixFunction {
 	m := &matrixFunction{number: number, listed: listed, resource: strings.Split(resource, ".")}
 	name := resource + "." + m.mark(inName)
@@ -158,7 +158,7 @@ func newMarked(number int, resource string, listed bool, kind kindOfFunction) *m
 	return m
 }
 
-// answer is what a call of it gives: a small result, a large one, or a failure.
+// answer implements the function: it returns a small or a large result, or a failure.
 func (m *matrixFunction) answer(_ context.Context, args []byte) ([]byte, error) {
 	m.calls.Add(1)
 	a := gjson.ParseBytes(args)
@@ -174,7 +174,7 @@ func (m *matrixFunction) answer(_ context.Context, args []byte) ([]byte, error) 
 	return []byte(fmt.Sprintf(`{"subject":"s1",%q:%q,"items":[%s]}`, m.mark(inOutput), m.mark(inResult), strings.Join(items, ","))), nil
 }
 
-// settingsOfMatrix rename, and close a source of which nothing is known.
+// settingsOfMatrix returns settings that rename functions, and that reserve two unknown sources for administrators.
 func settingsOfMatrix(t testing.TB, all []*matrixFunction) *steps.Settings {
 	t.Helper()
 	admin := steps.TierAdmin
@@ -192,7 +192,7 @@ func settingsOfMatrix(t testing.TB, all []*matrixFunction) *steps.Settings {
 	return settings
 }
 
-// chainsOf are saved chains, one for each function that exists and that calls it, as far as they exist themselves.
+// chainsOf returns the saved chains that exist: for each function that exists, one that calls it.
 func chainsOf(t testing.TB, all []*matrixFunction, exists func(*steps.Spec) bool) (list savedSource) {
 	t.Helper()
 	for _, m := range all {
@@ -232,7 +232,7 @@ func (s markedSource) Functions() []steps.Function {
 
 func (s markedSource) Close() error { return nil }
 
-// brokenSource is one that could not be reached: nobody knows its functions.
+// brokenSource is a source that could not be reached, so that its functions are unknown.
 type brokenSource struct{ why string }
 
 func (b *brokenSource) Functions() []steps.Function { return nil }
@@ -242,7 +242,7 @@ func (b *brokenSource) Status() steps.Status {
 	return steps.Status{State: steps.StateFailed, Error: fault.New(fault.Unavailable, "nobody answers at %s", b.why), Version: b.why + " 1"}
 }
 
-// The words in what is told of a source that could not be reached.
+// whyBroken returns the host in the error of a source that could not be reached.
 func whyBroken(source string) string { return source + "host" }
 
 // matrixCaller returns a caller; patterns as in steps.Rights.
@@ -250,7 +250,7 @@ func matrixCaller(id string, tier steps.Tier, patterns string) steps.Caller {
 	return steps.Caller{ID: id, Rights: steps.Rights{Tier: tier, Functions: patterns}}
 }
 
-// mayUse says what the rights of a caller come to, in other words than those that decide it.
+// mayUse reports whether a caller may use a function. It does not use the code under test.
 func mayUse(a steps.Caller, spec *steps.Spec) bool {
 	need := steps.TierReadWrite
 	switch {

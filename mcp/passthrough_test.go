@@ -7,13 +7,13 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/proxy"
 )
 
-// behindProxy keeps the upstreams of the options of each test.
+// behindProxy records the upstreams of each test's options.
 type behindProxy struct {
 	mcp.Passthrough
 	list []proxy.Upstream
 }
 
-// pass adds upstreams that a flat surface passes through.
+// pass adds upstreams that flat surfaces pass through.
 func pass(t testing.TB, o *mcp.Options, upstreams ...proxy.Upstream) {
 	t.Helper()
 	p, ok := o.Passthrough.(*behindProxy)
@@ -25,7 +25,7 @@ func pass(t testing.TB, o *mcp.Options, upstreams ...proxy.Upstream) {
 	p.Passthrough = proxy.New(p.list)
 }
 
-// proxied leaves the proxy alone in the options, once all upstreams are known.
+// proxied drops the record of the options' upstreams, once the options have a proxy for all of them.
 func proxied(o *mcp.Options) {
 	switch p := o.Passthrough.(type) {
 	case *behindProxy:

@@ -24,7 +24,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// upstreamServer is an upstream that tests put behind a server: the SDK's server over HTTP.
+// upstreamServer is an upstream for tests: the SDK's server over HTTP.
 type upstreamServer struct {
 	name   string
 	server *sdk.Server
@@ -44,7 +44,7 @@ func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, ope
 	return b.source.Within(ctx, params, open)
 }
 
-// newBehind makes an upstream that has one of everything, all named for it, and some things that every upstream has.
+// newBehind returns an upstream that has one item of each kind, named after it, and some items that all upstreams have.
 func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name}
@@ -120,7 +120,7 @@ func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 	return b
 }
 
-// start puts the upstream behind a handler of HTTP.
+// start serves the upstream with an HTTP handler.
 func (b *upstreamServer) start(t testing.TB, h http.Handler) {
 	t.Helper()
 	b.front = httptest.NewServer(h)
@@ -164,7 +164,7 @@ func elicited(answer *sdk.ElicitResult, err error) string {
 	return fmt.Sprint(answer.Action, " ", answer.Content["a"])
 }
 
-// rooted is how many roots a client has.
+// rooted describes how many roots a client has.
 func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
 	if err != nil {
 		return "refused: " + err.Error()
@@ -172,7 +172,7 @@ func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck
 	return fmt.Sprint(len(roots.Roots), " roots")
 }
 
-// sampled is what a client samples.
+// sampled returns what a client samples.
 //
 //nolint:staticcheck // servers still sample
 func sampled(ctx context.Context, ss *sdk.ServerSession) string {
@@ -188,13 +188,13 @@ func (b *upstreamServer) read(_ context.Context, r *sdk.ReadResourceRequest) (*s
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "of " + b.name}}}, nil
 }
 
-// inFront makes a flat server over upstreams.
+// inFront returns a server with a flat surface in front of upstreams.
 func inFront(t testing.TB, upstreams ...*upstreamServer) *testServer {
 	t.Helper()
 	return serve(t, through(t, upstreams...))
 }
 
-// through has a flat surface pass upstreams through.
+// through makes a flat surface pass upstreams through.
 func through(t testing.TB, upstreams ...*upstreamServer) func(*mcp.Options) {
 	return func(o *mcp.Options) {
 		o.Surface = mcp.SurfaceFlat
@@ -208,7 +208,7 @@ func through(t testing.TB, upstreams ...*upstreamServer) func(*mcp.Options) {
 	}
 }
 
-// notificationLog keeps what a client is told.
+// notificationLog records the notifications to a client.
 type notificationLog struct {
 	mu   sync.Mutex
 	list []string
@@ -252,7 +252,7 @@ func (h *notificationLog) await(t testing.TB, what string) {
 	}
 }
 
-// capableClient are the options of a client that can do everything, and answers with its name.
+// capableClient returns the options of a client that has all capabilities and answers with its name.
 //
 //nolint:staticcheck // clients still have roots, sample and log
 func capableClient(name string) (*notificationLog, *sdk.ClientOptions) {

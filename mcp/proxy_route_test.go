@@ -44,7 +44,7 @@ func TestPassPages(t *testing.T) {
 	}
 }
 
-// A caller that may use no function of an upstream has no session with it either.
+// TestPassHidesWithoutSession: a caller that may use no function of an upstream gets no session with it.
 func TestPassHidesWithoutSession(t *testing.T) {
 	t.Parallel()
 	w, a := newBehind(t, "writer", false), newBehind(t, "a", false)

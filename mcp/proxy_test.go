@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// What an upstream asks during a call reaches the client that has made it, raw, and its answer comes back.
+// TestPassAsks: an upstream's request during a call reaches the client that made the call, unchanged, and so does the answer the upstream.
 func TestPassAsks(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newBehind(t, "a", false))
@@ -123,7 +123,7 @@ func TestPassReports(t *testing.T) {
 	}
 }
 
-// A client without sessions is asked in results, and told in streams that it opens.
+// TestPassWithoutSessions: a client without sessions gets requests in results, and notifications in streams that it opens.
 func TestPassWithoutSessions(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{true, false} {
@@ -169,7 +169,7 @@ func TestPassWithoutSessions(t *testing.T) {
 	}
 }
 
-// An upstream that is gone takes nothing of the others with it; and sessions leave nothing behind.
+// TestPassWithoutUpstream: a lost upstream does not affect the others, and ended sessions leave nothing behind.
 func TestPassWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
@@ -198,7 +198,7 @@ func TestPassWithoutUpstream(t *testing.T) {
 	polltest.Until(t, "the session of the client that left ends", func() bool { return len(slices.Collect(a.server.Sessions())) == 1 })
 }
 
-// A client that is asked, and vanishes.
+// TestPassAsksAClientThatLeft: a client leaves while an upstream waits for its answer.
 func TestPassAsksAClientThatLeft(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
@@ -228,7 +228,7 @@ func TestPassAsksAClientThatLeft(t *testing.T) {
 	}
 }
 
-// Whatever tool calls a function, it is called in the client's own session with the upstream.
+// TestPassInOneSession: every tool calls a function in the client's own session with the upstream.
 func TestPassInOneSession(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
@@ -248,7 +248,7 @@ func TestPassInOneSession(t *testing.T) {
 	}
 }
 
-// An upstream that is slow to start holds up a client for a moment only, and is announced when it is there.
+// TestPassAnnounces: an upstream that starts slowly delays a client only for a moment, and is announced when it is ready.
 func TestPassAnnounces(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newSlow(t, "b")
@@ -282,7 +282,7 @@ func TestPassAnnounces(t *testing.T) {
 	}
 }
 
-// Also where nothing else of upstreams is passed through, results of their tools are as they wrote them.
+// TestPassExactResultsAlone: results of upstreams' tools are unchanged, even if nothing else of upstreams is passed through.
 func TestPassExactResultsAlone(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, "a", true)

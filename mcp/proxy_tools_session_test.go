@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// toolsOf are the names that a client's list holds beside onecall's own.
+// toolsOf returns the names of the tools that a client lists, without onecall's own.
 func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 	t.Helper()
 	list, err := c.ListTools(t.Context(), nil)
@@ -26,8 +26,8 @@ func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 	return strings.Join(names, " ")
 }
 
-// A session's list is what its own upstream sessions offer: nothing that the client lacks the capability for, and what the server adds
-// in the session, for every tool of this session and for no other client.
+// TestPassToolsOfSession: the tools of a session are those of its own sessions with upstreams. It lacks tools for which the client lacks
+// the capability, and has those that the upstream adds in the session, which no other client has.
 func TestPassToolsOfSession(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newGrowing(t, "g"))
@@ -83,7 +83,7 @@ func TestPassToolsOfSession(t *testing.T) {
 	}
 }
 
-// Clients without sessions share one session with the upstream, and its list.
+// TestPassToolsWithoutSessions: clients without sessions share one session with the upstream, and its list of tools.
 func TestPassToolsWithoutSessions(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newGrowing(t, "g"))

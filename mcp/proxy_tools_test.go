@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// newGrowing makes an upstream whose tools are others in each session: those that need sampling are there for clients that have it, and
-// grow adds one in the session that calls it.
+// newGrowing returns an upstream with different tools in each session: tools that need sampling are only for clients that have it, and the
+// tool grow adds a tool in the session that calls it.
 func newGrowing(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name}
@@ -49,7 +49,7 @@ func newGrowing(t testing.TB, name string) *upstreamServer {
 	return b
 }
 
-// listedTool is a source of one tool of an MCP server.
+// listedTool is a source with one tool of an MCP server.
 type listedTool struct{ raw string }
 
 // Functions implements steps.Source.

@@ -17,7 +17,7 @@ import (
 
 const createChain = `{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`
 
-// asking is a client of 2026-07-28 that can ask its user, and answers questions by sending its request again as the test says.
+// asking returns a client of MCP 2026-07-28 that can ask its user. The test repeats its requests with the answers to questions.
 func asking(t *testing.T, url, token string) *sdk.ClientSession {
 	t.Helper()
 	o := &sdk.ClientOptions{MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -28,7 +28,7 @@ func asking(t *testing.T, url, token string) *sdk.ClientSession {
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, o, statelessVersion)
 }
 
-// send sends a call with what a question was answered with; state "": it is the first time.
+// send sends a call, with the reply to a question; state "": the first time, without a reply.
 func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, reply sdk.InputResponse) *sdk.CallToolResult {
 	t.Helper()
 	p := &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args), RequestState: state}
@@ -42,7 +42,7 @@ func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, reply sd
 	return result
 }
 
-// isAsked is the state of a result that asks, and has nothing else.
+// isAsked checks that a result only asks the user, and returns its state.
 func isAsked(t *testing.T, r *sdk.CallToolResult, about string) (state string) {
 	t.Helper()
 	question, ok := r.InputRequests["approval"].(*sdk.ElicitParams)
@@ -52,7 +52,7 @@ func isAsked(t *testing.T, r *sdk.CallToolResult, about string) (state string) {
 	return r.RequestState
 }
 
-// isRefused: the result has an error with the code, and asks nothing.
+// isRefused checks that a result has an error with a code, and does not ask the user.
 func isRefused(t *testing.T, r *sdk.CallToolResult, code string) {
 	t.Helper()
 	if text := mcptest.TextOf(t, r); gjson.Get(text, "error.code").Str != code || r.NeedsInput() {
@@ -62,8 +62,8 @@ func isRefused(t *testing.T, r *sdk.CallToolResult, code string) {
 
 var accepted, declined = &sdk.ElicitResult{Action: "accept", Content: map[string]any{}}, &sdk.ElicitResult{Action: "decline"}
 
-// TestQuestionAfterAnswer: a client of 2026-07-28 is asked by the result, and its request sent again goes on with the same run. A state that is
-// forged, another's, cut, of another call or used up sends nothing.
+// TestQuestionAfterAnswer: a result asks a client of MCP 2026-07-28, and the repeated request continues the same run. Nothing is sent for a
+// state that is forged, cut, used up, or of another caller or call.
 func TestQuestionAfterAnswer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
@@ -115,7 +115,7 @@ func flipped(text string) string {
 	return "A" + text[1:]
 }
 
-// TestQuestionAnsweredTwice: of two answers that come at once, one goes on, and the call is made once.
+// TestQuestionAnsweredTwice: of two simultaneous answers one continues the run, and the call is made once.
 func TestQuestionAnsweredTwice(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
@@ -137,7 +137,7 @@ func TestQuestionAnsweredTwice(t *testing.T) {
 	}
 }
 
-// TestQuestionOverStdio: the SDK's client asks its user and sends the request again by itself.
+// TestQuestionOverStdio: the SDK's client asks its user and repeats the request by itself.
 func TestQuestionOverStdio(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))

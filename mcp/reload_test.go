@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// another makes options like the server's, over a catalogue of its own with a shop under this name.
+// another returns options like the server's, with a catalog of their own that has another shop.
 func (s *testServer) another(t *testing.T, change func(*mcp.Options)) (*mcp.Options, *shop) {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
@@ -48,8 +48,8 @@ func (s *testServer) another(t *testing.T, change func(*mcp.Options)) (*mcp.Opti
 	return &o, shop
 }
 
-// TestReload: clients go on in their sessions with what is served now, and are told so; a call that runs ends with what it
-// began with.
+// TestReload: clients keep their sessions, use the new configuration and are notified of it. A running call ends with the configuration
+// that it began with.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.Surface, o.SessionTokens = mcp.SurfaceFlat, 100_000 })
@@ -122,7 +122,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 }
 
-// TestManyReloads: clients call all the time, and no call fails.
+// TestManyReloads: no call fails during reloads.
 func TestManyReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -165,7 +165,7 @@ func TestManyReloads(t *testing.T) {
 	}
 }
 
-// TestReloadLetsGo: nothing keeps what is not served any more, whatever clients stay connected.
+// TestReloadLetsGo: nothing retains a former configuration, even if clients stay connected.
 func TestReloadLetsGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

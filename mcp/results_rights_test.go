@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestResultsOfFormerRights: a caller fetches what it has kept with the rights that it has now, or fewer, by another of its tokens
-// or in another version of MCP; with fewer rights than it had then, the token reads as an expired one.
+// TestResultsOfFormerRights: a caller can fetch results that it stored with the same or fewer rights, with another of its tokens or in
+// another version of MCP. If it has fewer rights now than when it stored a result, the result's token counts as expired.
 func TestResultsOfFormerRights(t *testing.T) {
 	t.Parallel()
 	all := map[string]steps.Rights{
@@ -57,7 +57,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 	}
 }
 
-// TestResultsAfterAChangeOfRights: the same token of the same caller, whose rights are others by now.
+// TestResultsAfterAChangeOfRights is the same for one token of a caller whose rights have changed.
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

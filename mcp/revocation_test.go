@@ -34,7 +34,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileItIsPassedThrough: what an upstream is asked for is not waited for any more when its caller's token is gone.
+// TestRevokedWhileItIsPassedThrough: a request to an upstream ends when its caller's token is revoked.
 func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, "a", false)

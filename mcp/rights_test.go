@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// bearing is an HTTP client with a token, which counts nothing and follows nothing.
+// bearing returns an HTTP client that sends a token.
 func bearing(token string) *http.Client {
 	return &http.Client{Transport: mcptest.Header{"Authorization": "Bearer " + token}}
 }
@@ -28,7 +28,7 @@ func as(t testing.TB, url, token, version string) *sdk.ClientSession {
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
 }
 
-// TestCallerLimits: what is one too many is answered with what to do, and what came before goes on.
+// TestCallerLimits: a call beyond a limit is refused with advice, and earlier calls continue.
 func TestCallerLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.CallerCalls = 1 })
@@ -52,8 +52,8 @@ func TestCallerLimits(t *testing.T) {
 	<-s.shop.ended
 }
 
-// TestRightsChange: a caller whose rights are others begins a new session, one without a token any more gets nothing, and
-// what it was told by ends.
+// TestRightsChange: a caller whose rights have changed must begin a new session, one whose token was revoked is refused, and the streams
+// of both end.
 func TestRightsChange(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -116,7 +116,7 @@ func TestStreamExpires(t *testing.T) {
 	soon := *mcptest.Staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
 	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": &soon}})
-	// It is read to its end, which is that of the token: on a very slow machine that has come before.
+	// Send reads the stream to its end, when the token expires. On a very slow machine the token may have expired before.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
 		t.Errorf("%d %s, %v after the end", r.StatusCode, body, late)

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestToolSizes holds the own tools to what they may cost.
+// TestToolSizes checks that onecall's own tools do not cost more tokens than allowed.
 func TestToolSizes(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

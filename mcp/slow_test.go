@@ -17,13 +17,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestToolsetsGo: rights that nobody has any more leave nothing behind, and no session with an upstream.
+// TestToolsetsGo: rights that no caller has any more leave nothing behind, not even a session with an upstream.
 func TestToolsetsGo(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
 	s := inFront(t, a)
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	as(t, url, "ann", statelessVersion) // it serves
+	as(t, url, "ann", statelessVersion) // the server serves
 	for i := range 20 {
 		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new",
 			Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
@@ -36,8 +36,8 @@ func TestToolsetsGo(t *testing.T) {
 	polltest.Until(t, "sessions of clients that left end", func() bool { return len(slices.Collect(a.server.Sessions())) <= 4 })
 }
 
-// TestReloadLetsUpstreamSessionsEnd: a call that runs in a client's own session with an upstream that is not served any more ends as it
-// would have.
+// TestReloadLetsUpstreamSessionsEnd: a running call in a client's own session with an upstream ends normally if a reload removes the
+// upstream.
 func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	t.Parallel()
 	a := newBehind(t, "a", false)
@@ -73,7 +73,7 @@ func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // what the reload has begun gets its turn meanwhile
+	for range 20 { // gives the work that the reload began time to run
 		names(t, client)
 	}
 	select {

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestSessionSpending: what info tells is what the client has counted, each warning comes once, and when the tokens are
-// used up every answer is small but those to fetches.
+// TestSessionSpending: info reports the tokens that the client has counted, each warning comes once, and when the tokens are used up
+// every answer except for fetches is small.
 func TestSessionSpending(t *testing.T) {
 	t.Parallel()
 	const maximum = 6000
@@ -87,7 +87,7 @@ func TestSessionSpending(t *testing.T) {
 	})
 }
 
-// Calls at the same time lose no token and give no warning twice; sessions are apart, over either transport.
+// TestSessionSpendingAtOnce: concurrent calls lose no token and repeat no warning. Sessions are counted separately, on both transports.
 func TestSessionSpendingAtOnce(t *testing.T) {
 	t.Parallel()
 	const maximum = 20_000
@@ -152,7 +152,8 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 	}
 }
 
-// A warning that a call has to tell is not told by another meanwhile; what a client has given up to read comes again.
+// TestSessionWarningHeld: while a call is to give a warning, no other call gives it. If the client cancels that call, the warning comes
+// again.
 func TestSessionWarningHeld(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.SessionTokens = 4500 })

@@ -12,10 +12,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// smallAnswer is what an answer may have when the session's tokens are used up.
+// smallAnswer is the limit of an answer in tokens when the session's tokens are used up.
 const smallAnswer = 2 * budget.MinTokens
 
-// spend is a model of a session's budget, fed with the answers as its client gets them.
+// spend is a model of a session's budget. It counts the answers as the client gets them.
 type spend struct {
 	counter         budget.Counter
 	maximum, tokens int
@@ -31,7 +31,7 @@ func newSpend(t testing.TB, maximum int) *spend {
 	return &spend{counter: counter, maximum: maximum}
 }
 
-// due is the mark that the next answer with warnings is to tell of; 0: none.
+// due returns the mark that the next answer with warnings should warn of; 0: none.
 func (m *spend) due() int {
 	due := 0
 	for _, mark := range []int{75, 90, 100} {
@@ -42,7 +42,7 @@ func (m *spend) due() int {
 	return due
 }
 
-// sessionWarnings are those in an answer that tell of the session's budget.
+// sessionWarnings returns the warnings in an answer about the session's budget.
 func sessionWarnings(text string) (reports []string) {
 	if strings.HasPrefix(text, `{"ok":`) {
 		for _, w := range gjson.Get(text, "warnings").Array() {
@@ -54,7 +54,7 @@ func sessionWarnings(text string) (reports []string) {
 	return reports
 }
 
-// spendCalls are calls by what they are for; standard tells that the answer is in the standard form, which has warnings.
+// spendCalls are calls by their kind. standard reports whether the answer is in the standard form, which has warnings.
 var spendCalls = map[string]struct {
 	tool, args string // %d in args: how much
 	standard   bool

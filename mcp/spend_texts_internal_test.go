@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestTextsOf: of an upstream's answer that says the same twice, or says less in one of the two places, the dearer is counted.
+// TestTextsOf: of an upstream's content and structuredContent, the one that costs more is counted.
 func TestTextsOf(t *testing.T) {
 	t.Parallel()
 	counter, err := budget.NewCounter("", 0)
@@ -22,7 +22,7 @@ func TestTextsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	const short = `{"type":"text","text":"short"}`
-	long, blanks := strings.Repeat("word ", 50), strings.Repeat(" ", 400) // blanks are many bytes and few tokens
+	long, blanks := strings.Repeat("word ", 50), strings.Repeat(" ", 400) // blanks have many bytes and few tokens
 	text := func(s string) string { return fmt.Sprintf(`{"type":"text","text":%q}`, s) }
 	for raw, want := range map[string][]string{
 		`{"content":[` + short + `]}`: {"short"},
@@ -43,8 +43,8 @@ func TestTextsOf(t *testing.T) {
 
 const smallAnswer = 2 * budget.MinTokens
 
-// TestMayPass: past the session's tokens, all that is in an upstream's answer is counted, the data of an error too; what
-// asks the client for more passes.
+// TestMayPass: when the session's tokens are used up, the whole answer of an upstream is counted, including the data of an error. Requests
+// for input pass.
 func TestMayPass(t *testing.T) {
 	t.Parallel()
 	counter, err := budget.NewCounter("", 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// What flat tools give is counted as it is, and passed on as long as the session's tokens last; after that by a probe which
-// loses nothing.
+// TestSessionSpendingOfUpstreams: the results of flat tools are counted, and passed on unchanged while the session has tokens left. After
+// that they are probes, from which everything can be fetched.
 func TestSessionSpendingOfUpstreams(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 500)
@@ -40,7 +40,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	s := serve(t, func(o *mcp.Options) {
 		o.SessionTokens = maximum
 		through(t, b)(o)
-		for name := range results { // the server tells of them one after the other
+		for name := range results { // the server notifies of each
 			for changed := o.Catalog.Changed(); !o.Catalog.Registry().HasName(b.name + "." + name); changed = o.Catalog.Changed() {
 				<-changed
 			}
@@ -76,7 +76,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		}
 		m.tokens += m.counter.Count([]byte(info), -1)
 	}
-	// "failed" ends the tokens.
+	// The call of "failed" uses up the tokens.
 	for name, text := range map[string]string{"text": long, "both": `{"a":1.1}`, "structured": `{"a":"` + long + `"}`, "image": "see",
 		"resource": long} {
 		got, err := json.Marshal(call(name, `{}`))

@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// grouped has the items of the shop behind a dispatcher.
+// grouped puts the items of the shop behind a dispatcher.
 func grouped(surface mcp.Surface) func(*mcp.Options) {
 	return func(o *mcp.Options) {
 		o.Surface = surface
@@ -29,7 +29,7 @@ func grouped(surface mcp.Surface) func(*mcp.Options) {
 	}
 }
 
-// TestHelpInLittle: what was not shown was not taught.
+// TestHelpInLittle: signatures that help did not show do not count as known.
 func TestHelpInLittle(t *testing.T) {
 	t.Parallel()
 	small := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
@@ -41,7 +41,7 @@ func TestHelpInLittle(t *testing.T) {
 	}
 }
 
-// startingSource is a source that comes when it is told to.
+// startingSource is a source that becomes ready when the test says so.
 type startingSource struct {
 	*shop
 	mu      sync.Mutex
@@ -82,7 +82,7 @@ func (s *startingSource) come() {
 	changed()
 }
 
-// TestStartingSource: what a call asks for is waited for while sources are starting, on every tool.
+// TestStartingSource: calls of every tool wait for their function while sources are starting.
 func TestStartingSource(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct{ tool, args, want string }{
@@ -128,8 +128,8 @@ func (o *output) Close() error {
 	return nil
 }
 
-// TestStartingSourceOfClientThatLeft: a client that has left gets the answers that wait for a source, however slowly it starts, and an
-// answer also if it never does.
+// TestStartingSourceOfClientThatLeft: a client that has closed its input gets the answers that wait for a source, however slowly the source
+// starts, and an answer even if it never starts.
 func TestStartingSourceOfClientThatLeft(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -161,7 +161,7 @@ func TestStartingSourceOfClientThatLeft(t *testing.T) {
 	}
 }
 
-// TestListChanged tells clients of tools that come and go, and only of those.
+// TestListChanged: clients are notified of tools that are added or removed, and of nothing else.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
 	for _, surface := range []mcp.Surface{mcp.SurfaceChain, mcp.SurfaceFlat} {
@@ -201,7 +201,7 @@ func TestListChanged(t *testing.T) {
 	}
 }
 
-// TestHTTPRefuses: what is too large is refused, whoever sends it.
+// TestHTTPRefuses: messages that are too large are refused from every client.
 func TestHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(o *mcp.Options) { o.MaxRequestBytes = 10_000 }).http(t, reader)
@@ -238,7 +238,7 @@ func FuzzTools(f *testing.F) {
 		}
 		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: name, Arguments: json.RawMessage(args)})
 		if err != nil {
-			return // such as arguments that are no object: the protocol's error
+			return // such as arguments that are not an object: an error of the protocol
 		}
 		text := result.Content[0].(*sdk.TextContent).Text
 		if n := counter.Count([]byte(text), -1); n > 300 {

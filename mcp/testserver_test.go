@@ -28,7 +28,7 @@ import (
 type shop struct {
 	calls   atomic.Int64
 	started chan struct{} // gets a token when slow begins
-	ended   chan error    // gets why slow ended
+	ended   chan error    // gets the reason why slow ended
 	enough  chan struct{} // lets one slow call end by itself
 	more    []steps.Function
 }
@@ -108,7 +108,7 @@ type testServer struct {
 	catalog *steps.Catalog
 }
 
-// storeOf makes a counter, and a store of results in memory, which the caller closes once its server is closed.
+// storeOf returns a counter and a store of results in memory. The caller closes the store after its server.
 func storeOf(t testing.TB) (budget.Counter, *budget.Results) {
 	t.Helper()
 	counter, err := budget.NewCounter("", 0)
@@ -126,7 +126,7 @@ func storeOf(t testing.TB) (budget.Counter, *budget.Results) {
 	return counter, results
 }
 
-// serve makes a server over a shop; change may alter its options.
+// serve returns a server with a shop; change may alter its options.
 func serve(t testing.TB, change func(*mcp.Options)) *testServer {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
@@ -177,19 +177,19 @@ func (s *testServer) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) 
 	})
 }
 
-// http serves all who come over a loopback socket as one caller, and gives the URL.
+// http serves all clients of a loopback socket as one caller, and returns the URL.
 func (s *testServer) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
 	return s.serveAs(t, &transport.Access{Anyone: *a})
 }
 
-// serveAs serves those who have access, and gives the URL.
+// serveAs serves a loopback socket with this access, and returns the URL.
 func (s *testServer) serveAs(t testing.TB, a *transport.Access) string {
 	t.Helper()
 	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + transport.Path
 }
 
-// SetAccess replaces who is served over HTTP, as a reload does.
+// SetAccess replaces the access over HTTP, as a reload does.
 func (s *testServer) SetAccess(t testing.TB, a *transport.Access) {
 	t.Helper()
 	if _, err := s.Reload(s.options, a); err != nil {
@@ -197,7 +197,7 @@ func (s *testServer) SetAccess(t testing.TB, a *transport.Access) {
 	}
 }
 
-// names are those of the tools that a client sees.
+// names returns the names of the tools that a client sees.
 func names(t testing.TB, session *sdk.ClientSession) string {
 	t.Helper()
 	list, err := session.ListTools(t.Context(), nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// runsOf is what info tells a caller of runs.
+// runsOf returns the answer of info with runs.
 func runsOf(t *testing.T, c *rawClient) gjson.Result {
 	t.Helper()
 	answer := c.call(t, "info", `{"runs":true}`)
@@ -22,8 +22,8 @@ func runsOf(t *testing.T, c *rawClient) gjson.Result {
 	return gjson.Parse(text)
 }
 
-// TestInfoRuns: callers are told of their own runs, the newest first, and of nothing of those of others; who sees all functions as an
-// administrator, of all runs of the last hour.
+// TestInfoRuns: callers get their own runs, newest first, and nothing of others' runs. Administrators of all functions also get totals of
+// all runs of the last hour.
 func TestInfoRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, everything, asItIs, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestMended: what whole clients choke on is mended, and nothing else is touched.
+// TestMended: schemas for which clients refuse a whole list are repaired, and nothing else is changed.
 func TestMended(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
@@ -27,7 +27,7 @@ func TestMended(t *testing.T) {
 	}
 }
 
-// TestLongDescriptions: a schema tells of its members no more than clients read; a member that is named so is a member.
+// TestLongDescriptions: descriptions in a schema are shortened to what clients read. A property named description is not.
 func TestLongDescriptions(t *testing.T) {
 	t.Parallel()
 	describing := func(text string) string {
@@ -40,7 +40,7 @@ func TestLongDescriptions(t *testing.T) {
 	}
 }
 
-// TestRootObject: clients see plain objects, whatever an upstream has at the root.
+// TestRootObject: clients see plain objects at the root of schemas, whatever upstreams have there.
 func TestRootObject(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestSearchFaults: what cannot be searched is told, with its place.
+// TestSearchFaults: faults in the arguments of search are reported with their positions.
 func TestSearchFaults(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

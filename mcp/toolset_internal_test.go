@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// emptyServer makes a server without functions.
+// emptyServer returns a server without functions.
 func emptyServer(t *testing.T) *Server {
 	t.Helper()
 	catalog, err := steps.NewCatalog(nil)
@@ -35,7 +35,7 @@ func emptyServer(t *testing.T) *Server {
 	return s
 }
 
-// TestToolsetInUse: a toolset stays for as long as somebody looks at it, in whatever moment of a reload that is.
+// TestToolsetInUse: a toolset is not dropped while it is in use, at any moment of a reload.
 func TestToolsetInUse(t *testing.T) {
 	t.Parallel()
 	s := emptyServer(t)
@@ -52,7 +52,7 @@ func TestToolsetInUse(t *testing.T) {
 	}
 	f := s.toolset(r, SurfaceFlat)
 	old := swap()
-	if s.toolset(r, SurfaceFlat) != f { // somebody looks at it after the swap
+	if s.toolset(r, SurfaceFlat) != f { // it is used after the swap
 		t.Fatal("it is gone already")
 	}
 	s.dropToolsets(old)
@@ -73,7 +73,7 @@ func TestToolsetInUse(t *testing.T) {
 	}
 }
 
-// TestToolsetsAtReloads: clients come all the time with the same rights, and find the same toolset after each reload.
+// TestToolsetsAtReloads: clients with the same rights keep connecting, and get the same toolset after each reload.
 func TestToolsetsAtReloads(t *testing.T) {
 	t.Parallel()
 	s := emptyServer(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRevokedBeforeItBegins: a call that waits for its function is not begun with rights that are gone by then.
+// TestRevokedBeforeItBegins: a call that waits for its function does not begin if its caller's rights are revoked meanwhile.
 func TestRevokedBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	less := *writer

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// TestTrace: a call is part of its client's trace, by what its message says or else by HTTP's header.
+// TestTrace: a call is part of its client's trace, which its message names, or else the HTTP header.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	heard := make(chan [3]string, 1)

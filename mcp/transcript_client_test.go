@@ -22,12 +22,12 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// client sends the messages of a transcript, and gives what comes back.
+// client sends the messages of a transcript and returns the responses.
 type client interface {
 	send(t *testing.T, what string, headers http.Header) []string
 }
 
-// connect opens a client as its section is named.
+// connect opens the client that the name of a section describes.
 func (s *store) connect(t *testing.T, words []string) client {
 	t.Helper()
 	renamed := map[string]string{}
@@ -59,7 +59,7 @@ func (s *store) connect(t *testing.T, words []string) client {
 	return c
 }
 
-// serveHTTP serves at a loopback address, once for all clients.
+// serveHTTP serves all clients at one loopback address.
 func (s *store) serveHTTP(t *testing.T) string {
 	t.Helper()
 	s.once.Do(func() {
@@ -81,7 +81,7 @@ func (s *store) serveHTTP(t *testing.T) string {
 	return s.url
 }
 
-// message is one message of the protocol, as a client of a version writes it.
+// message returns a message of the protocol, as a client of a version sends it.
 func message(version, capabilities, method, params string, id int) string {
 	if version >= protocol.Stateless {
 		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":` + capabilities + `,"` +
@@ -171,7 +171,7 @@ func (c *httpClient) send(t *testing.T, what string, headers http.Header) []stri
 	return c.read(t, response)
 }
 
-// read gives the status with the headers that matter, and the messages.
+// read returns the status with the headers that matter, and the messages.
 func (c *httpClient) read(t *testing.T, response *http.Response) []string {
 	t.Helper()
 	status := strconv.Itoa(response.StatusCode)
@@ -229,7 +229,7 @@ func (s *store) overStdio(t *testing.T, version string) *stdioClient {
 	return &stdioClient{version: version, in: in, out: bufio.NewReader(out)}
 }
 
-// send writes one line, and reads to the answer of the request; nothing is read after a notification.
+// send writes one line, and reads up to the answer to the request. After a notification it reads nothing.
 func (c *stdioClient) send(t *testing.T, what string, _ http.Header) []string {
 	t.Helper()
 	method, line, _ := strings.Cut(what, " ")
@@ -266,7 +266,7 @@ var (
 	times    = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
 )
 
-// replaceVolatile replaces what is never the same twice. The last of each is kept for recall.
+// replaceVolatile replaces values that differ between runs of the test. It keeps the last of each kind for recall.
 func (s *store) replaceVolatile(line string) string {
 	if match := tokens.FindString(line); match != "" {
 		s.token = match
@@ -281,25 +281,25 @@ func (s *store) replaceVolatile(line string) string {
 	}
 	if match := runs.FindString(line); match != "" {
 		s.run = match
-		line = spent.ReplaceAllString(line, "${1}0") // ids differ in their tokens
+		line = spent.ReplaceAllString(line, "${1}0") // the number of tokens in an id varies
 	}
 	line = times.ReplaceAllString(runs.ReplaceAllString(line, "RUN"), "${1}TIME")
 	line = sessions.ReplaceAllString(tokens.ReplaceAllString(line, "TOKEN"), "Mcp-Session-Id: SESSION")
 	return fleeting.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall writes the last continuation token where a request has TOKEN, and likewise for RUN, STATE and CURSOR.
+// recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE and CURSOR.
 func (s *store) recall(line string) string {
 	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "CURSOR", s.cursor).Replace(line)
 }
 
-// manual is a long text that a model reads; other tests are about it.
+// manual matches the beginning of a long text that a model reads. Other tests check such texts.
 var manual = regexp.MustCompile(`"(description|instructions)":"((?:[^"\\]|\\.){60})(?:[^"\\]|\\.)+"`)
 
-// grammar is the schema of the tool chain, which is generated.
+// grammar matches the schema of the tool chain, which is generated.
 var grammar = regexp.MustCompile(`"inputSchema":\{"type":"object","properties":\{"steps".*?\},"name":"chain`)
 
-// compact leaves out what every message has, and the ends of long descriptions.
+// compact removes what every message has, and the ends of long descriptions.
 func compact(line string) string {
 	if !json.Valid([]byte(line)) {
 		return line

@@ -28,7 +28,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// store is what transcripts are about: a source of files, and an MCP server of notes where the options ask for it.
+// store is the server of transcripts: with a source of files, and with an MCP server of notes if the options ask for it.
 type store struct {
 	test   *testing.T
 	server *mcp.Server
@@ -41,10 +41,10 @@ type store struct {
 	state  string // of the last question
 	cursor string // of the next page of the last list
 
-	refusal atomic.Pointer[string] // why the transport refused a request, until that is told
+	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown
 }
 
-// serveStore serves what the section `options` of a transcript says.
+// serveStore serves what the section `options` of a transcript describes.
 func serveStore(t *testing.T, options []byte) *store {
 	t.Helper()
 	settings := gjson.ParseBytes(options)
@@ -138,7 +138,8 @@ var badges = mcptest.Callers{
 	"rita":  {ID: "token:rita", Rights: steps.Rights{Tier: steps.TierRead}},
 }
 
-// putBehind has a flat surface pass upstreams through. If there are secrets, the first has a prompt and a resource that are named by one.
+// putBehind adds upstreams to a flat surface. If there are secrets, the first upstream has a prompt and a resource with the first secret
+// in their names.
 func (s *store) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
 	t.Helper()
 	var upstreams []*upstreamServer
@@ -163,7 +164,7 @@ type savedChains []steps.Function
 func (s savedChains) Functions() []steps.Function { return s }
 func (savedChains) Close() error                  { return nil }
 
-// savedIn are the saved chains of an object, by name.
+// savedIn returns the saved chains in an object, whose keys are their names.
 func savedIn(t *testing.T, object gjson.Result) (list savedChains) {
 	t.Helper()
 	object.ForEach(func(name, text gjson.Result) bool {
@@ -178,7 +179,7 @@ func savedIn(t *testing.T, object gjson.Result) (list savedChains) {
 }
 
 // shelves is a source that reads, writes and fails. Its function wait waits for a call of open.
-type shelves struct{ gate chan struct{} } // nil: it has neither
+type shelves struct{ gate chan struct{} } // nil: it has neither wait nor open
 
 func (shelves) Close() error { return nil }
 

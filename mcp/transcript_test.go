@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// replay runs the requests of a section, and gives the section with what comes back.
+// replay runs the requests of a section, and returns the section with the responses.
 func (s *store) replay(t *testing.T, name, script string) string {
 	t.Helper()
 	client := s.connect(t, strings.Fields(name))

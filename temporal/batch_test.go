@@ -29,7 +29,7 @@ var (
 	durableID = regexp.MustCompile(`(?:batch|key)-[-a-z0-9]+`)
 )
 
-// number returns the number that an environment variable names, or another one.
+// number returns the number in an environment variable; otherwise if the variable is unset.
 func number(t testing.TB, variable string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -44,7 +44,7 @@ func number(t testing.TB, variable string, otherwise int) int {
 }
 
 // TestKills: workers, the Temporal server, PostgreSQL, Redis and clients are killed at random moments of batches, and started again.
-// No write is made twice, none is lost, and each answer is true.
+// No write is made twice, none is lost, and each answer is correct.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -86,7 +86,7 @@ func TestKills(t *testing.T) {
 		select {
 		case <-client.ended:
 		case <-time.After(clitest.TooLong):
-			for _, w := range s.workers { // what they are at goes to their logs
+			for _, w := range s.workers { // their stacks go to their logs
 				_ = w.cmd.Process.Signal(syscall.SIGQUIT)
 				<-w.ended
 			}
@@ -96,7 +96,7 @@ func TestKills(t *testing.T) {
 		answers, err := os.ReadFile(path)
 		for tries := 0; err != nil && tries < 10; tries++ {
 			id := client.batch()
-			if id == "" { // it was killed before it had begun
+			if id == "" { // it was killed before it began the batch
 				break
 			}
 			_, message, status := s.run(t, "resume", id, "--out", path)
@@ -115,7 +115,7 @@ func TestKills(t *testing.T) {
 }
 
 // TestManyChains: a batch of many chains of five steps, over four workers. One worker is killed after each tenth of the chains, and the
-// Temporal server once. ONECALL_TEST_CHAINS says how many.
+// Temporal server once. ONECALL_TEST_CHAINS sets the number of chains.
 func TestManyChains(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -145,14 +145,14 @@ func TestManyChains(t *testing.T) {
 	}
 	ok := s.checkAnswers(t, ids, string(answers))
 	for line := range strings.Lines(string(answers)) {
-		if !gjson.Get(line, "ok").Bool() && gjson.Get(line, "error.outcome").Str != "sent_unknown" { // of a worker that was killed
+		if !gjson.Get(line, "ok").Bool() && gjson.Get(line, "error.outcome").Str != "sent_unknown" { // its worker was killed
 			t.Errorf("not ok: %s", line)
 		}
 	}
 	t.Logf("%d chains, %d ok, %d workers killed, %v", len(ids), ok, killed, time.Since(began).Round(time.Second))
 }
 
-// TestClientDies: the batch goes on without its client, and resume has its answers.
+// TestClientDies: a batch continues without its client, and resume writes its answers.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -196,7 +196,7 @@ func TestClientDies(t *testing.T) {
 	}
 }
 
-// TestInterruptedBatch: an interrupt cancels the batch; what was done is answered, and resume does the rest.
+// TestInterruptedBatch: an interrupt cancels the batch. Chains that have ended are answered, and resume runs the rest.
 func TestInterruptedBatch(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -224,7 +224,7 @@ func TestInterruptedBatch(t *testing.T) {
 	}
 }
 
-// TestApprovalOverRestarts: a chain waits for approval while everything is started again, holds no worker, and goes on when it is given.
+// TestApprovalOverRestarts: a chain waits for approval while everything is restarted. It takes no slot, and continues when it is approved.
 func TestApprovalOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "approve: write\napproveBy: person\n")
@@ -263,7 +263,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	s.record(t, "approved", client.batch())
 }
 
-// TestPoison: a chain that each of its workers dies of is parked, and told of; the others end well.
+// TestPoison: a chain that kills each of its workers is parked, with a fault that says so. The other chains end ok.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -299,7 +299,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestSingle: a chain that fails is resumed by the id of its durable run, and so is one with a key by that.
+// TestSingle: a failed chain, with or without a key, is resumed by the id of its durable run.
 func TestSingle(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -326,7 +326,7 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// TestLostResults: of a chain whose answer the store has lost nobody says that it was never begun, and resume has it again.
+// TestLostResults: a chain whose answer the store has lost is not reported as never begun, and resume gets its answer again.
 func TestLostResults(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -349,7 +349,7 @@ func TestLostResults(t *testing.T) {
 	}
 }
 
-// TestOtherJournalOfOne: a worker whose journal is another one refuses a single chain, too.
+// TestOtherJournalOfOne: a worker with another journal refuses a single chain, too.
 func TestOtherJournalOfOne(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -365,7 +365,7 @@ func TestOtherJournalOfOne(t *testing.T) {
 	}
 }
 
-// TestOtherJournal: a worker whose journal is another one begins nothing.
+// TestOtherJournal: a worker with another journal begins nothing.
 func TestOtherJournal(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")

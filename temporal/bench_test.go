@@ -13,12 +13,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// BenchmarkDurable measures durable runs as a user has them: whole commands, with real servers. Each answer is checked.
+// BenchmarkDurable measures durable runs as users run them: whole commands, with real servers. It checks each answer.
 func BenchmarkDurable(b *testing.B) {
 	s := newStack(b, "")
 	s.startWorker(b)
 
-	// Chains that call nothing outside: what a batch itself costs.
+	// The cost of a batch itself: its chains call no service.
 	const many = 10_000
 	var lines strings.Builder
 	for i := range many {
@@ -89,7 +89,7 @@ func BenchmarkDurable(b *testing.B) {
 	})
 }
 
-// durably runs a batch whose chains all end well, and returns how long that took.
+// durably runs a batch whose chains all end ok, and returns how long that took.
 func (s *stack) durably(b *testing.B, file string, n int) time.Duration {
 	b.Helper()
 	took := s.timed(b, "run", "--durable", file, "--out", s.home+"/out.jsonl")
@@ -100,7 +100,7 @@ func (s *stack) durably(b *testing.B, file string, n int) time.Duration {
 	return took
 }
 
-// timed runs a command that ends well, and returns how long that took.
+// timed runs a command that succeeds, and returns how long that took.
 func (s *stack) timed(b *testing.B, args ...string) time.Duration {
 	b.Helper()
 	began := time.Now()

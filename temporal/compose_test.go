@@ -34,7 +34,7 @@ func loadCompose(t *testing.T, variables ...string) (*types.Project, error) {
 	return o.LoadProject(t.Context())
 }
 
-// TestComposeSecrets: nothing starts with secrets that everybody knows.
+// TestComposeSecrets: nothing starts with well-known secrets.
 func TestComposeSecrets(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"POSTGRES_PASSWORD=a", "JOURNAL_KEY=a"} {
@@ -44,10 +44,10 @@ func TestComposeSecrets(t *testing.T) {
 	}
 }
 
-// theirs are the services that are no programs of ours, with their addresses.
+// theirs are the services of third parties, with their addresses.
 var theirs = map[string]string{"temporal": "temporal:7233", "postgres": "postgres:5432", "redis": "redis:6379"}
 
-// TestComposeServices: what others wrote has a version, a health check and a volume; what is ours waits for it, and may write nothing.
+// TestComposeServices: third-party services have a version, a health check and a volume. Our services wait for them, and cannot write.
 func TestComposeServices(t *testing.T) {
 	t.Parallel()
 	project, err := loadCompose(t, "POSTGRES_PASSWORD=a", "JOURNAL_KEY=b")
@@ -90,8 +90,8 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// TestCompose runs the compose file without containers: each program with the flags and the environment that it has there, at addresses
-// of this machine. The client and the workers can write no file.
+// TestCompose runs the compose file without containers: each program with its flags and environment from the file, at addresses of this
+// machine. The client and the workers can write no file.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	project, err := loadCompose(t, "POSTGRES_PASSWORD=hunter2", "JOURNAL_KEY=a key that all who take part have got")
@@ -147,7 +147,7 @@ func replaced(texts []string, words ...string) (list []string) {
 	return list
 }
 
-// image returns the variables of the image of workers, and what is run in it.
+// image returns the variables of the image of workers, and the command that it runs.
 func image(t *testing.T) (variables, command []string) {
 	t.Helper()
 	text, err := os.ReadFile(composeFolder + "/Containerfile")

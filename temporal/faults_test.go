@@ -28,7 +28,7 @@ func (c *client) awaitBatch(t *testing.T) string {
 	return awaitText(t, &c.stderr, batchID)
 }
 
-// awaitText waits until a process has written what, and returns it.
+// awaitText waits until a process has written text that matches what, and returns the match.
 func awaitText(t testing.TB, written *syncbuf.Buffer, what *regexp.Regexp) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
@@ -40,7 +40,7 @@ func awaitText(t testing.TB, written *syncbuf.Buffer, what *regexp.Regexp) strin
 	return match[0]
 }
 
-// hold has calls of /read/poison wait until release is closed. Each says that it has been reached.
+// hold makes calls of /read/poison wait until release is closed. Each sends on reached first.
 func (u *upstream) hold() (reached, release chan struct{}) {
 	reached, release = make(chan struct{}, 10), make(chan struct{})
 	u.poison(func() {
@@ -69,12 +69,12 @@ func (s *stack) lose(t *testing.T, keys ...string) {
 	}
 }
 
-// writeThenPoison is a chain that writes, then reads what poison says.
+// writeThenPoison returns a chain that writes, and then reads /read/poison.
 func writeThenPoison(id, more string) string {
 	return fmt.Sprintf(`{"steps":[{"fn":"http.write","args":{"id":%q}},{"fn":"http.read","args":{"id":"poison"}}]%s}`+"\n", id, more)
 }
 
-// TestNullKey: a key that is null is none, so the worker that follows a dead one finds the run.
+// TestNullKey: a null key counts as none, so the worker that follows a dead one finds the run.
 func TestNullKey(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -92,7 +92,7 @@ func TestNullKey(t *testing.T) {
 	}
 }
 
-// TestOtherConfiguration: with a journal on this machine's disk, a batch is resumed with its own configuration alone.
+// TestOtherConfiguration: with a journal on this machine's disk, a batch can be resumed only with its own configuration.
 func TestOtherConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -118,7 +118,7 @@ func TestOtherConfiguration(t *testing.T) {
 	}
 }
 
-// TestTerminated: a batch that an operator has ended in Temporal goes on when it is resumed.
+// TestTerminated: a batch that an operator has terminated in Temporal continues when it is resumed.
 func TestTerminated(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -138,7 +138,7 @@ func TestTerminated(t *testing.T) {
 	}
 }
 
-// TestLostInput: a chain that the store has lost with its result takes no answer of others with it.
+// TestLostInput: if the store loses a chain and its result, the answers of other chains are not affected.
 func TestLostInput(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -160,7 +160,7 @@ func TestLostInput(t *testing.T) {
 	}
 }
 
-// TestServerPauses: a Temporal server that does not answer for two seconds breaks off no write.
+// TestServerPauses: no write is broken off if the Temporal server does not answer for two seconds.
 func TestServerPauses(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -194,13 +194,13 @@ func TestResumeLine(t *testing.T) {
 	if status != "3" || !strings.Contains(out, `"code":"not_supported"`) || !strings.Contains(out, `"ok":true`) {
 		t.Errorf("exit %s: %s%s", status, out, message)
 	}
-	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the line that was refused has no run
+	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the refused line has no run
 	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
 		t.Errorf("runs: %s", listed)
 	}
 }
 
-// TestNoWorker: a chain that nobody takes is cancelled without waiting for somebody, and runs when it is resumed.
+// TestNoWorker: a chain that no worker takes is cancelled without waiting for a worker, and runs when it is resumed.
 func TestNoWorker(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -213,7 +213,7 @@ func TestNoWorker(t *testing.T) {
 		t.Errorf("exit %d: %s", status, &c.stderr)
 	}
 	s.startWorker(t)
-	for range 2 { // the first time it may still find the batch ending
+	for range 2 { // the first time the batch may still be ending
 		answers, message, status := s.run(t, "resume", c.batch())
 		if ok := s.checkAnswers(t, ids, answers); ok == 1 && status == "0" {
 			return
@@ -223,7 +223,7 @@ func TestNoWorker(t *testing.T) {
 	t.Error("it does not go on")
 }
 
-// TestAddress: a wrong address is not repeated, as it may hold credentials.
+// TestAddress: the error about a wrong address does not repeat it, because it may contain credentials.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"temporal://me:hunter2@127.0.0.1:7233/default", "temporal://127.0.0.1:7233/default?api_key=hunter2"} {

@@ -29,8 +29,8 @@ func (s *stack) awaitWaiting(t *testing.T, n int) {
 	})
 }
 
-// TestPauses: chains that pause hold no place of a worker, and outlive it. A batch that is cancelled in a pause goes on when it is resumed.
-// No call is made twice.
+// TestPauses: chains that pause take no slot of a worker, and outlive the worker. A batch that is cancelled during a pause continues when
+// it is resumed. No call is made twice.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -43,7 +43,7 @@ func TestPauses(t *testing.T) {
 	}
 	clitest.Write(t, s.home, "p.jsonl", lines)
 	c := s.begin(t, "run", "--durable", "p.jsonl")
-	s.awaitWaiting(t, len(ids)) // in the only place, one after the other
+	s.awaitWaiting(t, len(ids)) // one after the other in the only slot
 	first.kill()
 	for _, id := range ids {
 		if n := s.polls(id); n != 1 {

@@ -13,12 +13,12 @@ import (
 	"github.com/onecall-mcp/onecall/temporal"
 )
 
-// histories are of batches under earlier versions of the workflow, and one of each kind of this version. Tests write those of this
-// version when ONECALL_TEST_HISTORIES names a folder. Histories of a version that was released stay, for its batches may be under way
-// when workers of a new version start: what changes the order of a workflow's commands goes behind workflow.GetVersion.
+// histories is the folder of histories of batches: some of earlier versions of the workflow, and one of each kind of this version. Tests
+// write those of this version if ONECALL_TEST_HISTORIES names a folder. Keep the histories of released versions, because their batches may
+// be running when workers of a new version start: guard changes to the order of a workflow's commands with workflow.GetVersion.
 const histories = "testdata/histories"
 
-// TestReplay: the workflow makes the same commands from each history as when that was written.
+// TestReplay: the workflow makes the same commands from each history as when the history was written.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
@@ -37,10 +37,10 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// who made an event names a machine.
+// identity matches the author of an event, which names a machine.
 var identity = regexp.MustCompile(`("identity": ")[^"]*`)
 
-// record writes the history of a batch to the folder that ONECALL_TEST_HISTORIES names, if it does.
+// record writes the history of a batch to the folder in ONECALL_TEST_HISTORIES, if the variable is set.
 func (s *stack) record(t testing.TB, name, batch string) {
 	t.Helper()
 	folder := os.Getenv("ONECALL_TEST_HISTORIES")

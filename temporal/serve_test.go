@@ -24,7 +24,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// callers are the tokens of a server's callers, each named as it is: ann may write what she likes, bob only reads.
+// callers configures the tokens of a server's callers, each the same as its name: ann may write, bob may only read.
 const callers = `access:
   tokens:
     - {name: ann, sha256: %q, tier: read_write, functions: [http.*]}
@@ -123,8 +123,8 @@ func (s *httpServer) awaitEnd(t testing.TB, token, run string) (report, answer g
 	return report, s.ask(t, token, "chain", report.Get("fetch").Raw)
 }
 
-// TestServedRuns: a chain that a client of a server sends goes on at workers while the server and a worker are killed. Another server has
-// its answer for the caller, and for no other one.
+// TestServedRuns: the chain of a server's client continues at workers while the server and a worker are killed. Another server gives its
+// answer to the caller, and to no other caller.
 func TestServedRuns(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, fmt.Sprintf(callers, digest("ann"), digest("bob")))
@@ -184,7 +184,7 @@ func TestServedRights(t *testing.T) {
 	}
 }
 
-// TestServedApproval: a run that waits for approval is answered so, and goes on at workers once its caller approves.
+// TestServedApproval: the answer says that a run waits for approval, and the run continues at workers once its caller approves.
 func TestServedApproval(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "approve: write\n"+fmt.Sprintf(callers, digest("ann"), digest("bob")))

@@ -43,7 +43,7 @@ func durably(t *testing.T, engine string, variables ...string) gjson.Result {
 	return gjson.ParseBytes(stdout.Bytes())
 }
 
-// certified returns what a TLS server of this machine needs, and the file of its certificate.
+// certified returns the configuration of a TLS server of this machine, and the file of its certificate.
 func certified(t *testing.T) (config *tls.Config, certificate string) {
 	t.Helper()
 	borrowed := httptest.NewTLSServer(nil)
@@ -82,7 +82,7 @@ func encrypted(t *testing.T, to string, config *tls.Config) (address string) {
 	return listener.Addr().String()
 }
 
-// TestTLS: a server behind TLS is reached with Temporal's own variables; without them the error speaks of TLS.
+// TestTLS: a server behind TLS is reached with Temporal's own variables. Without them the error mentions TLS.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := startTemporal(t)
@@ -101,7 +101,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestExpiredKey: a server that refuses an API key is denied, and the key is not told.
+// TestExpiredKey: if a server refuses an API key, the error is denied, and does not contain the key.
 func TestExpiredKey(t *testing.T) {
 	t.Parallel()
 	config, certificate := certified(t)
@@ -160,7 +160,7 @@ func TestWorkerMetrics(t *testing.T) {
 	}
 }
 
-// TestAtOnce: the chains of a small batch run at once, if workers have places for them: each waits here for all the others.
+// TestAtOnce: the chains of a small batch run concurrently if workers have slots for them. Here each waits for all others.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
@@ -186,7 +186,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestHistory: what Temporal stores of a batch holds none of its functions, arguments and results, and the name of its file.
+// TestHistory: Temporal stores the name of a batch's file, but none of its functions, arguments and results.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")

@@ -33,11 +33,11 @@ type temporalServer struct {
 	program, folder, address string
 	flags                    []string
 	running                  *exec.Cmd
-	ended                    chan struct{} // closed when what is running has ended
+	ended                    chan struct{} // closed when the running process has ended
 	log                      bytes.Buffer
 }
 
-// startTemporal starts a server that ends with the test, with flags beside its own. Without its program the test is skipped.
+// startTemporal starts a server that ends with the test, with additional flags. It skips the test if the program is missing.
 func startTemporal(t testing.TB, flags ...string) *temporalServer {
 	t.Helper()
 	program := filepath.Join(os.Getenv("ONECALL_TEST_BIN"), "temporal")
@@ -57,7 +57,7 @@ func startTemporal(t testing.TB, flags ...string) *temporalServer {
 	return s
 }
 
-// start starts the server and waits until it has its namespace. If its database is still locked, it ends, and is started again.
+// start starts the server and waits until it has its namespace. The server ends if its database is still locked; then it is started again.
 func (s *temporalServer) start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
@@ -98,7 +98,7 @@ func (s *temporalServer) comesUp(ctx context.Context, t testing.TB) (up bool) {
 	return up
 }
 
-// cli returns a command of its own command line.
+// cli returns a command of the server's own command line.
 func (s *temporalServer) cli(args ...string) *exec.Cmd {
 	cmd := exec.Command(s.program, append(args, "--address", s.address)...)
 	cmd.Env = append(os.Environ(), "HOME="+s.folder)
@@ -111,16 +111,16 @@ func (s *temporalServer) kill() {
 	<-s.ended
 }
 
-// upstream is a service that chains call: it remembers what was written, and how often.
+// upstream is a service that chains call. It records what was written, and how often.
 type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	written map[string]int
 	traces  map[string]string // of reads, by id: the last traceparent
 	polled  map[string]int
-	marks   map[int]chan struct{} // closed when so many have written
+	marks   map[int]chan struct{} // by number of writes: closed when there were so many
 
-	poisoned func() // nil: nothing is
+	poisoned func() // nil: calls of it are normal
 }
 
 func newUpstream(t testing.TB) *upstream {
@@ -165,7 +165,7 @@ func newUpstream(t testing.TB) *upstream {
 	return u
 }
 
-// poison has calls of /read/poison do something instead.
+// poison makes calls of /read/poison call do instead.
 func (u *upstream) poison(do func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -206,7 +206,7 @@ func (u *upstream) polls(id string) int {
 	return u.polled[id]
 }
 
-// stack is all that durable runs need: a Temporal server, PostgreSQL, Redis, a service, and a folder with the configuration.
+// stack is everything that durable runs need: a Temporal server, PostgreSQL, Redis, a service, and a folder with the configuration.
 type stack struct {
 	*temporalServer
 	*upstream
@@ -309,7 +309,7 @@ type worker struct {
 	cmd   *exec.Cmd
 	log   syncbuf.Buffer
 	ended chan struct{}
-	err   error // when it has ended
+	err   error // after it has ended
 }
 
 // startWorker starts a worker and waits until it is ready.
@@ -345,7 +345,7 @@ func (s *stack) batch(t testing.TB, name string, n int) (ids []string) {
 	return s.batchOf(t, name, n, 2)
 }
 
-// batchOf writes a file of n chains of some steps: the last writes what the one before has read, and so on.
+// batchOf writes a file of n chains of several steps: the last step writes what the one before has read, and so on.
 func (s *stack) batchOf(t testing.TB, name string, n, steps int) (ids []string) {
 	t.Helper()
 	var lines strings.Builder
@@ -361,8 +361,8 @@ func (s *stack) batchOf(t testing.TB, name string, n, steps int) (ids []string) 
 	return ids
 }
 
-// checkAnswers checks that each chain of a batch was answered in its place, and that each answer is true: what is ok was written once,
-// what was not sent is not written, and nothing is written twice. It returns how many are ok.
+// checkAnswers checks that the answers of a batch are in the order of its chains, and that each is correct: a write that is ok was made
+// once, one that was not sent was not made, and none was made twice. It returns how many chains are ok.
 func (s *stack) checkAnswers(t testing.TB, ids []string, answers string) (ok int) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(answers, "\n"), "\n")

@@ -26,18 +26,18 @@ import (
 // fate is what becomes of a chain.
 type fate struct {
 	fails  bool
-	waits  int  // assignments that end with waiting
-	pauses int  // assignments that end with a pause, after those
-	deaths int  // of workers that run it
-	other  bool // they do not die: their journal is another one
+	waits  int  // assignments that end waiting for approval
+	pauses int  // assignments after those that end with a pause
+	deaths int  // workers that die running it
+	other  bool // they do not die, but have another journal
 }
 
 const (
-	poison    = 1 << 20 // deaths of a chain that kills each worker
-	maxChains = 6       // of a chunk
+	poison    = 1 << 20 // deaths for a chain that kills each worker
+	maxChains = 6       // in a chunk
 )
 
-// players are workers on which chains meet their fates. They keep results as the result store does.
+// players are workers that give chains their fates. They store results like the result store.
 type players struct {
 	mu       sync.Mutex
 	fates    [][]fate // by chunk and item
@@ -45,8 +45,8 @@ type players struct {
 	ends     map[durable.ChunkItem]int
 	now      func() time.Time
 	due      map[durable.ChunkItem]time.Time // when a pause is over
-	early    []durable.ChunkItem             // chains that went on before that
-	reported []batchEnd                      // of the batch's end
+	early    []durable.ChunkItem             // chains that continued before their pause was over
+	reported []batchEnd                      // ends of the batch that were recorded
 }
 
 func (p *players) end(_ context.Context, in *batchEnd) error {
@@ -105,10 +105,10 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	return done, nil
 }
 
-// patient does not take a busy machine for a deadlock.
+// patient keeps the SDK from taking a busy machine for a deadlock.
 var patient = worker.Options{DeadlockDetectionTimeout: time.Minute}
 
-// play runs a batch over as many histories as it takes.
+// play runs a batch in as many histories as it needs.
 func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
 	for range 1000 {
 		var suite testsuite.WorkflowTestSuite
@@ -146,7 +146,7 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 	return durable.Progress{}, nil
 }
 
-// TestBatch: whatever becomes of chains, each ends once, and the assignments name the results that hold.
+// TestBatch: each chain ends once, whatever its fate, and the assignments name its final result.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -225,7 +225,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// latest reads results as durable.Progress says.
+// latest returns the final results, in the way that durable.Progress describes.
 func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map[durable.ChunkItem]string {
 	results := map[durable.ChunkItem]string{}
 	read := func(assignment durable.Assignment) {
@@ -242,7 +242,7 @@ func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map
 	return results
 }
 
-// TestDecisionHurries: a decision has a chain assigned again at once, and without one it is in ten minutes.
+// TestDecisionHurries: a decision assigns a chain again at once. Without one the chain is assigned again after ten minutes.
 func TestDecisionHurries(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: lookAgain} {
@@ -271,7 +271,7 @@ func TestDecisionHurries(t *testing.T) {
 	}
 }
 
-// TestPausesEnd: chains that pause are assigned again when their pauses are over, a few at once, and are not said to wait for approval.
+// TestPausesEnd: chains that pause are assigned again when their pauses are over, a few at once, and do not count as waiting for approval.
 func TestPausesEnd(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
@@ -316,7 +316,7 @@ func TestPausesEnd(t *testing.T) {
 	}
 }
 
-// TestCancelledBatch: what was at work ends with its answers, what waits stays waiting, and nothing else starts.
+// TestCancelledBatch: running chunks end with answers, chains that wait still wait, and nothing else starts.
 func TestCancelledBatch(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
@@ -350,7 +350,7 @@ func TestCancelledBatch(t *testing.T) {
 	if err := cancelled.Details(&got); err != nil {
 		t.Fatal(err)
 	}
-	// The test's environment does not wait for the chunks at work, as a server does.
+	// Unlike a server, the test's environment does not wait for running chunks.
 	if started != usualBounds.maxActive+1 || got.Total != 4*usualBounds.maxActive || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
 		t.Errorf("%d chunks started: %+v", started, got)
 	}
@@ -364,8 +364,8 @@ func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
-// TestPausesInAChunk: a chain that pauses goes on in its worker while others of its chunk are at work, without a slot. The last pauses are
-// the engine's.
+// TestPausesInAChunk: a chain that pauses stays with its worker, without a slot, while other chains of its chunk run. After that, pauses
+// are left to the engine.
 func TestPausesInAChunk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

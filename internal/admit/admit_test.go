@@ -61,7 +61,7 @@ func TestOneCallerLeavesAProcessor(t *testing.T) {
 		if n := working.Load(); n != 3 {
 			t.Errorf("%d pieces of one caller's work at once, want 3", n)
 		}
-		release := acquire(t, l, "modest") // at once
+		release := acquire(t, l, "modest") // without waiting
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.Acquire(brief, "late"); !errors.Is(err, context.DeadlineExceeded) {

@@ -77,7 +77,7 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestServerWithoutLimit: without a limit nobody waits.
+// TestServerWithoutLimit: without a limit no caller waits.
 func TestServerWithoutLimit(t *testing.T) {
 	t.Parallel()
 	p := admit.NewServer("disk", 0)

@@ -66,7 +66,7 @@ func TestLoadable(t *testing.T) {
 		"nothing":        {"", " is empty (for a configuration that says nothing write {})"},
 		"a setting":      {"lite: true\n", ""},
 		"blanks follow":  {"lite: true\n" + strings.Repeat(" ", 100_000), ""},
-		"more than most": {strings.Repeat(" ", config.MaxBytes+1), ""}, // which is told when it is read
+		"more than most": {strings.Repeat(" ", config.MaxBytes+1), ""}, // reported when it is read
 	} {
 		path, got := write(t, folder, name, c.text), ""
 		if err := checkLoadable(path); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// tooLong is longer than anything that ends takes.
+// tooLong is a limit against hangs: longer than any correct test takes.
 const tooLong = 2 * time.Minute
 
 // silent is a Reporter that reports nothing.

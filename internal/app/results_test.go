@@ -72,7 +72,7 @@ func TestLazyDisk(t *testing.T) {
 	}
 	now := time.Now()
 	large := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // which cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // cannot be compressed
 	if err := store.Put(t.Context(), "large", large); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("beyond the bound: %v", err)
 	}

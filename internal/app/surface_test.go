@@ -17,7 +17,7 @@ func TestSurfaceSettings(t *testing.T) {
 		http      steps.Tier
 		lean      int
 		processed bool
-		idle      string // the place of what the surface does not show
+		idle      string // the pointer of the setting that has no effect on the surface
 	}
 	for text, want := range map[string]settings{
 		"":                                    {stdio: steps.TierReadWrite, http: steps.TierRead},

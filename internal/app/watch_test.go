@@ -30,7 +30,7 @@ func TestWatchChanged(t *testing.T) {
 			time.Sleep(time.Second)
 			save("one", began.Add(time.Hour)) // only touched
 			time.Sleep(time.Second)
-			for i := range 20 { // each look sees another
+			for i := range 20 { // it changes with each poll
 				save("half", began.Add(time.Duration(i)*time.Minute))
 				time.Sleep(watchInterval / 2)
 			}

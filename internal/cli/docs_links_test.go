@@ -90,7 +90,7 @@ var (
 	pageInBackticks = regexp.MustCompile("`(?:docs|decisions|reference|clients|cookbook)/[a-z0-9/-]+\\.md`")
 )
 
-// headingSlug is the anchor that GitHub gives a heading.
+// headingSlug returns the anchor that GitHub gives a heading.
 func headingSlug(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -103,7 +103,7 @@ func headingSlug(heading string) string {
 	}, regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(heading, "$1"))
 }
 
-// links are the page's links within the repository: where they lead, and to which heading.
+// links returns the page's links within the repository: the file and the heading of each.
 func (p *markdownPage) links(from string) (targets [][2]string) {
 	for _, match := range markdownLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.text, ""), -1) {
 		to, err := url.Parse(match[1])
@@ -134,7 +134,7 @@ func (p *markdownPage) problems(pages map[string]*markdownPage, name string) (pr
 	return problems
 }
 
-// reach notes down the pages that links lead to.
+// reach records the pages that links lead to.
 func reach(pages map[string]*markdownPage, name string, reached map[string]bool) {
 	if pages[name] == nil || reached[name] {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRunHandedOver: a worker carries out what a server has handed over, but not for a token that has expired, and not what the server gave
-// up or its journal does not have.
+// TestRunHandedOver checks that a worker carries out a run that a server has handed over, unless the caller's token has expired, the server
+// has given up the run, or the worker's journal does not have it.
 func TestRunHandedOver(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("HOME", folder)

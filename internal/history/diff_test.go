@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// ended is a run of calls that were made, which has ended well.
+// ended returns the trace of a run that made these calls and ended ok.
 func (p *past) ended(calls ...journal.Call) *history.Trace {
 	p.Helper()
 	run := p.begin("alice", fmt.Sprint(p.seen))
@@ -42,7 +42,7 @@ func at(c journal.Call, position, args string) journal.Call {
 	return c
 }
 
-// pairs are the calls of a comparison in short: 0=1 of equal ones, 0~1(…) of others.
+// pairs returns the calls of a comparison in short: 0=1 for equal calls, 0~1(…) for others.
 func pairs(d *history.Diff) string {
 	var list []string
 	for _, p := range d.Calls {
@@ -88,7 +88,7 @@ func TestCompareRuns(t *testing.T) {
 	}
 }
 
-// TestCompareOutcomes: calls with the same arguments that ended in other ways differ, and so do runs.
+// TestCompareOutcomes: calls with the same arguments differ if they ended differently, and so do runs.
 func TestCompareOutcomes(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// TestFollow: what a run has done is told at once, what it does within about a second, each once; it ends with the run.
+// TestFollow: past events of a run are reported at once and new ones within about a second, each once. Follow ends with the run.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowRuns: runs are told as they are, as many as is asked for, and each again that becomes another; until it is interrupted.
+// TestFollowRuns: runs are reported up to the limit, and each again when its status changes, until an interrupt.
 func TestFollowRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (p *past) begin(caller, name string) *journal.Run {
 		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Lookup: true, Canonical: canonical})
 }
 
-// canonical is the spelling that equal arguments share.
+// canonical returns the spelling that equal arguments share.
 func canonical(args []byte) []byte {
 	text, err := rawjson.AppendCanonical(nil, args)
 	if err != nil {
@@ -47,7 +47,7 @@ func canonical(args []byte) []byte {
 	return text
 }
 
-// call has a run make a call that takes a time.
+// call records a call of a run that takes some time.
 func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e journal.Event) {
 	p.Helper()
 	if c.Args == nil {
@@ -63,7 +63,7 @@ func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e jour
 	}
 }
 
-// failed ends a run that is not ok.
+// failed ends a run as failed.
 func (p *past) failed(run *journal.Run, code fault.Code, tokens int) {
 	p.Helper()
 	if err := run.EndUnfinished(journal.Failed, code); err != nil {
@@ -166,12 +166,12 @@ func TestTimeline(t *testing.T) {
 		}
 		check(want)
 		p.failed(run, fault.Cancelled, 0)
-		want[4].Status = "failed" // nobody waits for it any more
+		want[4].Status = "failed" // the run is no longer running
 		check(want)
 	})
 }
 
-// TestTimelineOfAssumed: a call of which a caller has said how it ended is told so.
+// TestTimelineOfAssumed: a call whose outcome a caller has assumed is marked as such.
 func TestTimelineOfAssumed(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
@@ -188,7 +188,7 @@ func TestTimelineOfAssumed(t *testing.T) {
 	}
 }
 
-// TestTimelineOfOthers: a run of another caller is as one that never was; an empty one has a list all the same.
+// TestTimelineOfOthers: a run of another caller counts as missing. The timeline of an empty run has an empty list.
 func TestTimelineOfOthers(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)

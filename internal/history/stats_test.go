@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// counted is a sum without its times.
+// counted returns sums without their times.
 func counted(sums []history.Sum) (list []history.Sum) {
 	for _, s := range sums {
 		s.P50, s.P95 = 0, 0
@@ -99,12 +99,12 @@ func TestWorthSaving(t *testing.T) {
 	})
 }
 
-// TestSumsAreBounded: a caller that makes up names of chains makes no more sums than it may have, and no other's sums fewer.
+// TestSumsAreBounded: a caller that invents names of chains gets a limited number of sums, and takes none from other callers.
 func TestSumsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPast(t)
-		ran := func(caller, name string) { // under no key: that would be one run
+		ran := func(caller, name string) { // without a key, which would make it one run
 			p.Begin(&journal.Start{Caller: caller, Chain: name, Hash: func() string { return "" }}).Answered(1, 0)
 		}
 		for day := range 2 {
@@ -150,7 +150,7 @@ func TestStatsOfTimes(t *testing.T) {
 	})
 }
 
-// TestStatsOfNothing: an empty history has lists all the same, which JSON tells as [].
+// TestStatsOfNothing: the stats of an empty history have empty lists, which are [] in JSON.
 func TestStatsOfNothing(t *testing.T) {
 	t.Parallel()
 	stats, err := history.StatsOf(t.Context(), newPast(t).Journal, &journal.Filter{})

@@ -43,7 +43,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestDifferencesOfAny: values have differences if and only if they are not equal, and each is found in both where it is said to be.
+// TestDifferencesOfAny: values have differences if and only if they are not equal, and both have the values of each difference there.
 func TestDifferencesOfAny(t *testing.T) {
 	t.Parallel()
 	var value func(depth int) *rapid.Generator[any]
@@ -76,7 +76,7 @@ func TestDifferencesOfAny(t *testing.T) {
 	})
 }
 
-// partsOf are a value and all values in it.
+// partsOf returns a value and all values in it.
 func partsOf(value []byte) (all []string) {
 	var v any
 	_ = json.Unmarshal(value, &v)
@@ -99,7 +99,7 @@ func partsOf(value []byte) (all []string) {
 	return all
 }
 
-// TestDifferencesAreBounded: two long values that have nothing in common do not fill the screen.
+// TestDifferencesAreBounded: two long values with nothing in common have a limited number of differences.
 func TestDifferencesAreBounded(t *testing.T) {
 	t.Parallel()
 	long := func(n int) []byte { return []byte("[" + strings.Repeat(fmt.Sprintf("%d,", n), 9999) + "0]") }
@@ -108,7 +108,7 @@ func TestDifferencesAreBounded(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutSecrets: neither what the configuration keeps secret is shown, nor what has the name of a secret.
+// TestValuesWithoutSecrets: neither secrets of the configuration nor members named like a secret are shown.
 func TestValuesWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	scrubber := secret.New([]string{"correct horse"})

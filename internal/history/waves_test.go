@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// waves is a timeline in short: the place of each call, its wave, and how many milliseconds it waited.
+// waves returns a timeline in short: the path of each call, its wave, and how many milliseconds it waited.
 func waves(t *history.Timeline) string {
 	var list []string
 	for _, c := range t.List {

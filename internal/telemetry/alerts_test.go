@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestAlerts holds that the example rules name metrics, labels and codes that there are.
+// TestAlerts checks that the example rules name existing metrics, labels and codes.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("alerts.yaml")

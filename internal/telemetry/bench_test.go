@@ -22,17 +22,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// tenSteps are ten steps that may run side by side, and ten of which each refers to the one before.
+// tenSteps are a chain of ten independent steps, and one of ten steps of which each refers to the one before.
 var tenSteps = map[string]string{
 	"side-by-side": `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop","args":{"id":"x"}},`, 10), ",") + `]}`,
 	"one-by-one": `{"lite":true,"steps":[{"fn":"bench.noop","args":{"id":"x"}}` +
 		strings.Repeat(`,{"fn":"bench.noop","args":{"id":"$prev.id","value":"$prev.value"}}`, 9) + `]}`,
 }
 
-// BenchmarkObserved runs chains of ten no-ops in process, some at a time: with nothing that observes them; with metrics; with
-// metrics and a log at the level info; with traces to a collector on loopback besides. It is the processor's time of all
-// that is compared, garbage collection included. The arms take turns, and a ratio is the median of its turns: what else the
-// machine does hits all alike. In process a chain is cheap: what is told as µs more is what it is over HTTP, too.
+// BenchmarkObserved runs chains of ten no-ops in process, several at a time: without an observer; with metrics; with metrics and a log at
+// level info; and additionally with traces to a collector on loopback. It compares processor time, including garbage collection. The arms
+// take turns, and a ratio is the median over the turns, so that other load on the machine affects all arms alike. A chain in process is
+// cheap, so the ratios are high, but the additional µs are the same over HTTP.
 func BenchmarkObserved(b *testing.B) {
 	for name, request := range tenSteps {
 		b.Run(name, func(b *testing.B) { compareObserved(b, []byte(request)) })
@@ -42,7 +42,7 @@ func BenchmarkObserved(b *testing.B) {
 func compareObserved(b *testing.B, request []byte) {
 	const clients, each = 8, 50
 	arms := observedArms(b)
-	rounds := make([][]float64, len(arms)) // µs a chain
+	rounds := make([][]float64, len(arms)) // µs per chain
 	for round := 0; b.Loop(); round++ {
 		for i := range arms {
 			i = (i + round) % len(arms)
@@ -76,9 +76,9 @@ func runChains(b *testing.B, e *chain.Engine, request []byte, clients, each int)
 	all.Wait()
 }
 
-// timed gives the time that the processors spend on what runs, in µs for each of n.
+// timed returns the processor time of run, in µs for each of n.
 func timed(b *testing.B, n int, run func()) float64 {
-	runtime.GC() // what the one has left is not the other's to clean up
+	runtime.GC() // no arm collects another arm's garbage
 	before := spent(b)
 	run()
 	return float64((spent(b) - before).Nanoseconds()) / 1000 / float64(n)
@@ -99,13 +99,13 @@ func median(list []float64) float64 {
 
 const benchResult = `{"id":"a-1","value":7}`
 
-// observedArm is an engine with something that observes it.
+// observedArm is an engine with an observer.
 type observedArm struct {
 	name   string
 	engine *chain.Engine
 }
 
-// observedArms are the arms of a comparison; the first has nothing.
+// observedArms returns the arms of a comparison. The first has no observer.
 func observedArms(b *testing.B) []observedArm {
 	registry, err := steps.NewRegistry([]steps.Function{{
 		Spec: steps.Spec{Name: "bench.noop", Effect: steps.Read, EffectDeclared: true}, Prompt: true,

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRequestLine holds the one line that a request has at the level info, and that all that belongs to it has its id.
+// TestRequestLine checks the only line of a request at level info, and that everything that belongs to the request has its id.
 func TestRequestLine(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
@@ -56,7 +56,7 @@ func TestRequestLine(t *testing.T) {
 	}
 }
 
-// TestDebugLines holds that at the level debug each step has a line, and that errors are told without secrets.
+// TestDebugLines checks that each step has a line at level debug, and that errors are logged without secrets.
 func TestDebugLines(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelDebug, telemetry.Options{})
@@ -89,7 +89,7 @@ func TestDebugLines(t *testing.T) {
 	}
 }
 
-// TestServiceStatus holds that the line of a step tells the HTTP status that its service answered with.
+// TestServiceStatus checks that the line of a step has the HTTP status of its service's answer.
 func TestServiceStatus(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelDebug, telemetry.Options{})
@@ -103,7 +103,7 @@ func TestServiceStatus(t *testing.T) {
 	}
 }
 
-// TestLevels holds at which level the end of a request is told: an operator is woken by what is for him to mend.
+// TestLevels checks the level at which the end of a request is logged: only problems that operators can fix are errors or warnings.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	want := map[fault.Code]string{fault.Internal: "ERROR", fault.Unavailable: "WARN", fault.Timeout: "WARN"}
@@ -135,7 +135,7 @@ func ended(code fault.Code) *chain.RequestEnd {
 	return &chain.RequestEnd{Err: f}
 }
 
-// TestCauseOfDefects holds that the cause of a defect is logged at each level, without secrets, and that of nothing else.
+// TestCauseOfDefects checks that only the cause of a defect is logged at each level, without secrets.
 func TestCauseOfDefects(t *testing.T) {
 	t.Parallel()
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
@@ -155,7 +155,7 @@ func TestCauseOfDefects(t *testing.T) {
 	long := start(t, slog.LevelError, telemetry.Options{})
 	_, end := long.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 	f := fault.New(fault.Internal, "a defect")
-	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // cut in the secret, a part of it would be left
+	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // clipped in the secret, a part would remain
 	end(&chain.RequestEnd{Err: f})
 	if cause := long.out.of(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
 		t.Errorf("%d bytes: …%s", len(cause), cause[len(cause)-20:])
@@ -168,7 +168,7 @@ func TestCauseOfDefects(t *testing.T) {
 	}
 }
 
-// TestTool holds that a line says which tool its request was a call of: a delivery has nothing else to tell it by.
+// TestTool checks that a line names the tool of its request. The line of a delivery has nothing else to identify it.
 func TestTool(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
@@ -182,7 +182,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// TestLogHandler holds that what is added stands at the top, whatever groups and attributes a logger has.
+// TestLogHandler checks that the added attributes are at the top level, whatever groups and attributes a logger has.
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
@@ -212,7 +212,7 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestCallersTrace holds that a request has its caller's trace in its log lines also where onecall sends no traces.
+// TestCallersTrace checks that the log lines of a request have its caller's trace even if onecall sends no traces.
 func TestCallersTrace(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
@@ -232,7 +232,7 @@ func TestCallersTrace(t *testing.T) {
 	}
 }
 
-// TestLongWords holds that words of callers do not flood a log, nor make lines of their own in it.
+// TestLongWords checks that texts of callers neither flood a log nor make lines of their own in it.
 func TestLongWords(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
@@ -245,7 +245,7 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// FuzzParent holds that no words of a caller stop a request.
+// FuzzParent checks that no trace headers of a caller stop a request.
 func FuzzParent(f *testing.F) {
 	f.Add("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b,c=d")
 	f.Add("00-", "=,")
@@ -261,7 +261,7 @@ func FuzzParent(f *testing.F) {
 	})
 }
 
-// TestNothingIsNeeded holds that telemetry without options, and one step without a request, do no harm.
+// TestNothingIsNeeded checks that telemetry works without options, and with a step without a request.
 func TestNothingIsNeeded(t *testing.T) {
 	t.Parallel()
 	none, err := telemetry.New(nil)
@@ -288,7 +288,7 @@ func TestNothingIsNeeded(t *testing.T) {
 	}
 }
 
-// TestIdentify holds that what is begun in a context with an id has this id, also what is logged before, and that the next
+// TestIdentify checks that a request in a context with an id has this id, as do lines logged before it begins, and that the next request
 // has another.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
@@ -323,7 +323,7 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("%q was given, and it is %q", id, again)
 	}
 	outer, _ := b.Request(ctx, &chain.RequestInfo{Kind: chain.KindChain})
-	inner, _ := b.Request(outer, &chain.RequestInfo{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
+	inner, _ := b.Request(outer, &chain.RequestInfo{Kind: chain.KindCall}) // a function's own call of an engine is a separate request
 	log.InfoContext(outer, "outer")
 	log.InfoContext(inner, "inner")
 	if b.out.of(t, "outer")[0].Get("chain_id").Str != id || b.out.of(t, "inner")[0].Get("chain_id").Str == id {

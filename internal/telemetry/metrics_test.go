@@ -27,7 +27,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// page is what a reader of the metrics gets.
+// page returns the metrics as a reader gets them.
 func page(t testing.TB, b *bench) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -38,7 +38,7 @@ func page(t testing.TB, b *bench) string {
 	return w.Body.String()
 }
 
-// want holds that the metrics have these lines.
+// want checks that the metrics have these lines.
 func want(t testing.TB, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -124,7 +124,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestBoundedLabels holds that very many functions, and reasons, do not make very many series.
+// TestBoundedLabels checks that the number of series is limited, however many functions and reasons there are.
 func TestBoundedLabels(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{})
@@ -171,7 +171,7 @@ func TestBoundedLabels(t *testing.T) {
 	}
 }
 
-// TestPageSurvivesItsSources holds that what panics while the metrics are read is left out of them, and takes nothing down.
+// TestPageSurvivesItsSources checks that a panic while the metrics are read leaves out only the metric that panics.
 func TestPageSurvivesItsSources(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{
@@ -187,7 +187,7 @@ func TestPageSurvivesItsSources(t *testing.T) {
 	}
 }
 
-// TestRunning counts the requests under way, and calls that their callers have left.
+// TestRunning checks the counts of running requests, and of calls that their callers have abandoned.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{})
@@ -219,7 +219,7 @@ func TestRunning(t *testing.T) {
 	want(t, text, `onecall_requests_running 0`, `onecall_calls_total{code="ok",function="slow.call",source="slow"} 1`)
 }
 
-// TestDriver holds that a store that is counted is the store that it was.
+// TestDriver checks that counting a store does not change its behavior.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{})
@@ -255,7 +255,7 @@ func TestDriver(t *testing.T) {
 	})
 }
 
-// TestOpenMetrics holds that a reader may ask for OpenMetrics, and that many may ask at once.
+// TestOpenMetrics checks that a reader may ask for OpenMetrics, and that many may ask at once.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
-// TestBuiltWithoutTraces holds that a build without them does not start where they are asked for.
+// TestBuiltWithoutTraces checks that a build without traces does not start if the environment asks for them.
 func TestBuiltWithoutTraces(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
 	if _, err := telemetry.New(nil); fault.CodeOf(err) != fault.NotSupported {

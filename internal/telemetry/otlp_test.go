@@ -23,8 +23,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestSpans holds what a collector gets of a chain: one span for it and one for each step, as the semantic conventions have
-// them, with its caller's trace, and nothing of arguments, results and messages.
+// TestSpans checks what a collector gets of a chain: one span for the chain and one for each step, in the form of the semantic conventions,
+// in the caller's trace, and without arguments, results and messages.
 func TestSpans(t *testing.T) {
 	s := newSink(t)
 	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS",
@@ -101,7 +101,7 @@ func TestSpans(t *testing.T) {
 	want(t, page(t, b), `onecall_trace_spans_total 6`, `onecall_trace_spans_sent_total 6`, `onecall_trace_spans_failed_total 0`)
 }
 
-// TestSpanTimes holds that the span of a request begins when it came, before it was read, and is as long as it took.
+// TestSpanTimes checks that the span of a request begins when the request arrives, before it is read, and lasts as long as the request.
 func TestSpanTimes(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
@@ -118,7 +118,7 @@ func TestSpanTimes(t *testing.T) {
 	}
 }
 
-// TestLogsOfSteps holds that a line that is logged in a step has the ids of the step's span.
+// TestLogsOfSteps checks that a line that is logged in a step has the ids of the step's span.
 func TestLogsOfSteps(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
@@ -137,7 +137,7 @@ func TestLogsOfSteps(t *testing.T) {
 	}
 }
 
-// TestTracesAreOff holds when there are none, and that then no collector is called.
+// TestTracesAreOff checks when there are no traces, and that no collector is called then.
 func TestTracesAreOff(t *testing.T) {
 	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 	for name, test := range map[string]struct {
@@ -178,7 +178,7 @@ func TestTracesAreOff(t *testing.T) {
 	}
 }
 
-// TestManySteps holds that a chain of very many steps does not have as many spans, and says so.
+// TestManySteps checks that a chain of very many steps has a limited number of spans, and counts the steps without one.
 func TestManySteps(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
@@ -205,13 +205,13 @@ func TestManySteps(t *testing.T) {
 	}
 }
 
-// TestCollectorHangs holds that chains do not wait for a collector that answers nothing, that Close does not either, and
-// that nothing goes on after it.
+// TestCollectorHangs checks that neither chains nor Close wait for a collector that does not answer, and that nothing runs after
+// Close.
 func TestCollectorHangs(t *testing.T) {
 	s := newSink(t)
 	s.block = make(chan struct{}) // never closed: a chain that waits hangs the test
 	traced(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
-		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that nothing but Close ends it
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that only Close ends it
 	before := runtime.NumGoroutine()
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	var running sync.WaitGroup
@@ -250,7 +250,7 @@ func (goroutines) String() string {
 	return string(stacks[:runtime.Stack(stacks, true)])
 }
 
-// TestCollectorRefuses holds that failures are told once, without what the collector was sent to prove who sends.
+// TestCollectorRefuses checks that failures are logged once, without the credentials for the collector.
 func TestCollectorRefuses(t *testing.T) {
 	s := newSink(t)
 	s.status = http.StatusUnauthorized
@@ -259,7 +259,7 @@ func TestCollectorRefuses(t *testing.T) {
 	for range 20 {
 		b.run(context.Background(), `{"steps":[{"fn":"test.echo"}]}`)
 	}
-	if err := b.Close(context.Background()); err != nil { // they were given to the collector, which did not want them
+	if err := b.Close(context.Background()); err != nil { // the collector got the spans, and refused them
 		t.Error(err)
 	}
 	reports := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
@@ -273,7 +273,7 @@ func TestCollectorRefuses(t *testing.T) {
 	want(t, page(t, b), `onecall_trace_spans_failed_total 40`, `onecall_trace_spans_sent_total 0`)
 }
 
-// TestCollectorIsDown holds that a collector that is not there costs chains nothing.
+// TestCollectorIsDown checks that a collector that is down costs chains nothing.
 func TestCollectorIsDown(t *testing.T) {
 	s := newSink(t)
 	traced(t, s, "OTEL_BSP_EXPORT_TIMEOUT", "100")
@@ -290,7 +290,7 @@ func TestCollectorIsDown(t *testing.T) {
 	}
 }
 
-// TestEnvironment holds that traces which would go nowhere stop the start.
+// TestEnvironment checks that settings with which traces could not be sent are refused at the start.
 func TestEnvironment(t *testing.T) {
 	for variable, test := range map[string]struct {
 		value string
@@ -323,7 +323,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestEndpointSecrets holds that what says who sends does not stand in the address of the collector, which errors show.
+// TestEndpointSecrets checks that credentials in the collector's address are refused, because errors show the address.
 func TestEndpointSecrets(t *testing.T) {
 	s := newSink(t)
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
@@ -340,7 +340,7 @@ func TestEndpointSecrets(t *testing.T) {
 	}
 }
 
-// TestStepsBeyondTheirRequest holds that a step in a context that no request gave has no span, and does no harm.
+// TestStepsBeyondTheirRequest checks that a step in the context of no request has no span, and does no harm.
 func TestStepsBeyondTheirRequest(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// TestReporter holds that a failure to send is told at once and then once a minute, with how many spans are lost.
+// TestReporter checks that a failure to send is logged at once and then once a minute, with the number of lost spans.
 func TestReporter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,13 +23,13 @@ import (
 // sink is a collector of traces.
 type sink struct {
 	*httptest.Server
-	status int // that it answers; 0: 200
+	status int // of its answers; 0: 200
 	block  chan struct{}
-	left   atomic.Int32 // requests that their clients have given up
+	left   atomic.Int32 // requests that their clients have abandoned
 
 	mu       sync.Mutex
 	spans    []*otlp.Span
-	about    map[string]string // of who tells
+	about    map[string]string // attributes of the resource
 	headers  http.Header
 	raw      []byte
 	requests int
@@ -48,7 +48,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		from, _ = gzip.NewReader(r.Body)
 	}
-	body, _ := io.ReadAll(from) // before waiting: else the server does not see that its client has gone
+	body, _ := io.ReadAll(from) // before waiting, or the server would not notice that its client has left
 	if s.block != nil {
 		select {
 		case <-s.block:
@@ -95,7 +95,7 @@ func attributes(list []*common.KeyValue) map[string]string {
 	return of
 }
 
-// named are the spans of a name.
+// byName returns the spans with a name.
 func (s *sink) byName(name string) (matching []*otlp.Span) {
 	for _, span := range s.spans {
 		if span.Name == name {
@@ -108,7 +108,7 @@ func (s *sink) byName(name string) (matching []*otlp.Span) {
 // traced sets the environment for a collector; further are pairs of variables and values.
 func traced(t testing.TB, s *sink, further ...string) {
 	t.Helper()
-	for _, variable := range os.Environ() { // that of who runs the tests does not count
+	for _, variable := range os.Environ() { // the environment of the test run is ignored
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
 			t.Setenv(name, "")
 		}

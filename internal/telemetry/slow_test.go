@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
-// TestLong holds that a request which runs long is told of while it runs, and who asked for it.
+// TestLong checks that a request that runs long is logged while it runs, with its caller.
 func TestLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLong(t *testing.T) {
 	})
 }
 
-// TestLongOnes holds that of many requests each that runs long is told of, and none that has ended.
+// TestLongOnes checks that, of many requests, each that runs long is logged, and none that has ended.
 func TestLongOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestLongOnes(t *testing.T) {
 					&chain.RequestInfo{Kind: chain.KindPass, Caller: fmt.Sprint("c", i), Started: time.Now().Add(time.Duration(i-many) * time.Millisecond)})
 				ends = append(ends, end)
 			}
-			for i := range ends { // in an order of its own
+			for i := range ends { // in another order
 				if i%2 == 1 {
 					ends[i](&chain.RequestEnd{})
 				}
@@ -96,7 +96,7 @@ func TestLongOnes(t *testing.T) {
 	})
 }
 
-// TestSlowest holds that a chain's line says which of its steps was slow, and nothing where none was.
+// TestSlowest checks that a chain's line names its slowest step, if a step was slow.
 func TestSlowest(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{
@@ -126,7 +126,7 @@ func TestSlowest(t *testing.T) {
 	})
 }
 
-// TestLongRace has requests end while they are told of, so that the race detector sees it.
+// TestLongRace ends requests while they are logged, for the race detector.
 func TestLongRace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

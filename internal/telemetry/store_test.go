@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
-// TestStoreFails holds that an operator is told why a store fails, soon and seldom, and of nothing that is no failure of it.
+// TestStoreFails checks that the failure of a store is logged with its cause, at once and then rarely, and that other errors are not.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// secret stands in arguments, results, errors and configurations of these tests: nothing that is told may hold it.
+// secret is in the arguments, results, errors and configurations of these tests. No output may contain it.
 const secret = "hunter2-hunter2"
 
-// functions are those of these tests; each tells log, in the context of its call, that it was called.
+// functions returns the functions of these tests. Each logs, in the context of its call, that it was called.
 func functions(log *slog.Logger) []steps.Function {
 	fn := func(name string, effect steps.Effect, call steps.Call) steps.Function {
 		return steps.Function{Spec: steps.Spec{Name: name, Effect: effect, EffectDeclared: true, Timeout: 290 * time.Second},
@@ -55,7 +55,7 @@ func functions(log *slog.Logger) []steps.Function {
 	}
 }
 
-// bench is an engine that telemetry observes, with what it logs.
+// bench is an engine that telemetry observes, and its log.
 type bench struct {
 	*telemetry.Telemetry
 	engine *chain.Engine
@@ -65,7 +65,7 @@ type bench struct {
 // lines is a log in JSON.
 type lines struct{ syncbuf.Buffer }
 
-// of are the lines with this message.
+// of returns the lines with a message.
 func (l *lines) of(t testing.TB, message string) (matches []gjson.Result) {
 	t.Helper()
 	for text := range strings.SplitSeq(strings.TrimSpace(l.String()), "\n") {

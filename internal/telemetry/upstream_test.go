@@ -21,7 +21,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// upstream is an MCP server over HTTP, as a source, whose tool answers what trace its call is part of.
+// upstream returns a catalog with an MCP server over HTTP, whose tool answers with the trace that its call is part of.
 func upstream(t *testing.T) *steps.Catalog {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "up", Version: "1"}, nil)
@@ -54,14 +54,14 @@ const (
 	clientParent = "00-" + clientTrace + "-b7ad6b7169203331-0"
 )
 
-// TestUpstreamTrace holds that a server that a step calls is told of the step's span, in the trace of the client, and
-// whether it is sampled; and of nothing where onecall sends no traces.
+// TestUpstreamTrace checks that a server that a step calls gets the step's span, in the client's trace, and whether it is sampled. If
+// onecall sends no traces, the server gets nothing.
 func TestUpstreamTrace(t *testing.T) {
 	catalog := upstream(t)
 	for name, test := range map[string]struct {
 		set   []string
 		flag  string // of the client
-		wants string // of the flag that is sent on; "": nothing is
+		wants string // flag that is sent on; "": nothing is sent
 		spans int
 	}{
 		"traced":                     {nil, "1", "01", 5},
@@ -114,7 +114,7 @@ func TestUpstreamTrace(t *testing.T) {
 	}
 }
 
-// TestPassedTrace holds that calls that a transport makes by itself belong to the span of its request.
+// TestPassedTrace checks that calls that a transport makes by itself belong to the span of their request.
 func TestPassedTrace(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)
@@ -131,7 +131,7 @@ func TestPassedTrace(t *testing.T) {
 	}
 }
 
-// TestTraceBeyondSpans holds that calls of steps that are too many to have spans are told of the span around them.
+// TestTraceBeyondSpans checks that calls of steps without spans, because there are too many, get the enclosing span.
 func TestTraceBeyondSpans(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)

@@ -40,7 +40,7 @@ func (a *sessionlessClient) open(upstreams ...Upstream) *sessions {
 	return a.proxy.Open(a).(*sessions)
 }
 
-// upstream is an MCP server with three resources, which lists two of them on a page.
+// upstream returns an MCP server with three resources, which lists two on a page.
 func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Source {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{PageSize: 2})
@@ -66,8 +66,8 @@ func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Sour
 	return source
 }
 
-// TestListsAreNotStored: the list of one upstream is passed on page by page, and nothing of it is kept; of several it is known who has
-// what.
+// TestListsAreNotStored: the list of a single upstream is passed on page by page, and is not stored. Of several upstreams the proxy stores
+// which one has each item.
 func TestListsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for _, names := range []string{"a", "a b"} {

@@ -143,7 +143,7 @@ func TestRevokedWhileSending(t *testing.T) {
 	})
 }
 
-// answerTo sends the rest of a request, and reads what it is answered.
+// answerTo sends the rest of a request and reads the response.
 func answerTo(t *testing.T, conn net.Conn, body string) (status int, text string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, body); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestLargeMessagesNeedASlot: while another has the only slot a large message waits to be decoded, and a small one is answered; the
-// slot is given back before the call that it asks for has ended.
+// TestLargeMessagesNeedASlot: while the only slot is taken, a large message waits to be decoded, and a small one is answered. A message
+// releases its slot before its call ends.
 func TestLargeMessagesNeedASlot(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
@@ -19,7 +19,7 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, nil)
-				slot := make(chan struct{}, 1) // who has put a token in has the slot
+				slot := make(chan struct{}, 1) // holding a token in it means having the slot
 				s.acquire = func(ctx context.Context, _ string) (func(), error) {
 					select {
 					case slot <- struct{}{}:

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestAdmitted: what was let in before the server closes may begin its calls, and is waited for; nothing is let in afterwards. A call
-// that does not end is cancelled, and its context says why.
+// TestAdmitted: requests that were admitted before the server closes may begin their calls, and the server waits for them. No request is
+// admitted afterwards. A call that does not end is cancelled, and its context has the reason.
 func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAdmitted(t *testing.T) {
 		}
 		ctx, stop := endWith(t.Context(), calls.ctx)
 		defer stop()
-		done() // its client has gone
+		done() // its client has left
 		synctest.Wait()
 		select {
 		case <-drained:

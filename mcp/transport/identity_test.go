@@ -25,7 +25,7 @@ func echoHeaders(token string) mcptest.Header {
 // TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
-	unseen := func(_ *testServer, k *testKeys) { // as by a file that nobody has looked at since
+	unseen := func(_ *testServer, k *testKeys) { // like a file that was not read since
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.known = mcptest.Callers{}
@@ -65,8 +65,8 @@ func TestIdentifiedOnce(t *testing.T) {
 // slowCallers are Callers that take a while.
 type slowCallers struct {
 	mcptest.Callers
-	asked  chan struct{} // gets a token when somebody may be waited for
-	answer chan struct{} // closed when it is known
+	asked  chan struct{} // gets a token when a caller is being verified
+	answer chan struct{} // closed when the caller is known
 }
 
 func (p *slowCallers) Verify(ctx context.Context, token string) (*steps.Caller, error) {
@@ -93,7 +93,7 @@ func TestSlowCallers(t *testing.T) {
 		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
 		ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
 		p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
-		s.SetAccess(&transport.Access{Callers: p}) // nobody answers yet
+		s.SetAccess(&transport.Access{Callers: p}) // p does not answer yet
 		soon(t, "somebody looks who may stay", p.asked)
 		close(p.answer)
 		if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {

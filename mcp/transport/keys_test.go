@@ -19,7 +19,7 @@ import (
 type testKeys struct {
 	mu        sync.Mutex
 	known     mcptest.Callers
-	next      mcptest.Callers // what there is to be seen; nil: nothing else
+	next      mcptest.Callers // what the next refresh finds; nil: no change
 	keys      uint64
 	verified  int
 	looked    int
@@ -74,7 +74,7 @@ func (k *testKeys) RefreshKeys(now bool) {
 	}
 }
 
-// without revokes somebody's key.
+// without revokes a caller's key.
 func (k *testKeys) without(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +130,7 @@ func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
 	return got
 }
 
-// expiring gives somebody a token that expires after a while.
+// expiring gives a caller a token that expires after a while.
 func (k *testKeys) expiring(name string, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestRevokedWhileItRuns: running calls are canceled when their caller's token is revoked, and others go on.
+// TestRevokedWhileItRuns: running calls are canceled when their caller's token is revoked, and others continue.
 func TestRevokedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {

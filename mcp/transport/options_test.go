@@ -23,7 +23,7 @@ func TestReplicaName(t *testing.T) {
 	}
 }
 
-// TestLimits: one caller has a quarter of the sessions if there are tokens, and all of them otherwise. A quarter of the calls may go on in
+// TestLimits: one caller has a quarter of the sessions if there are tokens, and all of them otherwise. A quarter of the calls may run in
 // the background.
 func TestLimits(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,8 @@ func slowCall(t *testing.T, s *testServer, url, token string, stateless bool) <-
 	return answered
 }
 
-// TestKeysTakenBackWhileItRuns: what runs for a caller ends when its key is revoked, even if there are no other requests; what
-// runs for others goes on.
+// TestKeysTakenBackWhileItRuns: a caller's calls and streams end when its key is revoked, even if there are no other requests. Those of
+// other callers continue.
 func TestKeysTakenBackWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]func(*testServer){"by itself": func(*testServer) {},

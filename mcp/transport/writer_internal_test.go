@@ -101,7 +101,7 @@ func TestNoReader(t *testing.T) {
 		if _, err := reader.ReadByte(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(writeTimeout + time.Second) // net/http takes note of the error later than it comes
+		time.Sleep(writeTimeout + time.Second) // net/http notices the error only later
 		synctest.Wait()
 		select {
 		case err := <-failed:

@@ -27,7 +27,7 @@ func FuzzWith(f *testing.F) {
 	})
 }
 
-// TestMetaOfRawResults: what is added to the _meta of an upstream's result changes nothing else of it.
+// TestMetaOfRawResults: adding to the _meta of an upstream's result changes nothing else in the result.
 func TestMetaOfRawResults(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

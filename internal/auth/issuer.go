@@ -19,7 +19,7 @@ const (
 	requestTimeout = 5 * time.Second
 	maxMetadata    = 256 << 10
 	maxRedirects   = 3
-	// discoverEvery is how long the URL of the keys in the issuer's metadata is cached.
+	// discoverEvery is how long the key URL from the issuer's metadata is cached.
 	discoverEvery = time.Hour
 )
 
@@ -51,7 +51,7 @@ func newIssuer(o *Options, accepted []jose.SignatureAlgorithm) *issuer {
 	return i
 }
 
-// checkRedirect follows redirects within a host only: another host would be trusted with the keys of all callers.
+// checkRedirect follows redirects only within the same host and scheme. A host that serves the keys decides which tokens are valid.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
@@ -96,7 +96,7 @@ func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*ke
 	return set, nil
 }
 
-// errAnswer is wrapped by errors of fetches that got an unusable answer.
+// errAnswer is wrapped by the errors of fetches that got an answer, but an unusable one.
 var errAnswer = errors.New("answered")
 
 // discover reads the URL of the keys from the issuer's metadata. Metadata that names another issuer is refused (RFC 8414, section

@@ -19,16 +19,17 @@ import (
 
 // JWT configures which JWTs are accepted, and the rights of their callers (RFC 7519, RFC 8725, RFC 9068).
 type JWT struct {
-	// Issuer must equal the token's iss exactly. If Keys is "", it is the https URL (http on loopback only) for finding the keys.
+	// Issuer must equal the token's iss exactly. If Keys is "", it must be an https URL (http on loopback only), from which the keys are
+	// found.
 	Issuer string
-	// Audience must be the token's aud or one of its values: the issuer's name for this server, usually the URL of its /mcp.
+	// Audience must be the token's aud or one of its values. It is the issuer's name for this server, usually the URL of its /mcp.
 	Audience string
 	// Keys is the issuer's JSON Web Key Set (RFC 7517): a file, or an https URL (http on loopback only). "": found through the
 	// issuer's metadata (RFC 8414, OpenID Connect Discovery). A changed file is read again within a second, and before the next
 	// token is checked.
 	Keys string
-	// Scopes maps the scopes of a token (scope and scp) to tiers; the highest counts. A token without any of them is refused. At
-	// least one. TierDefault: TierRead.
+	// Scopes maps the scopes of a token (claims scope and scp) to tiers; the highest applies. A token with none of them is refused. At least
+	// one scope is required. TierDefault means TierRead.
 	Scopes map[string]steps.Tier
 }
 
@@ -36,7 +37,7 @@ type JWT struct {
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// leeway is the allowed difference between the clocks of the issuer and of this machine.
+// leeway is the allowed difference between the issuer's clock and this machine's.
 const leeway = time.Minute
 
 // maxVerified bounds the cache of verified tokens.
@@ -123,7 +124,7 @@ func isScope(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
-// checkURL returns why keys cannot be fetched from a URL or discovered by it; "": they can.
+// checkURL returns why keys cannot be fetched from a URL or discovered through it; "": they can.
 func checkURL(text string) string {
 	u, err := url.Parse(text)
 	switch {

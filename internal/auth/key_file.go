@@ -15,8 +15,8 @@ import (
 const (
 	// checkFileEvery is the minimum interval between checks of a key file.
 	checkFileEvery = time.Second
-	// minFileAge is the minimum age of a file whose unchanged modification time proves that it is unchanged: file systems have
-	// coarse clocks, and those of other machines may be behind.
+	// minFileAge is the age from which an unchanged modification time proves that a file is unchanged. File systems have coarse clocks, and
+	// those of other machines may be behind.
 	minFileAge = 5 * time.Second
 )
 
@@ -24,11 +24,11 @@ const (
 type keyFile struct {
 	name     string
 	accepted []jose.SignatureAlgorithm
-	lastRead fs.FileInfo // of the last read
+	lastRead fs.FileInfo // state at the last read
 	old      bool        // the file was older than minFileAge at the last read
 }
 
-// load reads the file if it may have changed. A file that is unusable, such as one being written, is read again each time.
+// load reads the file if it may have changed. It reads an unusable file, such as one that is being written, each time.
 func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	info, err := os.Stat(k.name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (k *keyFile) unchanged(info fs.FileInfo) bool {
 	return was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime()) && was.Size() == info.Size()
 }
 
-// shortened returns an error about a file without the operation.
+// shortened returns a file system error without its operation.
 func shortened(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -18,29 +18,28 @@ import (
 
 // Timing of key fetches.
 const (
-	// fetchEvery is the age at which keys are fetched again in the background. A revoked key may be accepted for so long.
+	// fetchEvery is the age at which keys are fetched again in the background. A revoked key may be accepted for that long.
 	fetchEvery = 5 * time.Minute
 	// fetchApart is the minimum time between two fetches, so that tokens with unknown keys do not cause requests to the issuer.
-	// It is also how long a new key may be unknown after its first token.
+	// A new key may stay unknown for that long after its first token.
 	fetchApart = 10 * time.Second
 	// fetchTimeout bounds a fetch, metadata included.
 	fetchTimeout = 10 * time.Second
-	// refreshTimeout bounds how long a request waits for reading a key file: a hanging file system must not delay callers
-	// further.
+	// refreshTimeout bounds how long a request waits for a key file to be read, so that a hanging file system does not delay callers longer.
 	refreshTimeout = time.Second
-	// tooOld is the age of the last load beyond which keys are not used before the next load has ended.
+	// tooOld is the age of the last load from which keys are not used until the next load has ended.
 	tooOld = time.Hour
 )
 
-// keyring holds the issuer's keys and reloads them on use: when they are old, and at once for a token with an unknown key. Keys
-// behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys
-// are kept until a load replaces them, so an unreachable issuer does not lock out callers.
+// keyring holds the issuer's keys and reloads them when they are used: if they are old, and at once for a token with an unknown key. Keys
+// behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys are kept
+// until a load replaces them, so an unreachable issuer does not lock out callers.
 type keyring struct {
 	load         func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
 	every, apart time.Duration
 	isFile       bool // loads are fast, so callers wait for them
 	log          *slog.Logger
-	changes      atomic.Uint64 // number of changes of the keys, the first load included
+	changes      atomic.Uint64 // number of changes of the keys, including the first load
 
 	ctx    context.Context // of loads; ends with close
 	cancel context.CancelFunc
@@ -58,8 +57,8 @@ type keyring struct {
 // Keys are the keys of one issuer. Tables with different scopes or audiences of that issuer may share them.
 type Keys struct{ keys *keyring }
 
-// OpenKeys opens the keys that o.JWT names by Issuer and Keys, as New does. Close them after the tables that use them. The error
-// is a bad_request with At "/jwt/keys".
+// OpenKeys opens the keys that o.JWT.Issuer and o.JWT.Keys name, as New does. Close them after the tables that use them. The error is a
+// bad_request with At "/jwt/keys".
 func OpenKeys(o *Options) (*Keys, error) {
 	r, f := newKeyring(o, algorithms)
 	if f != nil {
@@ -74,7 +73,7 @@ func (k *Keys) Close() error {
 	return nil
 }
 
-// newKeyring returns the keys of an issuer; its fault belongs to /jwt/keys. It reads a file at once, but not a URL.
+// newKeyring returns the keys of an issuer. It reads a file at once, but not a URL. Its fault belongs to /jwt/keys.
 func newKeyring(o *Options, accepted []jose.SignatureAlgorithm) (*keyring, *fault.Error) {
 	r := &keyring{every: fetchEvery, apart: fetchApart, log: o.Log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -110,8 +109,8 @@ func (r *keyring) prefetch() {
 	}
 }
 
-// current returns the loaded keys; nil: none, or too old. It starts a load if one is due, and waits for that of a file, so that a
-// key just removed from the file is not accepted once more.
+// current returns the loaded keys; nil: none, or too old. It starts a load if one is due, and waits for the load of a file, so that a key
+// that was just removed from the file is not accepted once more.
 func (r *keyring) current() *keySet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +151,7 @@ func (r *keyring) refresh(force bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isFile && r.running != nil { // it may have begun before the change
+	if r.isFile && r.running != nil { // it may have begun before the file changed
 		r.awaitFile()
 	}
 	r.start(0)
@@ -177,8 +176,8 @@ func (r *keyring) first(ctx context.Context) (*keySet, error) {
 	return r.keys, nil
 }
 
-// newer returns keys other than than: those already loaded, else those of a new load, unless the last load was too recent.
-// Errors: unavailable if the last load has failed, or that of ctx.
+// newer returns keys that replace than: those already loaded, else those of a new load. If the last load was too recent, or nothing has
+// changed, it returns than. Errors: unavailable if the last load has failed, or that of ctx.
 func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	r.mu.Lock()
 	if r.keys != than {
@@ -198,7 +197,7 @@ func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	return r.keys, nil
 }
 
-// pause returns the time between the last load and the next one in the background: less after a failure.
+// pause returns the time from the last load to the next one in the background. It is shorter after a failure.
 func (r *keyring) pause() time.Duration {
 	if r.failed == 0 {
 		return r.every
@@ -225,7 +224,7 @@ func (r *keyring) start(pause time.Duration) {
 	}()
 }
 
-// attempt loads the keys. A panic counts as a failed load, so that other requests are served.
+// attempt loads the keys. A panic counts as a failed load and does not end the process.
 func (r *keyring) attempt(ctx context.Context, have *keySet) (set *keySet, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -27,14 +27,14 @@ type keySet struct {
 	text       [sha256.Size]byte // hash of the document
 	keys       []signingKey
 	skipped    int   // unusable keys
-	skipReason error // why the last of those is unusable; nil: none is
+	skipReason error // why the last one is unusable; nil: none is
 }
 
 // signingKey is a public key for verifying signatures.
 type signingKey struct {
 	id         string
 	public     any      // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
-	algorithms []string // accepted algorithms that it can verify
+	algorithms []string // the accepted algorithms that it can verify
 }
 
 // reason returns why keys were left out; "": none were.
@@ -45,8 +45,8 @@ func (s *keySet) reason() string {
 	return fmt.Sprintf("%d, the last because of %s", s.skipped, s.skipReason)
 }
 
-// find returns the keys that a token may be signed with. A token without a key id is accepted only if a single key has its
-// algorithm (OpenID Connect Core 1.0, section 10.1).
+// find returns the keys that may have signed a token. A token without a key id is accepted only if a single key has its algorithm (OpenID
+// Connect Core 1.0, section 10.1).
 func (s *keySet) find(id, algorithm string) []any {
 	var matching []any
 	for _, key := range s.keys {
@@ -63,8 +63,8 @@ func (s *keySet) find(id, algorithm string) []any {
 // errNoKeys reports a valid key set without keys.
 var errNoKeys = errors.New("it has no keys")
 
-// readKeys parses a key set that replaces have (nil: none), and returns have itself if it is unchanged. A set that has become
-// empty revokes all tokens; the first one must not be empty.
+// readKeys parses a key set that replaces have (nil: none). It returns have itself if the text is unchanged. A set that has become empty
+// revokes all tokens, but the first set must not be empty.
 func readKeys(text []byte, accepted []jose.SignatureAlgorithm, have *keySet) (*keySet, error) {
 	if have != nil && have.text == sha256.Sum256(text) {
 		return have, nil
@@ -142,7 +142,7 @@ func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error
 	return one, nil
 }
 
-// signsBy returns the algorithms of a key (RFC 7518, section 3.1; RFC 8037, section 3.1).
+// signsBy returns the algorithms that a key can be used with (RFC 7518, section 3.1; RFC 8037, section 3.1); nil: none.
 func signsBy(public any) []jose.SignatureAlgorithm {
 	switch key := public.(type) {
 	case *rsa.PublicKey:

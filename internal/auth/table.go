@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// errInvalid is wrapped by the denied of Table.Verify: the error code for HTTP 401 in RFC 6750, section 3.1. Its code for HTTP
-// 403 is steps.ErrScope.
+// errInvalid is wrapped by the denied errors of Table.Verify. Its text is the error code that RFC 6750, section 3.1, has for HTTP 401; the
+// one for HTTP 403 is steps.ErrScope.
 var errInvalid = errors.New("invalid_token")
 
 // Options configure which tokens are accepted. nil and the zero value accept none.
@@ -27,8 +27,8 @@ type Options struct {
 
 	// Now returns the time for checking JWTs; nil: time.Now.
 	Now func() time.Time
-	// Client fetches the issuer's keys. Its redirect policy and timeout are replaced: 5 s per fetch, and redirects to https on
-	// the same host only. nil: a client without keep-alive connections.
+	// Client fetches the issuer's keys. Its timeout becomes 5 s per fetch, and it follows redirects on the same host and scheme only. nil: a
+	// client without keep-alive connections.
 	Client *http.Client
 	// Log logs events of the issuer's keys; nil: no logging.
 	Log *slog.Logger
@@ -41,12 +41,12 @@ type Table struct {
 	shared bool      // the keys belong to the caller of New
 }
 
-// maxToken bounds a token: 16 KiB. Longer ones are refused unread.
+// maxToken bounds a token: 16 KiB. Longer tokens are refused unread.
 const maxToken = 16 << 10
 
-// New checks the configuration. It does not wait for the issuer, whose keys are fetched in the background. It returns all faults
-// at once: bad_request, with At relative to the configuration's access ("/tokens/0/sha256", "/jwt/keys"); the table is nil then.
-// No message shows a value given as a hash. The caller closes the table.
+// New checks the configuration. It does not wait for the issuer, whose keys are fetched in the background. It returns all faults at once,
+// and then the table is nil. They are bad_request, with At relative to the configuration's access ("/tokens/0/sha256", "/jwt/keys"). No
+// message shows what was given as a hash. The caller closes the table.
 func New(o *Options) (*Table, []*fault.Error) {
 	var given Options
 	if o != nil {
@@ -76,13 +76,13 @@ func New(o *Options) (*Table, []*fault.Error) {
 	return t, nil
 }
 
-// Verify returns the caller of a token. Errors: denied, which wraps steps.ErrScope if the token is valid but has no rights; its
-// message does not give the reason, which would help guessers, but the wrapped error does, for logs. unavailable if the token's
-// key is unknown and the issuer's keys cannot be fetched now; cancelled or timeout if ctx ended. Errors and logs contain nothing
-// of a token.
+// Verify returns the caller of a token. The error is denied for a refused token; it wraps steps.ErrScope if the token is valid but has no
+// rights. The message does not give the reason, which would help guessers, but the wrapped error does, for logs. The error is unavailable
+// if the token's key is unknown and the issuer's keys cannot be fetched now, and cancelled or timeout if ctx ended. Errors and logs
+// contain nothing of a token.
 //
 // A token is looked up by its SHA-256. The lookup time depends on the hash alone, which a guesser cannot choose byte by byte, so
-// timing reveals nothing. A leaked hash does not reveal the token if that is random (at least 128 bits).
+// timing reveals nothing. A leaked hash does not reveal a random token of at least 128 bits.
 func (t *Table) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	return t.verify(ctx, token, false)
 }
@@ -107,8 +107,8 @@ func (t *Table) verify(ctx context.Context, token string, late bool) (*steps.Cal
 	return t.jwt.verify(ctx, token, hash, late)
 }
 
-// KeysVersion changes when the issuer's keys change; earlier results of Verify may be outdated then. It does not check the keys.
-// 0: none were loaded yet, or no JWT is accepted.
+// KeysVersion returns a number that changes with the issuer's keys; earlier results of Verify may then be outdated. It does not check the
+// keys. 0: no keys were loaded yet, or no JWT is accepted.
 func (t *Table) KeysVersion() uint64 {
 	if t.jwt == nil {
 		return 0
@@ -116,15 +116,15 @@ func (t *Table) KeysVersion() uint64 {
 	return t.jwt.keys.changes.Load()
 }
 
-// RefreshKeys checks the issuer's keys as Verify does, while there are no requests: a file once a second, a URL in the background
-// after 5 minutes; force: in any case. It waits up to a second for a file.
+// RefreshKeys checks the issuer's keys as Verify does, for times without requests. It reads a file again after a second, and fetches a URL
+// again in the background after 5 minutes, or in any case if force is set. It waits for a file, up to a second for each read.
 func (t *Table) RefreshKeys(force bool) {
 	if t.jwt != nil {
 		t.jwt.keys.refresh(force)
 	}
 }
 
-// Issuers returns the issuers for protected resource metadata (RFC 9728): URLs only.
+// Issuers returns the issuers for protected resource metadata (RFC 9728): only those that are URLs.
 func (t *Table) Issuers() []string {
 	if t.jwt == nil || checkIssuerURL(t.jwt.issuer) != "" {
 		return nil
@@ -140,7 +140,7 @@ func (t *Table) Close() {
 	}
 }
 
-// refuse returns the denied for a token; why is for logs.
+// refuse returns the denied error for a token; why is for logs only.
 func refuse(why string) *fault.Error {
 	return &fault.Error{Code: fault.Denied, Err: fmt.Errorf("%w: %s", errInvalid, why),
 		Message: "the bearer token is not accepted: it is unknown, expired, or meant for another server"}

@@ -17,15 +17,15 @@ import (
 type Token struct {
 	// Name identifies the caller, also in logs; it is not secret. At most 100 printable bytes.
 	Name string
-	// SHA256 is the SHA-256 of the token in hex, in any case; surrounding blanks are ignored. It needs neither salt nor a slow
-	// hash function, because the token must be random (at least 128 bits), which cannot be guessed.
+	// SHA256 is the SHA-256 of the token in hex, in upper or lower case; surrounding blanks are ignored. It needs neither a salt nor a slow
+	// hash function, because a token must be random (at least 128 bits) and so cannot be guessed.
 	SHA256 string
 	steps.Rights
 }
 
 const maxName = 100
 
-// NewToken makes a token of 256 random bits and its entry, which has only the hash. An invalid name is a bad_request.
+// NewToken makes a token of 256 random bits and its entry, which holds only the hash. An invalid name is a bad_request.
 func NewToken(name string) (text string, line Token, err error) {
 	if f := checkName(name); f != nil {
 		return "", Token{}, f

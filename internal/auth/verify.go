@@ -21,16 +21,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// verifiedToken is a JWT that was verified with the keys of a set. It can be revoked before it expires only by revoking its key:
-// then the set changes and the token is verified again.
+// verifiedToken is a JWT that was verified with a key set. Before it expires, it can be revoked only by revoking its key: the set then
+// changes and the token is verified again.
 type verifiedToken struct {
 	caller    steps.Caller
 	validFrom time.Time // valid from then until caller.Expires
 	keys      *keySet
 }
 
-// verify returns the caller of a JWT; late: even of an expired one. It caches verified tokens, so that only the first request of
-// a token has its signature checked.
+// verify returns the caller of a JWT, even of an expired one if late is set. It caches verified tokens, so the signature is checked only
+// at a token's first request.
 func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte, late bool) (*steps.Caller, error) {
 	if known, ok := v.cache.Get(hash); ok && v.keys.current() == known.keys {
 		if now := v.now(); !now.Before(known.validFrom) && (late || now.Before(known.caller.Expires)) {
@@ -63,7 +63,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	return caller, nil
 }
 
-// callerRefusal is why a caller's own token is refused.
+// callerRefusal is the reason why a token was refused whose caller can be named.
 type callerRefusal struct {
 	error
 	callerID func() string // "": unknown
@@ -72,8 +72,8 @@ type callerRefusal struct {
 // Unwrap returns the reason.
 func (o *callerRefusal) Unwrap() error { return o.error }
 
-// CallerID returns the id of the caller whose token was refused, for logs; "": not known. It is known if the signature is valid,
-// but the token has expired or has no scope with a tier.
+// CallerID returns the id of the caller whose token was refused, for logs; "": unknown. It is known if the signature is valid, but the
+// token has expired or has no scope with a tier.
 func (o *callerRefusal) CallerID() string { return o.callerID() }
 
 // signedBy returns the caller's id if the token is signed with a loaded key.
@@ -120,7 +120,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	return signed, nil
 }
 
-// stringHeader returns a header that is a string; "": missing.
+// stringHeader returns a header, which must be a string; "": missing.
 func stringHeader(header jose.Header, name jose.HeaderKey) (string, error) {
 	switch value := header.ExtraHeaders[name].(type) {
 	case nil:
@@ -151,9 +151,9 @@ func (w *scopeList) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// read returns the caller in the claims, whose signature is not checked yet, and from when they are valid; late: even if they
-// have expired. TierDefault: no scope has a tier. The caller is also returned for a token that is refused only because it has
-// expired.
+// read returns the caller in the claims and the time from which they are valid. It does not check the signature. If late is set, it
+// accepts expired claims. The caller's tier is TierDefault if no scope has a tier. The caller is also returned for a token that is refused
+// only because it has expired.
 func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Caller, from time.Time, _ *fault.Error) {
 	var c claims
 	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil {
@@ -189,14 +189,14 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Call
 	return caller, from, refused
 }
 
-// idOf returns the id of the caller with a subject. Subjects are unique per issuer (RFC 7519, section 4.1.2), so the id contains
-// the beginning of the SHA-256 of the issuer's name.
+// idOf returns the caller id for a subject. Subjects are unique per issuer (RFC 7519, section 4.1.2), so the id contains the beginning of
+// the SHA-256 of the issuer's name.
 func (v *verifier) idOf(subject string) string {
 	issuer := sha256.Sum256([]byte(v.issuer))
 	return "jwt:" + subject + "@" + hex.EncodeToString(issuer[:4])
 }
 
-// instant converts a time of a token, at most the last one that RFC 3339 can express.
+// instant converts a time in a token. Later times become the start of the year 9999, which RFC 3339 can still express.
 func instant(date *jwt.NumericDate) time.Time {
 	return time.Unix(min(int64(*date), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix()), 0)
 }
@@ -209,8 +209,8 @@ func isSubject(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 }
 
-// checkSignature returns the key set that verifies a token. If no key matches, the issuer may have a new one: the keys are
-// fetched again, as often as the key ring allows.
+// checkSignature returns the key set that verifies a token. If no key verifies it, the issuer may have a new key: the keys are fetched
+// again once, unless the key ring fetched them too recently.
 func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSignature) (*keySet, error) {
 	header := signed.Signatures[0].Protected
 	if len(header.KeyID) > maxKeyID || !isVisible(header.KeyID) {
@@ -245,7 +245,7 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 	}
 }
 
-// unavailable returns the fault while keys are not available.
+// unavailable returns the fault for keys that cannot be loaded.
 func unavailable(cause error) *fault.Error {
 	return &fault.Error{Code: fault.Unavailable, Err: fmt.Errorf("the issuer's keys: %w", cause),
 		Message: "the bearer token cannot be checked, because the keys of its issuer cannot be loaded at the moment: try again later"}

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Apply carries out the plan. An error says what was not done. Until then, everything can still be restored.
+// Apply carries out the plan. An error says what was not done; the state before Apply can then still be restored.
 func (p *Plan) Apply(ctx context.Context) error { return p.apply(ctx) }
 
 func (p *Plan) install(ctx context.Context) error {
@@ -38,18 +38,18 @@ func (p *Plan) install(ctx context.Context) error {
 	return p.recordResult()
 }
 
-// withoutRecord removes the record of a first installation that has failed before the client's file was changed, and returns err. If
-// another installation is at work, the record is that one's too, and stays. The backup always stays.
+// withoutRecord removes the record of a first installation that has failed before the client's file was changed, and returns err. The
+// record stays if another installation is at work, because that one uses it too. The backup always stays.
 func (p *Plan) withoutRecord(err error) error {
 	now, failed := readTarget(p.client, p.file)
 	if failed == nil && p.record.first && bytes.Equal(now, p.before) && !errors.Is(err, errChanged) {
-		_ = os.Remove(recordPath(p.file)) // otherwise the next installation or removal finds that nothing was done
+		_ = os.Remove(recordPath(p.file)) // else it would record an installation that did not happen
 	}
 	return err
 }
 
-// unchanged refuses to overwrite what was written since the plan was made. It includes the configuration even if nothing is added to it:
-// a server may be moving there already, and would be lost with it.
+// unchanged refuses to overwrite what was written since the plan was made. It checks the configuration even if nothing is added to it: a
+// server may leave the client's file because the configuration already has it, and would be lost if that entry is gone.
 func (p *Plan) unchanged() error {
 	now, err := readTarget(p.client, p.file)
 	if err == nil && !bytes.Equal(now, p.before) {

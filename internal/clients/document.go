@@ -123,7 +123,7 @@ func yamlValue(value gjson.Result) string {
 }
 
 var (
-	// plain is text that no version of YAML takes for anything else, but for the words of notPlain.
+	// plain matches text that every version of YAML reads as a string, except for the words of notPlain.
 	plain    = regexp.MustCompile(`^([A-Za-z_/][A-Za-z0-9_./@~+=-]*|https?://[A-Za-z0-9_./@~+=:?&%-]*[A-Za-z0-9_/])$`)
 	notPlain = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
 )

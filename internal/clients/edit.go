@@ -41,8 +41,8 @@ func (f format) editor() editor {
 // document is a file being edited.
 type document struct {
 	format format
-	path   []string // of the object of servers
-	text   string   // without a byte order mark, and with line feeds alone
+	path   []string // of the object that holds the servers
+	text   string   // without a byte order mark; lines end with a line feed alone
 
 	byteOrderMark, carriageReturns bool // restored when writing
 }
@@ -90,7 +90,7 @@ func (d *document) render(name string, fields []field) entry {
 var errLayout = errors.New("it is written in a way in which one entry cannot be changed alone")
 
 // change edits the document and compares its data before and after. They must differ only in one server, which must exist afterwards if
-// and only if has is set. This protects against mistakes of editors.
+// and only if has is set. This protects against bugs in the editors.
 func (d *document) change(name string, has bool, edit func(editor) (string, error)) error {
 	if !utf8.ValidString(d.text) {
 		return errors.New("it is not UTF-8")
@@ -111,8 +111,8 @@ func (d *document) change(name string, has bool, edit func(editor) (string, erro
 	return nil
 }
 
-// dataWithout returns the data of a text except for one server and for empty objects on the path to it. ok reports whether the server
-// exists.
+// dataWithout returns the data of a text except for one server and for empty objects on the path to it. exists reports whether that server
+// is there.
 func (d *document) dataWithout(text, name string) (rest map[string]any, exists bool, err error) {
 	object, err := d.format.json([]byte(text))
 	if err != nil {

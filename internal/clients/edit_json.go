@@ -17,7 +17,7 @@ type jsonEditor struct{}
 // jsonFile is a text with a syntax tree that preserves every unchanged byte.
 type jsonFile struct {
 	root hujson.Value
-	unit string // of indentation; "" for a text of one line
+	unit string // indentation of one level; "": the text is one line
 }
 
 func openJSON(text string) (*jsonFile, error) {
@@ -44,7 +44,7 @@ func openJSON(text string) (*jsonFile, error) {
 	return f, nil
 }
 
-// cutLastLine splits what precedes a value at its last line break. line is the white space of the value's line.
+// cutLastLine splits what precedes a value at the last line break. line is the white space before the value on its own line.
 func cutLastLine(extra hujson.Extra) (before, line string) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -53,7 +53,7 @@ func cutLastLine(extra hujson.Extra) (before, line string) {
 	return string(extra[:i]), string(extra[i+1:])
 }
 
-// line begins a line at a depth.
+// line returns the start of a line at a depth; "" for a text of one line.
 func (f *jsonFile) line(depth int) string {
 	if f.unit == "" {
 		return ""
@@ -86,7 +86,7 @@ func (f *jsonFile) object(path []string, create bool) (*hujson.Object, error) {
 	return object, nil
 }
 
-// memberOf returns the index of a member, the last if the key is duplicated; -1: none.
+// memberOf returns the index of a member, the last one if the key is duplicated; -1: none.
 func memberOf(object *hujson.Object, key string) int {
 	for i := len(object.Members) - 1; i >= 0; i-- {
 		if name, ok := object.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
@@ -199,7 +199,7 @@ func (jsonEditor) render(text string, path []string, name string, fields []field
 	if f.unit != "" {
 		colon = ": "
 		b.Reset()
-		_ = json.Indent(&b, member.value, strings.Repeat(f.unit, len(path)+1), f.unit) // of fields of JSON: never fails
+		_ = json.Indent(&b, member.value, strings.Repeat(f.unit, len(path)+1), f.unit) // never fails, as the fields are JSON
 	}
 	return entry{name, string(rawjson.AppendQuote(nil, name)) + colon + b.String()}
 }

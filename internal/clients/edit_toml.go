@@ -85,7 +85,7 @@ func (t tomlEditor) remove(text string, path []string, name string) (string, ent
 		return "", entry{}, err
 	}
 	var rest, taken strings.Builder
-	end := 0 // of what is done
+	end := 0 // of the text that was handled
 	for i := 0; i < len(all); i++ {
 		if all[i].server != name {
 			continue
@@ -127,7 +127,7 @@ func tomlKey(key string) string {
 	return string(rawjson.AppendQuote(nil, key))
 }
 
-// render writes fields whose values are strings, numbers and lists of them, which are written as in JSON.
+// render supports values that are strings, numbers and lists of them, which TOML writes as JSON does.
 func (tomlEditor) render(_ string, path []string, name string, fields []field) entry {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[%s.%s]\n", path[0], tomlKey(name))

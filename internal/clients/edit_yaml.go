@@ -68,7 +68,7 @@ func openYAML(text string, path []string) (*yamlFile, error) {
 	return f, nil
 }
 
-// line returns the line of a key. It is unknown if the parser counts lines differently: at carriage returns without line feeds.
+// line returns the line of a key. It is unknown if the parser counts lines differently, as it does at carriage returns without line feeds.
 func (f *yamlFile) line(key ast.MapKeyNode) (n int, known bool) {
 	n = key.GetToken().Position.Line - 1
 	return n, n >= 0 && n < len(f.lines)
@@ -99,7 +99,8 @@ func indent(line string) (n int, blank bool) {
 	return len(line) - len(rest), strings.TrimSpace(rest) == "" || rest[0] == '#'
 }
 
-// end returns the line after an entry: before the next line that is not indented deeper. A list may begin below its key.
+// end returns the line after an entry. The entry goes up to the next line that is not indented deeper, except that a list may begin below
+// its key without indentation.
 func (f *yamlFile) end(from int) int {
 	depth, _ := indent(f.lines[from])
 	end := from + 1

@@ -10,7 +10,7 @@ import (
 )
 
 // Entry returns the entry that starts onecall with the configuration at path, for the configuration of an MCP client. The command is an
-// absolute path, as desktop clients have another PATH than shells.
+// absolute path, because desktop clients have a different PATH than shells.
 func Entry(path string) []byte {
 	command, installed := executablePath()
 	if absolute, err := filepath.Abs(path); err == nil {

@@ -36,10 +36,10 @@ func formatOf(path string) format {
 	return jsonFormat
 }
 
-// maxParsed limits TOML and YAML, whose parsers take far more memory than JSON's.
+// maxParsed limits TOML and YAML, in bytes. Their parsers take far more memory than that of JSON.
 const maxParsed = 1 << 20
 
-// json converts a text to JSON; {} for an empty one. Errors quote nothing of the text, which may contain secrets.
+// json converts a text to JSON; an empty text gives {}. Errors quote nothing of the text, which may contain secrets.
 func (f format) json(text []byte) (object []byte, err error) {
 	switch {
 	case f == jsonFormat:

@@ -15,7 +15,7 @@ type form func(server gjson.Result) (fields []field, skip string)
 
 // value returns a field whose value is marshaled to JSON.
 func value(key string, of any) field {
-	text, _ := rawjson.Marshal(of) // of texts, numbers and lists of them: never fails
+	text, _ := rawjson.Marshal(of) // never fails, as of is a text, a number or a list of them
 	return field{key, text}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Gather finds the servers in the known locations, or in the files from. path is the configuration to write.
+// Gather finds the servers in the files named by from, or in the known locations if from is empty. path is the configuration to write.
 func Gather(path string, from []string) (*Import, error) {
 	project, err := os.Getwd()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // onecallName is the name of onecall among a client's servers.
 const onecallName = "onecall"
 
-// Plan is the changes to install onecall in a client, or to remove it. Apply carries them out.
+// Plan holds the changes that install onecall in a client, or remove it. Apply carries them out.
 type Plan struct {
 	client *Client
 	file   string // the client's
@@ -34,7 +34,7 @@ type Plan struct {
 	removed, inserted []entry // entries to remove from and to insert into the client's file
 
 	config               string // path of onecall's configuration
-	configOld, configNew []byte // nil: none; unchanged
+	configOld, configNew []byte // nil: there is none; it does not change
 	im                   *Import
 
 	command  []string // the client's command that adds onecall; nil: the file is edited
@@ -120,7 +120,7 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	return text, nil
 }
 
-// writable refuses a read-only file, which could be replaced nevertheless.
+// writable refuses a read-only file, which a rename would replace nevertheless.
 func writable(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&0o200 == 0 {
 		return fault.New(fault.BadRequest, "%s is read-only: make it writable, then run this again; nothing was changed", file)
@@ -140,7 +140,7 @@ func (p *Plan) configurationText() ([]byte, error) {
 	return text, nil
 }
 
-// readConfiguration reads the servers that the configuration already has. Their names are taken.
+// readConfiguration reads the servers that the configuration already has, whose names are taken.
 func (p *Plan) readConfiguration() error {
 	text, err := p.configurationText()
 	if text == nil || err != nil {
@@ -295,7 +295,7 @@ func (p *Plan) changeConfiguration() error {
 	return p.checkConfiguration(p.configNew)
 }
 
-// clientCommand returns the client's command if it is on the PATH. Windows scripts are ignored, as their arguments cannot be quoted
+// clientCommand returns the client's command if it is on the PATH. Windows scripts are ignored, because their arguments cannot be quoted
 // reliably.
 func (m *machine) clientCommand(c *Client, fields []field) []string {
 	if c.add == nil || m.program == nil {

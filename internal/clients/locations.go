@@ -17,17 +17,17 @@ type clientFile struct {
 	folder string
 }
 
-// machine is what the known locations depend on.
+// machine describes the machine on which the known locations are looked up.
 type machine struct {
 	system  string // as in runtime.GOOS
 	home    string
 	project string // the working directory
 	getenv  func(string) string
-	// program finds a program on the PATH; nil: finds none.
+	// program finds a program on the PATH; nil: no program is found.
 	program func(name string) (string, error)
 }
 
-// clientFiles returns the known files, those of the project before those of the user. Clients give the nearer one precedence, too.
+// clientFiles returns the known files, those of the project before those of the user. Clients, too, give the nearer file precedence.
 func (m *machine) clientFiles() (files []clientFile) {
 	for _, c := range Table {
 		for _, location := range c.project {
@@ -62,7 +62,7 @@ func (m *machine) paths(location fileLocation) []string {
 		return []string{path}
 	}
 	folder, _, _ := strings.Cut(filepath.ToSlash(after), "/")
-	matches, _ := filepath.Glob(before + "*" + folder) // of a pattern that is right: never fails
+	matches, _ := filepath.Glob(before + "*" + folder) // never fails, as the pattern is valid
 	for i := range matches {
 		matches[i] += after[len(folder):]
 	}
@@ -121,7 +121,8 @@ func (m *machine) xdg() string {
 }
 
 // target returns the file to install onecall in: the first location that exists, else the first whose pattern matches (an installation
-// that has not written its file yet), else the last. If a pattern matches several installations, the user has to choose.
+// that has not written its file yet), else the first whose folder exists, else the last. If a pattern matches several installations, the
+// user has to choose.
 func (m *machine) target(c *Client) (string, error) {
 	var last string
 	var matches []string

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Report shows what the plan changes, without secrets: which servers move and which stay, and the difference of each file. Of the
-// client's other entries it shows only names.
+// Report shows what the plan changes, without secrets: which servers move and which stay, and the difference of each file. It shows the
+// client's other entries only by name.
 func (p *Plan) Report() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n", textfile.Printable(p.client.Title+", "+p.file))

@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxClientFile is the maximum size of a client's file. Claude Code stores more than its servers in one.
+// maxClientFile is the maximum size of a client's file. Claude Code stores more than its servers there.
 const maxClientFile = 64 << 20
 
 // clientServer is a server in a client's file.
@@ -28,7 +28,7 @@ type clientServer struct {
 	name       string
 	file       *clientFile
 	fields     []field
-	comments   []string // comments for readers of the configuration
+	comments   []string // for readers of the configuration
 	otherFiles []string // other files with the same server
 	unset      []string // missing variables: the server is written as disabled
 	skip       string   // why it is not written; "": it is
@@ -195,7 +195,7 @@ func (im *Import) fields(srv *clientServer, fields []field) {
 	}
 }
 
-// warnOfRelative comments on arguments that name another folder each time: a file for all projects has no folder of its own.
+// warnOfRelative comments on relative arguments. In a file for all projects, they name whatever folder the program is started in.
 func (srv *clientServer) warnOfRelative(args gjson.Result) {
 	for _, arg := range args.Array() {
 		switch text := filepath.ToSlash(arg.String()); {
@@ -210,7 +210,8 @@ var (
 	notInName = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// convertVariables replaces what only the client can expand by environment variables.
+// convertVariables replaces what only the client can expand: its inputs become environment variables. If the configuration is not in the
+// project's folder, that folder replaces ${workspaceFolder}, and a relative cwd becomes absolute.
 func (im *Import) convertVariables(srv *clientServer, key, value string) json.RawMessage {
 	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
 		id := inputForm.FindStringSubmatch(form)[1]
@@ -261,7 +262,7 @@ func (im *Import) validate(srv *clientServer) {
 	slices.Sort(srv.unset)
 }
 
-// assignNames gives each server to be written a unique name. Equal servers of the same name are written once.
+// assignNames gives each server that is written a unique name. Equal servers of the same name are written once.
 func (im *Import) assignNames() {
 	taken := map[string]*clientServer{}
 	for _, name := range config.Embedded {
@@ -314,7 +315,7 @@ func (srv *clientServer) same(other *clientServer) bool {
 		for _, field := range f.fields {
 			var value any
 			if json.Unmarshal(field.value, &value) == nil {
-				canonical, _ := json.Marshal(value) // of what was read as JSON: never fails
+				canonical, _ := json.Marshal(value) // never fails, as it was read from JSON
 				m[field.key] = string(canonical)
 			}
 		}

@@ -39,8 +39,8 @@ func (p *Plan) added() []*clientServer {
 	return slices.DeleteFunc(slices.Clone(p.moved), func(srv *clientServer) bool { return srv.duplicateOf != nil })
 }
 
-// mayHoldSecrets reports whether a server may have secrets: what a report would not show, and any literal value of env and headers, as
-// names are not reliable here.
+// mayHoldSecrets reports whether a server may have secrets. Those are what a report would mask, and every literal value in env and
+// headers, because names are not reliable here.
 func (im *Import) mayHoldSecrets(srv *clientServer) bool {
 	for _, f := range srv.fields {
 		if f.key != "env" && f.key != "headers" {

@@ -17,14 +17,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// record is what was there before onecall was installed in a client. It is stored beside the client's file until onecall is removed.
+// record is what a client's file was before onecall was installed. It is stored beside that file until onecall is removed.
 type record struct {
 	// Backup is the name of the copy of the whole file, in the same folder; "": there was no file.
 	Backup string `json:"backup,omitempty"`
 	// Taken are the removed entries, in order.
 	Taken []entry `json:"taken"`
-	// After is the SHA-256 of the file with onecall in it: an unchanged file is replaced by its backup as a whole. It is "" during an
-	// installation and after a second one.
+	// After is the SHA-256 of the file with onecall in it. If the file is still the same, its backup replaces it as a whole. "" during an
+	// installation, and after a second one.
 	After string `json:"after,omitempty"`
 
 	first bool // this installation is the first
@@ -68,7 +68,7 @@ func (p *Plan) writeRecord() error {
 		}
 	}
 	for _, one := range p.removed {
-		// Later installations find onecall under onecall's name. One that was interrupted has recorded its entries already.
+		// In later installations, the entry of that name is onecall's own. An interrupted installation has already recorded its entries.
 		if (p.record.first || one.Name != onecallName) && !slices.Contains(p.record.Taken, one) {
 			p.record.Taken = append(p.record.Taken, one)
 		}
@@ -103,8 +103,8 @@ func (p *Plan) unfinished() bool {
 	return p.record.Backup == "" && p.before == nil || p.record.Backup != "" && err == nil && bytes.Equal(backup, p.before)
 }
 
-// recordResult records the file with onecall in it. If the client's command has changed more than the servers, the backup must not
-// replace the file as a whole.
+// recordResult records the hash of the file with onecall in it, unless the client's command has changed more than the servers: the backup
+// must not replace such a file as a whole.
 func (p *Plan) recordResult() error {
 	if !p.record.first || !reflect.DeepEqual(p.otherContent(p.before), p.otherContent(p.after)) {
 		return nil
@@ -117,7 +117,7 @@ func (p *Plan) recordResult() error {
 func (p *Plan) otherContent(text []byte) map[string]any {
 	path := p.client.servers.path
 	d := openDocument(formatOf(p.file), path[:len(path)-1], text)
-	rest, _, _ := d.dataWithout(d.text, path[len(path)-1]) // of a text that was read: never fails
+	rest, _, _ := d.dataWithout(d.text, path[len(path)-1]) // never fails, as the text was read before
 	return rest
 }
 

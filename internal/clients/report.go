@@ -56,7 +56,7 @@ func (im *Import) Report(text []byte, out string) []byte {
 
 var masks = regexp.MustCompile(`\*{3,}`)
 
-// redacted returns the file without its secrets, which are known once it is decoded.
+// redacted returns the file with its secrets masked. It decodes the file to find them.
 func (im *Import) redacted(text []byte) []byte {
 	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
 	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Redacted, []byte{'\n'})
@@ -64,7 +64,7 @@ func (im *Import) redacted(text []byte) []byte {
 		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
 			after[i] = before[i] // comments are written by init
 		} else if i < len(before) && !bytes.Equal(before[i], after[i]) {
-			after[i] = masks.ReplaceAll(after[i], []byte("******")) // so that the length of a secret is not shown
+			after[i] = masks.ReplaceAll(after[i], []byte("******")) // hides the length of the secret
 		}
 	}
 	return bytes.Join(after, []byte{'\n'})

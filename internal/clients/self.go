@@ -19,7 +19,7 @@ var runnerFlags = map[string]bool{"-p": true, "--package": true, "--from": true,
 	"-u": true}
 
 // isOnecall reports whether a server is onecall, which must not start itself. It checks the command and the package that a runner runs.
-// Other arguments may contain anything.
+// It ignores other arguments, which may contain anything.
 func isOnecall(server gjson.Result) bool {
 	words := []string{server.Get("command").String()}
 	for _, arg := range server.Get("args").Array() {

@@ -1,6 +1,6 @@
 package clients
 
-// Client is an MCP client: where its files are, how onecall is installed in it, and how it is documented.
+// Client describes an MCP client: where its files are, how onecall is installed in it, and how it is documented.
 type Client struct {
 	ID    string // as in --install
 	Title string
@@ -11,7 +11,7 @@ type Client struct {
 	project []fileLocation
 	// servers is the location of the servers in its files.
 	servers section
-	// also are other locations of servers in its files.
+	// also lists further locations of servers in its files.
 	also []section
 
 	// entry makes onecall's entry from a command and its arguments; nil: command and args.
@@ -44,7 +44,8 @@ const (
 	notWindows system = "!windows"
 )
 
-// section is an object of servers in a client's file: its path of keys, and the form of its entries. A key * is the project's folder.
+// section is an object of servers in a client's file: the path of keys to it, and the form of its entries. A key * stands for the
+// project's folder.
 type section struct {
 	path []string
 	form form

@@ -63,7 +63,7 @@ func (p *Plan) backup() string {
 	return filepath.Join(filepath.Dir(p.file), filepath.Base(p.record.Backup))
 }
 
-// restoreBackup replaces a file that is as onecall left it by its backup.
+// restoreBackup plans to replace a file that is as onecall left it with its backup.
 func (p *Plan) restoreBackup() (err error) {
 	p.removed, p.inserted = []entry{{Name: onecallName}}, p.record.Taken
 	if p.record.Backup == "" {
@@ -75,7 +75,7 @@ func (p *Plan) restoreBackup() (err error) {
 	return nil
 }
 
-// restoreEntries removes onecall from a file that has changed since, and restores the removed entries that are missing.
+// restoreEntries plans to remove onecall from a file that has changed since, and to put back the removed entries that are missing.
 func (p *Plan) restoreEntries() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
 	if taken, err := d.remove(onecallName); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Access says who the clients of serve are, and what they may use.
+// Access configures who the clients of onecall serve are, and what they may use.
 type Access struct {
 	Stdio *string `yaml:"stdio" validate:"oneof=read read_write admin" default:"read_write"`
 	// The tier of HTTP clients without a token. With tokens or jwt such clients are refused.
@@ -23,23 +23,24 @@ type Access struct {
 	Tokens []Bearer `yaml:"tokens"`
 	// Tokens of an OAuth 2.0 authorization server: onecall is a resource server that checks them by itself (RFC 9068).
 	JWT *JWT `yaml:"jwt"`
-	// Where clients find the server, such as https://tools.example.com/mcp: its host is accepted, and clients are told to ask for tokens for
-	// it.
+	// The URL at which clients reach the server, such as https://tools.example.com/mcp. Its host is accepted, and clients are told to request
+	// tokens for it.
 	URL *string `yaml:"url" expand:"url" validate:"min=1"`
-	// Further hosts, each with or without a port, that clients may name in Host, and pages in Origin. Loopback always is accepted.
+	// Further hosts, each with or without a port, that clients may send in the header Host, and web pages in Origin. Loopback is always
+	// accepted.
 	Hosts []string `yaml:"hosts" expand:"text"`
 	// Limits of one caller. Without tokens all HTTP clients count as one caller.
 	Limits CallerLimits `yaml:"limits"`
 }
 
-// Bearer is a token that a client may have, known by its hash.
+// Bearer is an accepted token, identified by its hash.
 type Bearer struct {
-	// The caller who uses the token: logs name it, and it owns its results and sessions.
+	// The name of the caller who uses the token, which owns results and sessions and appears in logs.
 	Name *string `yaml:"name" needed:"yes"`
-	// The SHA-256 of the token's text, in hex, or by ${VAR}.
+	// The SHA-256 of the token's text, in hex or as ${VAR}.
 	SHA256 *string `yaml:"sha256" expand:"text" secret:"yes" needed:"yes"`
 	Tier   *string `yaml:"tier" validate:"oneof=read read_write admin" default:"read"`
-	// The functions that it may use: names, or patterns with *. Default: all functions of its tier.
+	// The functions that the caller may use: names, or patterns with *. Default: all functions of its tier.
 	Functions []string `yaml:"functions"`
 }
 
@@ -49,15 +50,15 @@ type JWT struct {
 	Issuer *string `yaml:"issuer" expand:"text" needed:"yes"`
 	// The required value of the claim aud, usually the same as url.
 	Audience *string `yaml:"audience" expand:"text" needed:"yes"`
-	// The issuer's public keys (JWKS): a URL, or a file relative to this one. Without it: where the issuer's metadata say.
+	// The issuer's public keys (JWKS): a URL, or a file relative to this one. Without it, they are found through the issuer's metadata.
 	Keys *string `yaml:"keys" expand:"text" validate:"min=1"`
 	// The tier of each scope. Of several scopes the highest tier applies; a token with none of them is refused.
 	Scopes map[string]string `yaml:"scopes" needed:"yes"`
 }
 
-// CallerLimits bound what one caller may take.
+// CallerLimits limit what one caller may use.
 type CallerLimits struct {
-	// Calls that run at once.
+	// The maximum number of concurrent calls.
 	Calls *int `yaml:"calls" validate:"min=1" default:"64"`
 }
 
@@ -67,7 +68,7 @@ func (c *Access) ByToken() bool { return len(c.Tokens) > 0 || c.JWT != nil }
 // tiers are the names of the tiers, lowest first.
 var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), steps.TierAdmin.String()}
 
-// checkAccess checks what neither tags nor other packages check.
+// checkAccess checks the settings of access that neither tags nor other packages check.
 func (d *decoder) checkAccess(c *Access) {
 	d.checkEmpty("/access/tokens", "an empty list would admit nobody, or everybody: leave out tokens if no client has one",
 		len(c.Tokens) > 0)

@@ -66,7 +66,7 @@ func ServerKey(written string) (key, lost string) {
 
 var validate = validator.New()
 
-// check checks what tags cannot.
+// check checks what tags cannot express.
 func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
@@ -212,7 +212,8 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 	d.dropUnused(at, s, subject)
 }
 
-// dropUnused drops settings without meaning for a server of this kind. It adds a warning, or a fault for onecall's own settings.
+// dropUnused drops settings that mean nothing for a server of this kind. It adds a warning for each, or a fault if the setting is
+// onecall's own.
 func (d *decoder) dropUnused(at string, s *MCPServer, subject string) {
 	drop := func(key string) {
 		d.warn(d.positions[at+"/"+key], at+"/"+key, "%s is not used: the server has %s", key, subject)
@@ -260,7 +261,7 @@ var (
 	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
 )
 
-// checkStore checks an expanded store: a word or a URL. Faults show only its scheme, as it may contain a password anywhere.
+// checkStore checks an expanded store: a word or a URL. Faults show only its scheme, because a password may be anywhere in it.
 func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url string, words ...string) {
 	if store == nil || slices.Contains(words, *store) || known.MatchString(*store) ||
 		slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
@@ -278,7 +279,7 @@ func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url
 	d.add(d.positions[at], at, f)
 }
 
-// minJournalKey is that of package journal.
+// minJournalKey is the minimum length of a key in bytes, as in package journal.
 const minJournalKey = 32
 
 // checkJournal checks the settings of the journal and of the functions that need it.
@@ -313,7 +314,7 @@ func (d *decoder) hasFault(at string) bool {
 	return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 }
 
-// checkURL checks an expanded URL. Faults do not show it, as it may contain a secret.
+// checkURL checks an expanded URL. Faults do not show the URL, because it may contain a secret.
 func (d *decoder) checkURL(at string, text *string) {
 	if text == nil || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return

@@ -22,11 +22,11 @@ var schema []byte
 // Schema returns the JSON Schema of a configuration. It must not be changed.
 func Schema() []byte { return schema }
 
-// Config is a configuration. A nil field is not given, and has the default of the package that it configures. internal/gen writes
+// Config is a configuration. A nil field was not given; the package that it configures has the default. internal/gen writes
 // config.schema.json from the structs: the comment above a field is its description there.
 type Config struct {
-	// MCP servers by name, as MCP clients write them. In command, args, env, cwd, url and headers, ${VAR} and ${VAR:-default} are filled
-	// in from the environment.
+	// MCP servers by name, in the format of MCP clients. In command, args, env, cwd, url and headers, ${VAR} and ${VAR:-default} are replaced
+	// with environment variables.
 	MCPServers Table[MCPServer] `yaml:"mcpServers" entries:"null"`
 	// Services by name, described by OpenAPI documents.
 	OpenAPI Table[OpenAPI] `yaml:"openapi"`
@@ -34,46 +34,45 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The embedded file functions fs.*.
 	FS FS `yaml:"fs"`
-	// Settings of functions by name or pattern, in which * stands for any characters. If several patterns match, the most exact one
-	// decides, for each setting on its own.
+	// Settings of functions, by name or by a pattern in which * stands for any characters. If several patterns match, each setting comes from
+	// the most exact one that has it.
 	Functions Table[Function] `yaml:"functions" entries:"null"`
 
-	// The tools that clients of onecall serve see. chain: chain, search and info; dispatch: those, a dispatcher for each group, and the
-	// functions of no group; flat: those and every function; hybrid: dispatchers and functions.
+	// The tools that clients of onecall serve see. chain: chain, search and info; dispatch: those three, a dispatcher for each group, and the
+	// functions in no group; flat: those three and every function; hybrid: those three, the dispatchers and every function.
 	Surface *string `yaml:"surface" validate:"oneof=chain dispatch flat hybrid" default:"chain"`
-	// Dispatchers by name, each with its resources: a list, or an object of resources and description.
+	// Dispatchers by name. Each value is a list of resources, or an object of resources and description.
 	Groups Table[Group] `yaml:"groups"`
-	// true: adds the tool chain_read, whose chains only read.
+	// true: adds the tool chain_read, for chains that only read.
 	ReadTool *bool `yaml:"readTool" default:"false"`
-	// true: a dispatcher for each resource that is in no group.
+	// true: adds a dispatcher for each resource that is in no group.
 	Autodispatch *bool `yaml:"autodispatch" default:"false"`
-	// Functions of no group, with the surfaces dispatch and hybrid: flat, as tools of their own, or hide.
+	// Functions in no group, on the surfaces dispatch and hybrid. flat: they are tools of their own; hide: they are not shown.
 	Ungrouped *string `yaml:"ungrouped" validate:"oneof=flat hide" default:"flat"`
-	// Names that are accepted at the top level of a chain or a dispatcher's call, as arguments of every step whose function declares them.
+	// Names of arguments that a chain or a dispatcher's call may give once, at its top level, for every step whose function declares them.
 	Hoist []string `yaml:"hoist"`
-	// Further names of arguments, of every function that declares the second: the name that is accepted, and the one that the function
-	// declares.
+	// Further names of arguments: each key is accepted in place of its value, for every function that declares the value as an argument.
 	Aliases map[string]string `yaml:"aliases"`
 	// The tiers of clients of onecall serve: read < read_write < admin.
 	Access Access `yaml:"access"`
 
 	// Answer in the lite form unless a chain sets lite.
 	Lite *bool `yaml:"lite" default:"false"`
-	// Limits of one chain. A chain can lower them, not raise them.
+	// Limits of one chain. A chain can lower them, but not raise them.
 	Budget Budget `yaml:"budget"`
 	// Limits of size and concurrency.
 	Limits Limits `yaml:"limits"`
-	// The store of results that do not fit in their answer; a token fetches them.
+	// The store of results that do not fit into an answer. A continuation token fetches them.
 	Results Results `yaml:"results"`
 	// The record of what runs did, which resume, approval and undo need.
 	Journal Journal `yaml:"journal"`
-	// The server that runs chains beyond this process, temporal://host:7233/namespace: for onecall-temporal, which onecall run --durable,
-	// its batches and its workers use.
+	// The server that lets chains outlive this process, temporal://host:7233/namespace. It is for onecall-temporal: its run --durable, its
+	// batches and its workers.
 	Engine *string `yaml:"engine" expand:"text"`
-	// Calls that need approval before they are made: destructive ones, or all that write. A function's own setting wins.
+	// The calls that need approval before they are made. destroy: destructive ones; write: all that write. A function's own setting wins.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
-	// Who approves them. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with
-	// onecall approve.
+	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with onecall
+	// approve.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
 	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`
@@ -81,13 +80,13 @@ type Config struct {
 	Session Session `yaml:"session"`
 	// How tokens are counted.
 	Tokens Tokens `yaml:"tokens"`
-	// Functions from cheap to costly: a call that skips more than one of them for its subject is warned about or refused.
+	// An order of functions from cheap to costly. A call that skips more than one of them for its subject gets a warning or is refused.
 	Ladder Ladder `yaml:"ladder"`
 	// Learn and show the shapes of results (names and types, never values) of functions that declare none.
 	Shapes *string `yaml:"shapes" validate:"oneof=on off" default:"on"`
 }
 
-// Group is a dispatcher; a list stands for its resources.
+// Group configures a dispatcher. A list in its place is its resources.
 type Group struct {
 	// Names of resources, such as device or netbox.device, or patterns with *.
 	Resources []string `yaml:"resources" list:"yes" needed:"yes"`
@@ -97,8 +96,8 @@ type Group struct {
 
 // FS configures the functions fs.*.
 type FS struct {
-	// The folder below which all files lie, relative to this file. Without it: the working directory; a server that is started in /
-	// offers none.
+	// The folder that holds all files to be read, relative to this file. Without it: the working directory; a server that is started in /
+	// offers no fs functions.
 	Root *string `yaml:"root" validate:"min=1"`
 	// Must be empty: functions that write files are not supported yet.
 	Write []string `yaml:"write"`
@@ -109,7 +108,7 @@ type Budget struct {
 	// Tokens of the answer; 0: no budget. Default: 10000 with onecall serve, none for other commands.
 	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"eq=0|min=150"`
 	MaxSteps       *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
-	// Calls of functions, repetitions included.
+	// Calls of functions, including repetitions.
 	MaxCalls *int `yaml:"maxCalls" validate:"min=1" default:"200000"`
 	// Time of a chain. Default: 110000 with onecall serve, none for other commands.
 	MaxDurationMs *int `yaml:"maxDurationMs" validate:"min=1"`
@@ -121,11 +120,11 @@ type Limits struct {
 	MaxSteps *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
 	// Calls of one chain that run at once.
 	MaxConcurrency *int `yaml:"maxConcurrency" validate:"min=1" default:"16"`
-	// One step's result.
+	// The size of one step's result.
 	MaxResultBytes *Size `yaml:"maxResultBytes" validate:"min=1" default:"64MiB"`
-	// All results that a chain holds. All running chains together may hold four times as much.
+	// The size of all results that a chain holds. All running chains together may hold four times as much.
 	MaxChainBytes *Size `yaml:"maxChainBytes" validate:"min=1" default:"256MiB"`
-	// A chain as text.
+	// The size of a chain's text.
 	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1" default:"4MiB"`
 	// Elements of a forEach.
 	MaxElements *int `yaml:"maxElements" validate:"min=1" default:"100000"`
@@ -136,19 +135,19 @@ type Limits struct {
 // Results configures where results are stored, for how long, and when they are shortened.
 type Results struct {
 	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
-	// shared by all who use it. Without it: memory with onecall serve (disk if it has workers), disk for other commands.
+	// shared by all processes that use it. Without it: memory with onecall serve (disk if it has workers), disk for other commands.
 	Store *string `yaml:"store" expand:"text"`
 	// How long a result is kept after its last use; at least 1s.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`
 	// The maximum time that a result is kept, however often it is used; at least ttl.
 	MaxTTL *time.Duration `yaml:"maxTtl" validate:"min=1s" default:"1h"`
-	// All results together, and so also the largest one.
+	// The size of all results together, and so also of the largest one.
 	MaxBytes *Size `yaml:"maxBytes" validate:"min=1" default:"1GiB"`
-	// Items or lines of a page.
+	// Items or lines per page.
 	PageSize *int `yaml:"pageSize" validate:"min=1" default:"20"`
-	// A result of more tokens is answered as a probe even if it fits; 0: never.
+	// A result with more tokens than this is answered as a probe even if it fits; 0: never.
 	ProbeAbove *int `yaml:"probeAbove" validate:"min=0" default:"0"`
-	// A write's result of more tokens is answered in its lean form, unless the chain sets verify; 0: never.
+	// A write's result with more tokens than this is answered in its lean form, unless the chain sets verify; 0: never.
 	LeanAbove *int `yaml:"leanAbove" validate:"min=0" default:"100"`
 }
 
@@ -159,15 +158,16 @@ type Journal struct {
 	Store *string `yaml:"store" expand:"text" default:"sqlite"`
 	// How long a run is kept after its last event; at least 1s.
 	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
-	// Keep the arguments and results of successful runs, too, so that runs and diff can show them, without secrets, as long as the run
-	// is kept.
+	// true: also keeps the arguments and results of successful runs, without secrets, as long as the run is kept. runs and diff can then show
+	// them.
 	Values *bool `yaml:"values" default:"false"`
-	// With PostgreSQL: the secret that encrypts arguments and results, at least 32 bytes, the same for all replicas. Only as ${VAR}.
+	// With PostgreSQL: the secret that encrypts arguments and results, at least 32 bytes, the same for all replicas. It must be given as
+	// ${VAR}.
 	Key *string `yaml:"key" expand:"credential"`
 }
 
-// Hook configures what a host does with a call, by the functions in it: names, or patterns with *. deny wins over ask, and ask over
-// allow; the host asks about functions in no list.
+// Hook configures what a host does with a call, by the functions in it. Its lists hold names, or patterns with *. deny wins over ask, and
+// ask over allow; the host asks about functions in no list.
 type Hook struct {
 	// Functions that are called without a question.
 	Allow []string `yaml:"allow"`
@@ -179,14 +179,14 @@ type Hook struct {
 
 // Session bounds a session.
 type Session struct {
-	// Tokens of all answers to one client's session. Beyond them it gets only fetches and small answers; 0: no limit.
+	// Tokens of all answers in one session. After that, the session gets only fetches and small answers; 0: no limit.
 	MaxTokens *int `yaml:"maxTokens" validate:"min=0" default:"0"`
 }
 
 // Tokens configures how tokens are counted.
 type Tokens struct {
 	Encoding *string `yaml:"encoding" validate:"oneof=o200k_base" default:"o200k_base"`
-	// Counts are multiplied by it, for models whose vocabulary is not public.
+	// The factor by which counts are multiplied, for models whose vocabulary is not public.
 	Factor *float64 `yaml:"factor" validate:"min=0.001,max=1000" default:"1.0"`
 }
 
@@ -205,7 +205,8 @@ func Or[T any](field *T, otherwise T) T {
 type File struct {
 	Config
 	Path string // "": there is no file
-	// Text is, after decoding, the text for lines of faults, in the same lines and columns, with everything masked that may be secret.
+	// Text is the text of the file. Decoding masks everything in it that may be secret and preserves lines and columns, so that faults can
+	// show lines of it.
 	Text      []byte
 	Redacted  []byte              // after decoding: the text with the known secrets masked
 	positions map[string]position // by JSON Pointer
@@ -213,15 +214,16 @@ type File struct {
 	// Settings are the values as written, by JSON Pointer, for comparing two configurations. They may be secret.
 	Settings map[string]string
 
-	// Unreadable is set if nothing of the file could be decoded, AccessUnknown if its settings of access may be missing or wrong.
-	// Conclusions must not be drawn from missing settings then. Both come with faults.
+	// Unreadable is set if nothing of the file could be decoded, AccessUnknown if its settings of access may be missing or wrong. A missing
+	// setting then means nothing. Both come with faults.
 	Unreadable, AccessUnknown bool
 
-	// Secrets are the values that must not leave onecall, with variables expanded, of at least 6 bytes.
+	// Secrets are the values that must not leave onecall, after variables are expanded. Each has at least 6 bytes.
 	Secrets []string
-	// Unset has the first missing environment variable of entries of mcpServers and openapi, by JSON Pointer. Those sources have failed.
+	// Unset holds the fault of the first missing environment variable of an entry of mcpServers or openapi, by the entry's JSON Pointer.
+	// Those sources have failed.
 	Unset map[string]*fault.Error
-	// Warnings are about settings that are accepted but have no effect.
+	// Warnings are about settings that are accepted, but have no effect or look wrong.
 	Warnings []*fault.Error
 }
 
@@ -237,8 +239,8 @@ func (e *Error) Error() string { return e.File + ": " + e.Faults[0].Error() }
 // MaxBytes is the maximum size of a configuration.
 const MaxBytes = 256 << 10
 
-// Load reads the configuration at path name, or the default one if name is "". Both results are valid together: the configuration
-// holds what could be decoded, so that the caller can add the faults that it finds.
+// Load reads the configuration at path name, or the default one if name is "". Both results may be set: the configuration holds what could
+// be decoded, so that the caller can add faults of its own.
 func Load(name string) (*File, []*fault.Error) {
 	path, f := Find(name)
 	if f != nil {
@@ -359,7 +361,7 @@ func (c *File) Under(pointer string, err error) *fault.Error {
 	}
 }
 
-// MergeFaults sorts faults by position and removes duplicates. The first decoded faults were found by decoding. A later fault of the
+// MergeFaults sorts faults by position and removes duplicates. The first ones, decoded in number, come from decoding; a later fault of the
 // same setting is dropped.
 func (c *File) MergeFaults(faults []*fault.Error, decoded int) []*fault.Error {
 	list := slices.Clone(faults[:decoded])
@@ -386,11 +388,11 @@ func (c *File) Refused(faults []*fault.Error) error {
 	return &Error{File: name, Text: c.Text, Faults: faults}
 }
 
-// Ladder is an order of functions from cheap to costly, to which calls are kept.
+// Ladder is an order of functions from cheap to costly that calls must follow.
 type Ladder struct {
 	Mode *string `yaml:"mode" validate:"oneof=off warn enforce" default:"off"`
 	// The argument that says what a call is about.
 	Subject *string `yaml:"subject" validate:"min=1"`
-	// Whole names of functions, the cheapest first.
+	// Full names of functions, the cheapest first.
 	Rungs []string `yaml:"rungs"`
 }

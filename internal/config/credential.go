@@ -2,18 +2,18 @@ package config
 
 import "github.com/onecall-mcp/onecall/fault"
 
-// Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
-// password (basic) and a client (oauth2 client credentials).
+// Credential holds the credentials of one security scheme: a value (API key, bearer token), a user name with a password (basic), or a
+// client (OAuth 2.0 client credentials).
 type Credential struct {
 	// An API key, or a bearer token.
 	Value *string `yaml:"value" also:"token" expand:"credential"`
-	// Of HTTP basic, with password.
+	// For HTTP Basic, together with password.
 	Username *string `yaml:"username" expand:"text" validate:"min=1"`
 	Password *string `yaml:"password" expand:"credential"`
-	// Of OAuth 2.0 client credentials, with clientSecret.
+	// For OAuth 2.0 client credentials, together with clientSecret.
 	ClientID     *string `yaml:"clientId" expand:"text" validate:"min=1"`
 	ClientSecret *string `yaml:"clientSecret" expand:"credential"`
-	// In place of the document's.
+	// Replaces the document's token URL.
 	TokenURL *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
 	Scopes   []string `yaml:"scopes"`
 }

@@ -58,9 +58,9 @@ func InOrder(faults []*fault.Error) []*fault.Error {
 
 type decoder struct {
 	positions map[string]position
-	keys      map[string]position // of the keys of values with these pointers; nil: not kept
+	keys      map[string]position // of keys, by the pointers of their values; nil: not kept
 	anchors   map[string]ast.Node
-	values    int // decoded so far; an alias counts at each use
+	values    int // number decoded so far; an alias counts at each use
 	faults    []*fault.Error
 	warnings  []*fault.Error
 	secrets   secretSet
@@ -108,7 +108,7 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	return root
 }
 
-// syntaxMessage says in words what people often write that is no YAML; otherwise it is the parser's message.
+// syntaxMessage explains frequent mistakes in YAML. For others, it returns the parser's message.
 func syntaxMessage(text []byte, at position, message string) string {
 	if strings.Contains(message, "'\t'") {
 		return "a tab: YAML is indented with spaces"
@@ -184,7 +184,7 @@ func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// object decodes a mapping into a struct, whose tags yaml and also have the keys.
+// object decodes a mapping, or a list in place of one, into a struct. The struct's tags yaml and also hold the keys.
 func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	d.positions[at] = positionOf(n)
 	table := tables[into.Type()]
@@ -214,7 +214,8 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	}
 }
 
-// list decodes a list in place of a struct. Its items have both pointers.
+// list decodes a list in place of a struct. Its items have positions under both pointers: the list's, and the one of the field that it
+// stands for.
 func (d *decoder) list(n *ast.SequenceNode, into reflect.Value, at string, table *structTable) {
 	d.value(n, into.Field(table.list), at, &table.fields[table.list])
 	long := fault.Key(at, table.fields[table.list].key)
@@ -239,7 +240,7 @@ func (d *decoder) unknownKey(p position, key, pointer string, t reflect.Type, kn
 	d.add(p, pointer, f)
 }
 
-// value decodes a value into a field of any kind that the structs of a configuration have.
+// value decodes a value into a field of any kind that a configuration uses.
 func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldTable) {
 	if into.Kind() == reflect.Struct {
 		d.object(n, into, at)

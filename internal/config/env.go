@@ -11,16 +11,16 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// variables fills in what stands between ${ and } in the strings of a configuration:
+// variables expands what stands between ${ and } in the strings of a configuration:
 //
-//	${NAME}, ${env:NAME}   a variable of the environment, which must be set; an empty one is
-//	${NAME:-text}          the same, or the text where it is not set
+//	${NAME}, ${env:NAME}   an environment variable, which must be set, but may be empty
+//	${NAME:-text}          the same, or the text if it is not set
 //	${workspaceFolder}     the folder of the configuration's file
 //	${userHome}            the user's home folder
 //	${pathSeparator}, ${/} the separator of paths
 //
-// What clients have and onecall has not (${input:…}, ${command:…}, ${config:…}, ${file:…}) is a fault. Anything else
-// between ${ and } is text, references of chains among it. As in the clients, nothing quotes a ${NAME}, and $NAME is text.
+// The forms that only clients know (${input:…}, ${command:…}, ${config:…}, ${file:…}) are faults. Anything else between ${ and } is text,
+// such as the references of chains. As in the clients, ${NAME} cannot be escaped, and $NAME is text.
 type variables struct {
 	lookup func(string) (string, bool)
 	folder string // of the configuration

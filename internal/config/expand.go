@@ -17,18 +17,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// expandAll fills in the variables of the fields that say so by the tag expand, and collects the secrets. Of a server
-// that is disabled nothing is filled in: its variables need not be set. The words of the tag:
+// expandAll expands the variables in the fields that have the tag expand, and collects the secrets. It expands nothing in a disabled
+// server, whose variables need not be set. The values of the tag:
 //
 //	text        anything
-//	url         a URL of HTTP
+//	url         an http or https URL
 //	arguments   of a command
 //	template    the URL of an endpoint
-//	env         variables of a server, secret where their names look like it
+//	env         variables of a server, secret if their names look like it
 //	headers     headers of a server, as clients write them
 //	ownHeaders  headers of onecall's own sources: a credential must be given by a variable
-//	query       parameters of an endpoint, as JSON: likewise
-//	value       JSON, of which the strings are filled in
+//	query       parameters of an endpoint, as JSON: a credential must be given by a variable
+//	value       JSON, whose strings are expanded
 //	credential  must be given by a variable
 func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	c.Unset = map[string]*fault.Error{}
@@ -43,10 +43,10 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 type expander struct {
 	*decoder
 	*variables
-	template bool // the texts are an endpoint's: they are read once more, as templates
-	off      bool // the entry is not used: nothing is filled in, and only what it shows matters
+	template bool // the texts belong to an endpoint, which reads them again as templates
+	off      bool // the entry is disabled: nothing is expanded, and secrets are only masked
 
-	source string // the pointer of the entry, if it is a source that may be down
+	source string // the pointer of the entry, if it is a source, which may fail alone
 	unset  map[string]*fault.Error
 }
 
@@ -155,7 +155,7 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 	return json.RawMessage(value.Raw)
 }
 
-// text expands one string and collects its secrets. name is that of the header, variable or member, or "". If there is a fault, text
+// text expands one string and collects its secrets. name is the name of the header, variable or member, or "". If there is a fault, text
 // returns the string unchanged.
 func (e *expander) text(written, at, kind, name string) string {
 	expanded := expansion{text: written, plain: written}
@@ -198,7 +198,8 @@ func (e *expander) text(written, at, kind, name string) string {
 	return expanded.text
 }
 
-// collect adds the secrets in a string, and the parts of it not to show. whole reports whether the whole string is secret.
+// collect adds the secrets in a string, and the parts of the written text that must not be shown. whole reports whether the whole string
+// is secret.
 func (e *expander) collect(written, text, kind, name string) (whole bool) {
 	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secret.Name(name) ||
 		strings.HasSuffix(strings.ToLower(kind), "headers") && SecretHeader(name)
@@ -247,7 +248,7 @@ func templateInValue(got expansion, kind string) *fault.Error {
 	return nil
 }
 
-// urlCredentials reports secret parameters of an endpoint's URL that are not variables.
+// urlCredentials adds a fault for a secret parameter of an endpoint's URL that is not given by a variable.
 func (e *expander) urlCredentials(written, at string) {
 	_, query, _ := strings.Cut(withoutExpressions(written), "?")
 	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' || c == '#' }) {

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// mayNameSecrets matches words in an unparsable text that a secret may be near.
+// mayNameSecrets matches words that may stand near a secret, for a text that cannot be parsed.
 var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|unix`)
 
 // comment matches what may be a comment.

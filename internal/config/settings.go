@@ -21,7 +21,7 @@ func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string)
 	case *ast.NullNode:
 	case *ast.MappingNode, *ast.MappingValueNode:
 		if depth > 1 {
-			settings[at] = "" // an entry comes and goes as one
+			settings[at] = "" // an entry is added or removed as a whole
 		}
 		pairs, _ := d.pairs(node, at)
 		for _, pair := range pairs {
@@ -41,7 +41,7 @@ func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string)
 	}
 }
 
-// listNames returns the names of the objects in a list; nil: the list has others.
+// listNames returns the names of the objects in a list; nil: an item has no name, or two have the same.
 func (d *decoder) listNames(list *ast.SequenceNode) (names []string) {
 	for _, one := range list.Values {
 		name := ""

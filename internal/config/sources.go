@@ -29,12 +29,12 @@ func SourceName(name string) string {
 	return valid[:min(len(valid), MaxSourceName)]
 }
 
-// MCPServer is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
+// MCPServer configures an MCP server: the keys that clients write, and those that onecall adds. Exactly one of Command and URL is given.
 type MCPServer struct {
-	// The program of a server over stdio. Exactly one of command and url.
+	// The program of a server over stdio. Exactly one of command and url is required.
 	Command *string  `yaml:"command" expand:"text" validate:"min=1"`
 	Args    []string `yaml:"args" expand:"arguments" scalars:"yes"`
-	// Variables for the server, beside the few that it gets of onecall's own.
+	// Environment variables for the server, in addition to the few that it gets from onecall's own environment.
 	Env map[string]string `yaml:"env" expand:"env" scalars:"yes"`
 	// The folder to start in, relative to this file. Without it: the working directory.
 	Cwd *string `yaml:"cwd" expand:"text" validate:"min=1"`
@@ -45,9 +45,9 @@ type MCPServer struct {
 	Headers map[string]string `yaml:"headers" expand:"headers" scalars:"yes"`
 
 	// The transport. Without it: stdio with a command, http (Streamable HTTP) with a url.
-	Type *string `yaml:"type" also:"transport"` // once it is read: stdio, http or sse
+	Type *string `yaml:"type" also:"transport"` // after decoding: stdio, http or sse
 	// true: the server is not started, and its variables need not be set.
-	Disabled *bool `yaml:"disabled" default:"false"` // once it is read: also where enabled is false
+	Disabled *bool `yaml:"disabled" default:"false"` // after decoding: also true if enabled is false
 	// The opposite of disabled.
 	Enabled *bool `yaml:"enabled" default:"true"`
 	// The tools to offer, by their names or patterns with *; without it, all.
@@ -55,18 +55,19 @@ type MCPServer struct {
 	// The tools to leave out.
 	ExcludeTools []string `yaml:"excludeTools" also:"disabledTools"`
 
-	// How groups and help read the names of its tools. Without it, found out from its first list of tools.
+	// How groups and help interpret the names of the server's tools. Without it, this follows from its first list of tools.
 	Names *string `yaml:"names" validate:"oneof=resource_action action_resource whole"`
-	// lazy: at the first call, where its tools are known from an earlier start.
+	// When the server is started. lazy: at the first call, if its tools are known from an earlier start.
 	Start *string `yaml:"start" validate:"oneof=eager lazy" default:"eager"`
-	// How long it may take from the start to the list of tools. npx and uvx have two minutes, as they may install the server first.
+	// How long the server may take from its start to its list of tools. Without it, npx and uvx have two minutes, because they may install
+	// the server first.
 	StartTimeoutMs *int `yaml:"startTimeoutMs" validate:"min=1" default:"30000"`
-	// The client that is registered for onecall where the server asks for a login. Without it, one is registered at the login.
+	// The client that is registered for onecall, if the server asks for a login. Without it, one is registered at the login.
 	OAuth *OAuth `yaml:"oauth"`
 	// How many calls are under way at once, of all callers; others wait, for no more calls of each other caller than that. Without it: as
 	// many as there are.
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
-	// Lets clients choose the directories that the server works in, in place of those of its arguments: their roots are passed on, on
+	// true: clients choose the directories that the server works in, in place of those in its arguments. Their roots are passed on to it, on
 	// the surfaces flat and hybrid.
 	Roots *bool `yaml:"roots" default:"false"`
 }
@@ -79,12 +80,12 @@ func (s *MCPServer) Off() bool {
 // OAuth is the client that the user registered at a server's authorization server.
 type OAuth struct {
 	ClientID *string `yaml:"clientId" expand:"text" validate:"min=1"`
-	// By ${VAR} only.
+	// It must be given as ${VAR}.
 	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
 	Scopes       []string `yaml:"scopes"`
-	// The port on 127.0.0.1 that the browser comes back to. Without it: any.
+	// The port on 127.0.0.1 that the browser is redirected to. Without it: any.
 	CallbackPort *int `yaml:"callbackPort" validate:"min=1,max=65535"`
-	// The issuer, where it is not the one that the server names.
+	// The issuer, if it is not the one that the server names.
 	AuthServer *string `yaml:"authServer" also:"issuer" expand:"text" validate:"min=1"`
 }
 
@@ -92,16 +93,16 @@ type OAuth struct {
 type OpenAPI struct {
 	// The document: OpenAPI 3.0 or 3.1, or Swagger 2.0. A URL, or a path relative to this file.
 	Spec *string `yaml:"spec" expand:"text" validate:"min=1" needed:"yes"`
-	// Where the service is, in place of the document's servers.
+	// The URL of the service, in place of the document's servers.
 	BaseURL *string `yaml:"baseUrl" expand:"url" validate:"min=1"`
-	// Sent with every request. A credential is written by ${VAR} only.
+	// Sent with every request. A credential must be given as ${VAR}.
 	Headers map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
-	// Credentials by the name of the document's security scheme: one of value, username with password, clientId with clientSecret. Secrets
-	// are written by ${VAR} only.
+	// Credentials by the name of the document's security scheme: value, username with password, or clientId with clientSecret. Secrets must
+	// be given as ${VAR}.
 	Auth Table[Credential] `yaml:"auth"`
 	// The functions to offer, without the source's name: resource.action, with * for any characters. Without it: all.
 	Include []string `yaml:"include"`
-	// The functions to leave out, likewise.
+	// The functions to leave out, written in the same way.
 	Exclude []string `yaml:"exclude"`
 
 	// How many calls are under way at once, of all callers; others wait, for no more calls of each other caller than that. Without it: as
@@ -109,9 +110,9 @@ type OpenAPI struct {
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
 }
 
-// HTTP is what http.* may do.
+// HTTP configures the functions http.*.
 type HTTP struct {
-	// The hosts that may be called: host, host:port or *.example.com, each also after http:// or https://.
+	// The hosts that may be called: host, host:port or *.example.com, each optionally after http:// or https://.
 	Allow []string `yaml:"allow" expand:"text"`
 	// Requests by name: each is the function http.NAME.
 	Endpoints Table[Endpoint] `yaml:"endpoints"`
@@ -123,7 +124,7 @@ type Endpoint struct {
 	Method *string `yaml:"method" validate:"oneof=GET HEAD OPTIONS POST PUT PATCH DELETE" default:"GET"`
 	// A URL template of RFC 6570, such as https://api.example.com/v1/{city}{?units}.
 	URL *string `yaml:"url" expand:"template" validate:"min=1" needed:"yes"`
-	// Values may refer to $input. A credential is written by ${VAR} only.
+	// Values may refer to $input. A credential must be given as ${VAR}.
 	Headers map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
 	// Values by name, which may refer to $input.
 	Query map[string]json.RawMessage `yaml:"query" expand:"query"`
@@ -134,9 +135,9 @@ type Endpoint struct {
 	// The JSON Schema of the result.
 	Output      json.RawMessage `yaml:"output"`
 	Description *string         `yaml:"description"`
-	// Without it, what follows from the method.
+	// What a call does. Without it, this follows from the method.
 	Effect *string `yaml:"effect" validate:"oneof=read write destroy"`
-	// true: it may be sent again though it writes.
+	// true: a request may be sent again even if it writes.
 	Idempotent *bool `yaml:"idempotent"`
 	// body: the body alone; response: an object of status, headers and body.
 	Result    *string `yaml:"result" validate:"oneof=body response" default:"body"`
@@ -148,30 +149,30 @@ type Function struct {
 	Effect *string `yaml:"effect" validate:"oneof=read write destroy"`
 	// The tier that a caller needs to use it.
 	Tier *string `yaml:"tier" validate:"oneof=read read_write admin"`
-	// true: nobody sees it.
+	// true: hides the function from everyone.
 	Hide *bool `yaml:"hide"`
-	// Another whole name, for one function.
+	// Another full name, for a single function.
 	Rename *string `yaml:"rename" validate:"min=1"`
-	// When a result becomes a probe: auto, where it does not fit or is above results.probeAbove.
+	// When a result becomes a probe. auto: if it does not fit or is above results.probeAbove.
 	Heavy *string `yaml:"heavy" validate:"oneof=auto always never" default:"auto"`
-	// Arguments that hold where a call does not give them.
+	// Arguments for calls that do not give them.
 	Defaults json.RawMessage `yaml:"defaults" expand:"value"`
 	// Further names of arguments: the name that is accepted, and the one that the function declares.
 	Aliases     map[string]string `yaml:"aliases"`
 	Description *string           `yaml:"description"`
-	// Of one call, where the step says none.
+	// The time limit of one call, if the step sets none.
 	TimeoutMs *int `yaml:"timeoutMs" validate:"min=1"`
-	// How long its answers may be given again; 0s is never.
+	// How long an answer may be reused; 0s: never.
 	CacheTTL *time.Duration `yaml:"cacheTtl" validate:"min=0"`
-	// Which of its calls need approval. Without it: as approve says.
+	// Which of its calls need approval. Without it: those that the top-level approve names.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write"`
-	// The call that takes one of this function back, where a step says nothing else.
+	// The call that undoes a call of this function, unless the step names another.
 	Undo *Undo `yaml:"undo"`
-	// How the service is told that a call is a repetition, so that it can be made again after nobody knows how it ended.
+	// How the service recognizes a repeated call, so that a call with an unknown outcome can be made again.
 	IdempotencyKey *IdempotencyKey `yaml:"idempotencyKey"`
 }
 
-// Undo is a call that takes another back.
+// Undo is a call that undoes another.
 type Undo struct {
 	// The function's name.
 	Fn *string `yaml:"fn" validate:"min=1" needed:"yes"`
@@ -185,6 +186,6 @@ type IdempotencyKey struct {
 	Header *string `yaml:"header" validate:"min=1"`
 	// The top-level argument.
 	Arg *string `yaml:"arg" validate:"min=1"`
-	// How long the service knows a key. Without it: always.
+	// How long the service remembers a key. Without it: forever.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s"`
 }

@@ -10,13 +10,14 @@ import (
 //	yaml      its key
 //	also      further keys that mean the same, as other programs write them
 //	validate  the bounds of the value
-//	expand    that ${VAR} is filled in, and what the values are (expand.go)
-//	list      that a list in place of the struct stands for this field
-//	scalars   that numbers and booleans are taken for strings, as written
-//	secret    that what stands there is never shown
-//	needed    that the key must be there
+//	expand    ${VAR} is expanded; its value is the kind of text (expand.go)
+//	list      a list in place of the struct stands for this field
+//	scalars   numbers and booleans are accepted as strings, as written
+//	secret    the value is never shown
+//	needed    the key is required
 //
-// The published schema is made of them too, and of two that nothing else reads: default, and entries (those of a table may be null).
+// The published schema is generated from them, and from two tags that nothing else reads: default, and entries (the entries of a table may
+// be null).
 
 // structTable has the tags of a struct's fields.
 type structTable struct {
@@ -32,10 +33,10 @@ type fieldTable struct {
 	scalars, needed   bool
 }
 
-// tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the filling in of variables.
+// tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the expansion of variables.
 //
-// hiddenKeys are all keys of a configuration. The value of a true one may be secret, whatever its name is; that of a false one is
-// no secret, though its name may look like a secret's.
+// hiddenKeys holds all keys of a configuration. If a key is true, its value may be secret, whatever its name. If it is false, its value is
+// not secret, even if its name looks like it.
 var tables, hiddenKeys = makeTables()
 
 func makeTables() (map[reflect.Type]*structTable, map[string]bool) {

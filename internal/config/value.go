@@ -230,7 +230,7 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 	w.out = append(w.out, '}')
 }
 
-// scalar writes a text or a number. Unquoted words that JSON reads as a number are numbers of any size.
+// scalar writes a text or a number. An unquoted word that is a JSON number is a number, of any size.
 func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	spelt := node.GetToken().Value
 	text, isText := textOf(node)

@@ -73,7 +73,8 @@ func cause(err error) string {
 	return strings.ToValidUTF8(fault.Clip(err.Error(), 200), "\ufffd")
 }
 
-// certificateFault returns the unavailable for an untrusted server; nil: another error. Nothing was sent.
+// certificateFault returns the unavailable fault if err means that the server's certificate is not trusted, or that the server does not
+// speak TLS; else nil. Nothing was sent then.
 func certificateFault(host string, err error) *fault.Error {
 	var verification *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError

@@ -162,7 +162,7 @@ func (n hostRule) matches(t target) bool {
 	return n.host == t.host
 }
 
-// names reports whether an entry names a host exactly, for a connection, whose scheme is not known.
+// names reports whether an entry names the host of a connection exactly. The scheme of a connection is not known: it tries both.
 func (r *Rules) names(host, port string) bool {
 	if r == nil {
 		return false

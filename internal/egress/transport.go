@@ -34,8 +34,8 @@ const (
 
 // Transport returns a transport that enforces the rules: it refuses URLs that are invalid (bad_arguments) or not allowed
 // (denied), and does not connect to forbidden addresses (denied). It sends the host of the URL in normal form and ignores a
-// differing Host. An untrusted certificate is an unavailable with the reason. Other errors are those of net/http; Failure codes
-// them. It ignores proxies of the environment, because a proxy resolves names itself, past the check. Redirects are followed by
+// differing Host. An untrusted certificate is an unavailable error with the reason. Other errors are those of net/http; Failure codes
+// them. It ignores proxies in the environment, because a proxy resolves names itself, which bypasses the check. Redirects are followed by
 // the client: see Client.
 func (r *Rules) Transport(o *TransportOptions) http.RoundTripper {
 	var c TransportOptions
@@ -49,8 +49,8 @@ func (r *Rules) Transport(o *TransportOptions) http.RoundTripper {
 }
 
 // Client returns a client over Transport that follows at most 5 redirects if the rules allow each: never from https to http; to
-// another origin (scheme, host, port) without headers that SafeHeader does not allow, and never with a body. It has no timeout
-// besides the request's context. Drop its idle connections with CloseIdleConnections.
+// another origin (scheme, host, port) without headers that SafeHeader does not allow, and never with a body. It has no timeout other than
+// the request's context. CloseIdleConnections closes its idle connections.
 func (r *Rules) Client(o *TransportOptions) *http.Client {
 	return &http.Client{Transport: r.Transport(o), CheckRedirect: r.checkRedirect}
 }

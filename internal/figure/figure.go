@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Text spells a number: a whole one exactly, any other with about three digits, and thousands with commas. A fraction
-// below one has two digits.
+// Text spells a number, with commas between thousands: a whole number exactly, any other with about three digits. A fraction below one has
+// two digits.
 func Text(v float64) string { return text(v, 0) }
 
-// Against spells a number that is held against a bound: with more digits if it would be rounded to the bound without being it.
+// Against spells a number that is compared with a bound. It uses more digits if rounding would make an unequal number look equal to the
+// bound.
 func Against(v, bound float64) string {
 	for more := range 3 {
 		number := text(v, more)
@@ -22,7 +23,7 @@ func Against(v, bound float64) string {
 	return text(v, 3)
 }
 
-// text is Text with more digits, but for a whole number.
+// text is Text with more digits, except for a whole number.
 func text(v float64, more int) string {
 	magnitude := math.Abs(v)
 	decimals := more

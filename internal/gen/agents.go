@@ -11,7 +11,7 @@ import (
 // guide holds the texts for agents that docs/agents.md contains.
 type guide struct {
 	instructions string   // what a client gets when it connects: the quotation
-	references   []string // what search says about references: the list that starts with $0
+	references   []string // what search answers about references: the list that starts with $0
 	description  string   // of the skill
 	skill        string   // the body of the skill, as on the page
 }
@@ -72,7 +72,7 @@ var (
 	consoleBlock = regexp.MustCompile("(?m)^```console.*\n\\$ .*\n(.*)\n(?:# exit .*\n)?```\n")
 )
 
-// agentsFile is AGENTS.md, which coding agents read in the repository: how contributors work on it, and where what is.
+// agentsFile returns AGENTS.md, which coding agents read in the repository: how to contribute, and where things are.
 func agentsFile(root string) ([]byte, error) {
 	contributing, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// configSchema returns the published schema of a configuration. What no tag says is in configFields and configDefs.
+// configSchema returns the published schema of a configuration. configFields and configDefs hold what no tag says.
 func configSchema(source structs) object {
 	c := configSchemas{source}
 	root := c.structSchema(source.mustGet("Config"), false)
@@ -155,7 +155,7 @@ func (c configSchemas) typeSchema(f *field) object {
 	return schema
 }
 
-// stringSchema returns the schema of a string. With filled it must not be empty.
+// stringSchema returns the schema of a string. If filled is set, it must not be empty.
 func (c configSchemas) stringSchema(f *field, filled bool) object {
 	switch {
 	case f.tag.Get("needed") != "":

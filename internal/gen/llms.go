@@ -20,8 +20,8 @@ var llmsSections = []struct{ heading, folder string }{
 // rawURL is the folder of the repository's pages as Markdown.
 const rawURL = "https://raw.githubusercontent.com/onecall-mcp/onecall/main/"
 
-// llms returns llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. made
-// are pages that are generated too.
+// llms returns llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. generated
+// holds the pages that are generated in the same run.
 func llms(root string, generated map[string][]byte) ([]byte, error) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

@@ -19,7 +19,8 @@ var (
 	quotedFigure = regexp.MustCompile(`-?[\d.,]+` + figureName.String())
 )
 
-// fillQuotes fills the figures of bench/results into all documents. made are pages that are generated too.
+// fillQuotes fills the figures of bench/results into all documents. generated holds the pages that are generated in the same run, and gets
+// those with figures.
 func fillQuotes(root string, generated map[string][]byte) error {
 	pages, err := documentPages(root)
 	if err != nil {

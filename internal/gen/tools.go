@@ -109,7 +109,7 @@ func leafSchema(f *field, says string) any {
 	return p
 }
 
-// manual says what each field means. The text of a struct begins with the names of its fields.
+// manual returns the meaning of each field. The text of a struct begins with the names of its fields.
 func manual(s structs, o *structType) object {
 	var m object
 	for _, f := range o.fields {

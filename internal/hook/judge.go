@@ -18,7 +18,7 @@ type Verdict struct {
 	Reason   string
 }
 
-// maxReasons is how many functions a reason names.
+// maxReasons is the maximum number of functions that a reason names.
 const maxReasons = 5
 
 // Judge decides about a call that a host is about to make. call is what hosts pass to hooks: an object with tool_name and tool_input. A
@@ -106,7 +106,7 @@ func stepOf(at string) string {
 	return strings.Join(numbers, ".")
 }
 
-// judgeUnknown decides about a function of which nothing is known.
+// judgeUnknown decides about a call whose function is not known.
 func (r *Rules) judgeUnknown() (Decision, string) {
 	if !r.restricts() && firstMatch(r.Allow, "any.name", func(p, _ string) bool { return strings.Trim(p, "*") == "" }) != "" {
 		return Allow, "all is allowed"
@@ -114,7 +114,7 @@ func (r *Rules) judgeUnknown() (Decision, string) {
 	return Ask, "which function it calls is not known"
 }
 
-// judgeTool decides about a tool of another surface: that of a function, which the host's rules can name, or a dispatcher.
+// judgeTool decides about a tool of another surface: a function's own tool, which the host's rules can name, or a dispatcher.
 func (r *Rules) judgeTool(name string, input []byte) Verdict {
 	root := gjson.ParseBytes(input)
 	if !json.Valid(input) || !root.IsObject() {

@@ -1,5 +1,5 @@
 // Package hook decides about calls of onecall's tools for hosts whose own rules see only the name of a tool. It looks at the functions
-// that a chain calls, however deep.
+// that a chain calls, at any depth.
 package hook
 
 import (
@@ -26,8 +26,8 @@ func (d Decision) stronger(than Decision) bool {
 	return rank[d] > rank[than]
 }
 
-// Rules are patterns for the names of functions. Deny wins over Ask, and Ask over Allow. A function that matches no pattern is asked
-// about.
+// Rules are patterns for the names of functions. Deny wins over Ask, and Ask over Allow. The decision for a function that matches no
+// pattern is Ask.
 type Rules struct {
 	Allow, Ask, Deny []string
 
@@ -115,7 +115,7 @@ func matchesName(p, name string) bool {
 	return pattern.Matches(p, name) || pattern.Matches(folded, steps.FoldName(name))
 }
 
-// matchesTail reports whether a name without its source could match a pattern: the part after one of the pattern's separators.
+// matchesTail reports whether a name without its source could match a pattern. It also tries what follows each separator in the pattern.
 func matchesTail(p, name string) bool {
 	if matchesName(p, name) {
 		return true

@@ -1,6 +1,5 @@
-// Package httpbody is shared by the sources that call over HTTP: how an answer becomes the result of a step or its error,
-// and how the trace of a step is sent with a request. It knows nothing of the origin of requests, connections or
-// credentials.
+// Package httpbody turns HTTP answers into results or errors of steps, and adds the trace and the idempotency key of a step to requests.
+// The sources that call over HTTP share it. It knows nothing of where requests, connections or credentials come from.
 package httpbody
 
 import (
@@ -23,7 +22,7 @@ import (
 const maxErrorBody = 16 << 10
 
 // Read reads a body of at most limit bytes after decompression; -1: no limit. If it is longer, whole is false and data nil.
-// The error is the body's.
+// err is the error of reading the body.
 func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
 	if limit >= 0 {
 		body = io.LimitReader(body, limit+1)
@@ -75,8 +74,8 @@ func Writes(request *http.Request) bool {
 }
 
 // Refusal returns the error of a status that is not a success: function_failed with the status and the start of the body.
-// Its outcome is sent_unknown unless the status is 4xx, as a gateway may have given up on the service, or its work be half
-// done. Its message, "answered 404 Not Found", follows the name of the service. The body is read and left open. typed: see
+// If the request may write and the status is not 4xx, the outcome is sent_unknown: a gateway may have given up on the service, or the work
+// may be half done. Its message, "answered 404 Not Found", follows the name of the service. The body is read and left open. typed: see
 // Value.
 func Refusal(request *http.Request, response *http.Response, typed bool) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "answered %s", StatusText(response.StatusCode))

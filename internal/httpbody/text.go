@@ -29,10 +29,10 @@ func TextType(mediaType string) bool {
 	return false
 }
 
-// decoded returns the text in UTF-8, and whether it is text, by its type or by its bytes. Bytes that are invalid in the
-// declared character set become U+FFFD.
+// decoded returns the text of a body in UTF-8. isText reports whether the body is text, by its type or by its bytes. Bytes that are
+// invalid in the declared character set become U+FFFD.
 func decoded(header http.Header, data []byte) (text []byte, isText bool) {
-	// The remaining compression is one that was not requested.
+	// Any compression that remains here was not requested.
 	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, false
 	}

@@ -121,7 +121,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fetch reads a JSON document; nil without an error: the server has none there (4xx).
+// fetch reads a JSON document; nil without an error: the server has none there (status 4xx, or a web page).
 func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// discovery is where to log in, for which resource, and with which scopes.
+// discovery says where to log in, for which resource, and with which scopes.
 type discovery struct {
 	meta     *oauthex.AuthServerMeta
 	resource string

@@ -117,10 +117,10 @@ func (s *server) key() string {
 	return name[:min(len(name), 64)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// remedy returns the end of messages.
+// remedy returns the advice that ends messages.
 func (s *server) remedy() string { return "run `onecall auth login " + s.o.Source + "`" }
 
-// deny returns a denied with the server's name.
+// deny returns a denied error that names the server.
 func (s *server) deny(format string, args ...any) *fault.Error {
 	f := fault.New(fault.Denied, format, args...)
 	f.Message = "server \"" + s.o.Source + "\": " + f.Message

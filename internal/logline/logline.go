@@ -1,4 +1,4 @@
-// Package logline writes the lines of a process's log: each whole and without secrets, to a reader that may be slow.
+// Package logline writes the log of a process: each line as a whole and without secrets, for a reader that may be slow.
 package logline
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Options say what is logged and how. Scrub must be given.
+// Options say what is logged and how. Scrub is required.
 type Options struct {
 	Level slog.Level               // the minimum
 	JSON  bool                     // a line of JSON for each record, instead of text
@@ -23,8 +23,8 @@ type Options struct {
 // Log writes records as lines. Handler and Messages may be used by many goroutines.
 type Log struct {
 	Handler slog.Handler
-	// Messages receives the messages that a command writes for a person. With JSON each one becomes a record, whatever the level; without,
-	// it is a line like any other.
+	// Messages receives the messages that a command writes for a person. With JSON, each becomes a record, whatever the level. Without,
+	// Messages is the writer that New was given.
 	Messages io.Writer
 
 	scrub func(string) string
@@ -54,7 +54,7 @@ func (l *Log) SetDefault() {
 	log.SetOutput(libraryLines{slog.NewLogLogger(l.Handler, slog.LevelWarn).Writer()})
 }
 
-// replace removes secrets from a value before it is quoted, which may change how they are spelled.
+// replace removes secrets from a value before quoting changes how they are spelled.
 func (l *Log) replace(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -70,11 +70,11 @@ func (l *Log) replace(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// libraryLines are the lines of package log.
+// libraryLines receives the lines of package log.
 type libraryLines struct{ io.Writer }
 
-// unsolicited is what net/http logs when an idle connection receives bytes, up to those bytes. The last of them may be the
-// beginning of a secret, which no scrubber finds.
+// unsolicited begins the line that net/http logs when an idle connection receives bytes. The bytes that follow may end within a secret,
+// which no scrubber finds.
 const unsolicited = "Unsolicited response received on idle HTTP channel"
 
 // Write implements io.Writer.

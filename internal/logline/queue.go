@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Queue is a writer that never waits for its reader: lines wait in memory. When too many wait, new ones are dropped and counted.
+// Queue is a writer that does not wait for its reader until it is closed: lines wait in memory. When too many wait, new ones are dropped
+// and counted.
 type Queue struct {
 	to    io.Writer
 	wake  *sync.Cond    // with mu
@@ -16,9 +17,9 @@ type Queue struct {
 
 	mu       sync.Mutex
 	waiting  [][]byte
-	bytes    int // that wait, and those that are being written
+	bytes    int // that wait or are being written
 	dropped  int // lines, ever
-	reported int // of them
+	reported int // dropped lines that were reported
 	state    queueState
 	log      *slog.Logger // for the number of dropped lines; nil: not yet known
 }
@@ -27,12 +28,12 @@ type queueState int
 
 const (
 	queueOpen    queueState = iota
-	queueClosing            // what waits is written
-	queueClosed             // nothing waits any more: lines are written at once
+	queueClosing            // waiting lines are being written
+	queueClosed             // no line waits: new ones are written at once
 	queueLost               // the reader did not read in time
 )
 
-// Bounds of what waits, and of the time in which it is written at the end.
+// Bounds of the waiting lines, in bytes, and of the time for writing them in Close.
 const (
 	maxWaiting = 1 << 20
 	closeTime  = time.Second
@@ -46,7 +47,7 @@ func NewQueue(to io.Writer) *Queue {
 	return q
 }
 
-// ReportTo sets the log that is told how many lines were dropped, once lines are read again. It writes to the queue.
+// ReportTo sets the logger, which writes to the queue. Once lines are read again, it logs how many were dropped.
 func (q *Queue) ReportTo(log *slog.Logger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,7 +61,7 @@ func (q *Queue) Dropped() int {
 	return q.dropped
 }
 
-// Write implements io.Writer. It does not wait until the queue is closed.
+// Write implements io.Writer. It does not wait, unless the queue was closed and all its lines were written: then it writes at once.
 func (q *Queue) Write(lines []byte) (int, error) {
 	q.mu.Lock()
 	switch {
@@ -78,7 +79,7 @@ func (q *Queue) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// run writes what waits until the queue is closed.
+// run writes the waiting lines until the queue is closed.
 func (q *Queue) run() {
 	defer close(q.ended)
 	for {
@@ -126,7 +127,7 @@ func (q *Queue) reportDropped() {
 	}
 }
 
-// Close writes what waits, for at most one second. Later lines are written at once if all others were.
+// Close writes the waiting lines, for at most one second. If that was enough, later lines are written at once; else they are dropped.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	if q.state == queueOpen {

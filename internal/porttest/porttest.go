@@ -1,11 +1,11 @@
-// Package porttest reserves ports for programs that have to be given a number. What can listen on port 0 does that instead.
+// Package porttest reserves ports for programs that must be given a port number. A program that can listen on port 0 does not need it.
 package porttest
 
 import "testing"
 
-// Reserve returns a port of 127.0.0.1 that belongs to the test until its end: connections to it are refused until the test has a program
-// listen there, which may end and be started again. It is reserved in the system, so no other process gets it meanwhile; where a system
-// cannot do that, it is one that systems do not give out by themselves.
+// Reserve returns a port of 127.0.0.1 that belongs to the test until it ends. Connections are refused until the test starts a program that
+// listens there; the program may end and start again. On Linux the system reserves the port, so no other process gets it. Elsewhere it is
+// one of the ports that systems do not assign on their own.
 func Reserve(tb testing.TB) (port string) {
 	tb.Helper()
 	port, err := reserve(tb)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// reserve binds a socket and does not listen on it. The system gives its port to nobody, and refuses connections. Since SO_REUSEADDR is
-// set, a program that sets it too, as servers do, can bind the same port and listen there.
+// reserve binds a socket without listening on it. The system then assigns its port to no other process, and refuses connections. A program
+// that sets SO_REUSEADDR, as servers do, can still bind the port and listen there, because this socket has it too.
 func reserve(tb testing.TB) (port string, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// given are the ports that tests of this process have got.
+// given holds the ports that this process's tests have got.
 var given sync.Map
 
-// reserve finds a port on which nobody listens. It lies below those that systems give out to listeners on port 0 and to connections, so
-// nobody is likely to take it before the test uses it.
+// reserve finds a port on which no program listens. It is below the ports that systems assign to listeners on port 0 and to connections,
+// so another program is unlikely to take it before the test uses it.
 func reserve(testing.TB) (port string, err error) {
 	for range 1000 {
 		port = strconv.Itoa(10_000 + rand.IntN(20_000))

@@ -12,8 +12,8 @@ import (
 // retryAfter is how long a server that timed out is left alone.
 const retryAfter = 500 * time.Millisecond
 
-// breaker saves operations the wait for a server that hangs. After a timeout, other operations fail at once with its error, and every
-// half second one short operation tries the server again. A server that refuses connections or commands causes no wait, and is always
+// breaker keeps operations from waiting for a server that hangs. After a timeout, other operations fail at once with its error, and every
+// half second one short operation tries the server again. A server that refuses connections or commands causes no wait, so it is always
 // tried.
 type breaker struct {
 	circuit *gobreaker.CircuitBreaker[struct{}]
@@ -25,7 +25,7 @@ func newBreaker() *breaker {
 		Timeout:      retryAfter,
 		ReadyToTrip:  func(gobreaker.Counts) bool { return true },
 		IsSuccessful: func(err error) bool { return !isTimeoutError(err) },
-		// A caller that left or closed the client says nothing about the server.
+		// If the caller left or closed the client, that says nothing about the server.
 		IsExcluded: func(err error) bool {
 			return !isTimeoutError(err) &&
 				(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed))
@@ -33,8 +33,8 @@ func newBreaker() *breaker {
 	})}
 }
 
-// openError returns the error of an operation that should not even wait for a connection. Long operations never try the server again, as
-// all others would wait for them.
+// openError returns the error of an operation that should not even wait for a connection. Long operations never try the server again,
+// because all others would wait for them.
 func (b *breaker) openError(brief bool) error {
 	if state := b.circuit.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && !brief {
 		return *b.last.Load()

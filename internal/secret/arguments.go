@@ -30,11 +30,11 @@ func Redaction(schema []byte) func(args []byte, hide func(value []byte) []byte) 
 type redaction struct {
 	args []byte
 	hide func(value []byte) []byte
-	out  []byte // args before from, without their secrets
+	out  []byte // args[:next], without its secrets
 	next int
 }
 
-// maxDepth is the depth below which values are hidden as a whole.
+// maxDepth is the depth from which nested values are hidden as a whole.
 const maxDepth = 100
 
 // members hides the secrets in an object or array. known reports for some members of an object whether they are secret.

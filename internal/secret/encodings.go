@@ -82,14 +82,14 @@ func isNumber(text string) bool {
 	return len(text) >= MinLength && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) })
 }
 
-// encodings returns the forms of at least shortest bytes in which a text may be encoded in others; none if the text is shorter. JSON is
-// decoded before it is searched: the JSON forms are for JSON inside strings and for texts that are not JSON.
+// encodings returns the forms in which a secret may occur in a text, those of at least shortest bytes; none if the secret itself is
+// shorter. JSON is decoded before it is searched: the JSON forms are for JSON inside strings and for texts that are not JSON.
 func encodings(secret string, shortest int) []string {
 	if len(secret) < shortest {
 		return nil
 	}
 	plain, ascii := escaped(secret), asciiOnly(escaped(secret))
-	html, _ := json.Marshal(secret) // of a string: never fails
+	html, _ := json.Marshal(secret) // never fails for a string
 	query := url.QueryEscape(secret)
 	forms := []string{
 		secret, plain, strings.ReplaceAll(plain, "/", `\/`), ascii, strings.ReplaceAll(ascii, "/", `\/`), string(html[1 : len(html)-1]),

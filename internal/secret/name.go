@@ -18,7 +18,7 @@ var (
 	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment",
 		"encryption", "gpg", "host", "hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server",
 		"service", "shared", "signing", "ssh", "ssl", "subscription", "tls", "vapid", "webhook", "write"}
-	// plainPatterns look like secrets but are not: idempotency keys and numbers of tokens. cursors are such patterns of arguments.
+	// plainPatterns match names that look secret but are not: idempotency keys and numbers of tokens. cursors adds such names of arguments.
 	plainPatterns = regexp.MustCompile(`idempotency(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
 	cursors       = regexp.MustCompile(plainPatterns.String() + `|client(request)?tokens?|` +
 		`(page|paging|pagination|next|previous|prev|continuation|continue|cursor|sync|delta|start|starting)(token|key)s?`)
@@ -27,7 +27,7 @@ var (
 		"type", "uri", "url"}
 )
 
-// Name reports whether the value of a header, variable or member of that name in a configuration is secret. In doubt it is.
+// Name reports whether the value of a header, variable or member of that name in a configuration is secret. A doubtful one is.
 func Name(name string) bool { return isSecret(name, plainPatterns, nil) || isJoined(name) }
 
 // Argument reports whether the value of an argument of that name, or of a member of one, is secret. Cursors, page tokens and idempotency

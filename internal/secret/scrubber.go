@@ -23,7 +23,7 @@ const Redacted = "[redacted]"
 
 // Scrubber removes secrets from what leaves onecall. nil removes nothing. It is safe for concurrent use.
 type Scrubber struct {
-	needles []string // longest first, as a secret may contain another
+	needles []string // longest first, because a secret may contain another
 	numbers []string // secrets that may be numbers
 }
 

@@ -21,8 +21,8 @@ type Seal struct{ salt []byte }
 // NewSeal returns a seal with a salt, which must be random and may be public.
 func NewSeal(salt string) *Seal { return &Seal{[]byte(salt)} }
 
-// Mark returns the JSON object that replaces a secret: {"secret":"<digest>"}. The mark of a mark is itself. Equal values must have equal
-// spelling.
+// Mark returns the JSON object that replaces a secret: {"secret":"<digest>"}. The mark of a mark is itself. Callers must spell equal
+// values equally.
 func (s *Seal) Mark(value []byte) []byte {
 	if digest := DigestOf(value); digest != "" {
 		return mark(digest)
@@ -213,6 +213,6 @@ func (s *Seal) HideConfigured(value []byte, secrets []string, spell func(value [
 }
 
 func quote(text string) []byte {
-	quoted, _ := json.Marshal(text) // of a string: never fails
+	quoted, _ := json.Marshal(text) // never fails for a string
 	return quoted
 }

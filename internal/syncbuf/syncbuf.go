@@ -1,4 +1,4 @@
-// Package syncbuf has a buffer that one goroutine or process writes while a test reads it, or waits for what is written.
+// Package syncbuf provides a buffer that a goroutine or process writes to while a test reads it, or waits for text in it.
 package syncbuf
 
 import (
@@ -12,7 +12,7 @@ import (
 type Buffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	written chan struct{} // closed at the next write; nil: nobody waits for it
+	written chan struct{} // closed at the next write; nil: no Await waits for it
 }
 
 // Write implements io.Writer.
@@ -32,7 +32,7 @@ func (b *Buffer) String() string {
 	return b.text.String()
 }
 
-// Await waits until what has been written times times, and returns the submatches of the last of them. It returns nil if ctx ends before.
+// Await waits until the text has times matches of what, and returns the submatches of the last one. It returns nil if ctx ends first.
 func (b *Buffer) Await(ctx context.Context, what *regexp.Regexp, times int) []string {
 	for {
 		matches, written := b.find(what, times)

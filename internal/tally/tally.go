@@ -1,4 +1,4 @@
-// Package tally counts what a chain, and the same calls made one by one, cost a model. `onecall bench` and the project's comparison
+// Package tally counts what a chain costs a model, and what the same calls cost one by one. `onecall bench` and the project's comparison
 // count by its rules.
 package tally
 
@@ -11,14 +11,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Side is what one way costs. Tokens are of what the model writes to make the calls, and of what it reads of their answers.
+// Side is the cost of one way to do a task: round trips, the tokens that the model writes to make the calls, and those that it reads in
+// their answers.
 type Side struct {
 	RoundTrips int `json:"roundTrips"`
 	Written    int `json:"written"`
 	Read       int `json:"read"`
 }
 
-// Add adds what another task costs.
+// Add adds the cost of another task.
 func (s *Side) Add(more Side) {
 	s.RoundTrips += more.RoundTrips
 	s.Written += more.Written
@@ -28,14 +29,14 @@ func (s *Side) Add(more Side) {
 // Call is a call that a chain has made.
 type Call struct {
 	Function     string
-	Args, Result []byte // of a call that failed: what it said
+	Args, Result []byte // Result of a failed call: its message
 }
 
-// Counted reports whether a function of a source is a call for a model that makes calls one by one. Computing alone is none: it has
-// read all results.
+// Counted reports whether functions of a source count as calls of a model that makes calls one by one. Pure computation does not: the
+// model has read all results.
 func Counted(source string) bool { return source != "expr" && source != "text" }
 
-// Calls is what a model pays that makes the calls one by one.
+// Calls returns the cost of making the calls one by one.
 func Calls(counter budget.Counter, calls []Call) Side {
 	s := Side{RoundTrips: len(calls)}
 	for i := range calls {
@@ -45,18 +46,19 @@ func Calls(counter budget.Counter, calls []Call) Side {
 	return s
 }
 
-// Chain is what a model pays that sends a request to the tool chain.
+// Chain returns the cost of sending a request to the tool chain and reading its answer.
 func Chain(counter budget.Counter, request, answer []byte) Side {
 	return Side{RoundTrips: 1, Written: counter.Count(CallText("chain", Request(request)), -1), Read: counter.Count(answer, -1)}
 }
 
-// CallText is a call as a model writes it: without blanks.
+// CallText returns a call as a model writes it, without blanks.
 func CallText(name string, args []byte) []byte {
 	text := append([]byte(`{"name":"`+name+`","arguments":`), rawjson.AppendCompact(nil, args)...)
 	return append(text, '}')
 }
 
-// Request is a chain as a model would send it: without what is for readers of a file. What is no object stays as it is.
+// Request returns a chain as a model would send it, without $schema and description, which are for readers of a file. If chain is not an
+// object, it is returned unchanged.
 func Request(chain []byte) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(chain, &all) != nil {
@@ -68,8 +70,8 @@ func Request(chain []byte) []byte {
 	return text
 }
 
-// WithInput is a chain as a model would send it with an input: a JSON object that replaces that of the chain, if there is one, and
-// values over it. What is no object stays as it is.
+// WithInput returns a request as a model would send it with an input. input is a JSON object that replaces the request's own input; empty:
+// it stays. The values of set replace members of the input. If request is not an object, it is returned unchanged.
 func WithInput(request, input []byte, set []chain.Setting) []byte {
 	var all, members map[string]json.RawMessage
 	if json.Unmarshal(request, &all) != nil {
@@ -78,14 +80,14 @@ func WithInput(request, input []byte, set []chain.Setting) []byte {
 	if len(input) > 0 {
 		all["input"] = input
 	}
-	_ = json.Unmarshal(all["input"], &members) // without one there is nothing to add to
+	_ = json.Unmarshal(all["input"], &members) // without an input, members stays nil
 	if members == nil {
 		members = map[string]json.RawMessage{}
 	}
 	for _, s := range set {
 		value := json.RawMessage(s.Value)
 		if !json.Valid(value) {
-			value, _ = rawjson.Marshal(s.Value) // a text always can be
+			value, _ = rawjson.Marshal(s.Value) // never fails for a text
 		}
 		members[s.Key] = value
 	}
@@ -96,10 +98,11 @@ func WithInput(request, input []byte, set []chain.Setting) []byte {
 	return text
 }
 
-// Waves is how many round trips a model needs at least for the calls of a chain, if it makes them side by side wherever the chain does.
+// Waves returns the minimum number of round trips for the calls of a chain if a model makes calls side by side wherever the chain does.
 func Waves(plan *chain.DryRun, calls []Call) int { return min(depth(&plan.DryChain), len(calls)) }
 
-// depth is how many calls of a chain, at least, have to wait for one another: elements count as one, and so do rounds of repeat.
+// depth returns the minimum number of calls of a chain that must be made one after another. All elements of a forEach count as one call,
+// and so do all rounds of a repeat.
 func depth(c *chain.DryChain) (n int) {
 	for _, wave := range c.Waves {
 		deepest := 0

@@ -52,7 +52,7 @@ func (c *Cast) Command(command, prints string) {
 	reading, class := 0.0, ""
 	for text := range strings.Lines(prints) {
 		text = strings.TrimRight(text, "\r\n")
-		spans := splitColors(text[strings.LastIndexByte(text, '\r')+1:], &class) // the text before it was overwritten
+		spans := splitColors(text[strings.LastIndexByte(text, '\r')+1:], &class) // what precedes a \r was overwritten
 		for i := range spans {
 			spans[i].at = c.clock
 		}
@@ -63,7 +63,7 @@ func (c *Cast) Command(command, prints string) {
 	c.clock += min(reading, maxReading)
 }
 
-// Escape sequences of a terminal: those that set colors end in m, others are left out.
+// Escape sequences of a terminal. Those that set colors end in m; others are left out.
 var (
 	sequence = regexp.MustCompile(`\x1b\[([0-9;?]*)([A-Za-z])`)
 	classes  = map[string]string{"1": "b", "2": "dim", "31": "red", "32": "green", "33": "yellow", "34": "blue", "35": "magenta", "36": "cyan",

@@ -1,6 +1,6 @@
 // Command tokens writes the texts that agents read, with their size in tokens (o200k_base): the tools of each surface to
-// testdata/surface, and docs/reference/tokens.md. A change of any of them shows up as a difference. It runs after internal/gen, whose
-// texts it counts.
+// testdata/surface, and docs/reference/tokens.md. A change of any of them is visible in a diff. It runs after internal/gen, whose texts it
+// counts.
 package main
 
 import (

@@ -72,7 +72,7 @@ func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 // byte at a time.
 type Gate struct {
 	*Proxy
-	Reached chan struct{} // receives a value for each connection, up to a hundred, that has reached the gate
+	Reached chan struct{} // receives a value for each connection that has reached the gate, up to a hundred
 	Open    func()
 }
 

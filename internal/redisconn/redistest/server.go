@@ -1,4 +1,4 @@
-// Package redistest runs the real server for tests, and proxies that make trouble on the way to it.
+// Package redistest runs a real Redis or Valkey server for tests, and proxies that disturb connections to it.
 package redistest
 
 import (
@@ -25,12 +25,12 @@ type Server struct {
 	args   []string
 	cmd    *exec.Cmd
 	output *syncbuf.Buffer
-	ended  chan struct{} // closed when it has
-	result error         // how it did
+	ended  chan struct{} // closed when the process has ended
+	result error         // of the process; set before ended is closed
 }
 
-// Start starts the real server on a free port and a socket, with nothing written to the disk unless args, which are those of
-// redis-server, say so. It ends with the test. Where there is no such server on the machine the test is skipped.
+// Start starts a real server on a free port and a socket. It ends with the test. args are further arguments of redis-server; unless they
+// say otherwise, the server writes nothing to disk. If no server is installed, the test is skipped.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "redis") // the path of a socket must be short
@@ -82,7 +82,7 @@ func (s *Server) Restart() {
 	s.tb.Fatalf("the server does not start: %v: %s", s.result, s.output)
 }
 
-// listening is in the line by which a server says that it listens, on its port and its socket.
+// listening matches the line in which a server logs that it listens on its port or socket.
 var listening = regexp.MustCompile("eady to accept connections")
 
 // Kill ends the server as kill -9 does.
@@ -94,10 +94,10 @@ func (s *Server) Kill() {
 	}
 }
 
-// Hang has the server do nothing until Go: connections are taken by the system, and nobody answers.
+// Hang stops the server until Go. The system still accepts connections, but nothing answers them.
 func (s *Server) Hang() { s.signal("-STOP") }
 
-// Go has a server go on that hangs.
+// Go resumes the server after Hang.
 func (s *Server) Go() { s.signal("-CONT") }
 
 func (s *Server) signal(which string) {
@@ -107,19 +107,19 @@ func (s *Server) signal(which string) {
 	}
 }
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "s") }
 
-// Address is the server's host and port.
+// Address returns the server's host and port.
 func (s *Server) Address() string { return "127.0.0.1:" + s.port }
 
-// URL is that of the server's socket.
+// URL returns the URL of the server's socket.
 func (s *Server) URL() string { return "unix://" + s.Socket() }
 
-// TCP is the URL of the server's port.
+// TCP returns the URL of the server's port.
 func (s *Server) TCP() string { return "redis://" + s.Address() }
 
-// Client is a plain client of the server, for a look behind what is tested.
+// Client returns a plain client of the server, with which a test looks behind the code under test. It closes with the test.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket(), Protocol: 2})
 	tb.Cleanup(func() { _ = c.Close() })

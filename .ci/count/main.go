@@ -1,5 +1,5 @@
-// Command count measures the house: go -C .ci/count run . ROOT prints lines of Go by kind and package, exported names that no
-// other package uses, and lines of tests that use unexported names.
+// Command count measures the repository: go -C .ci/count run . ROOT prints the lines of Go by kind and package, the exported names that no
+// other package uses, and the lines of test files that use unexported names.
 package main
 
 import (
@@ -44,12 +44,12 @@ func main() {
 	whiteBox(loaded)
 }
 
-// support are packages that only tests import.
+// support matches the packages that only tests import.
 var support = regexp.MustCompile(`(^|/)(datasets|e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest|polltest|porttest|transcript)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// kindOf is what a Go file is for.
+// kindOf returns what a Go file is for.
 func kindOf(path string, text []byte) string {
 	switch {
 	case strings.HasSuffix(path, "_test.go"):
@@ -62,7 +62,7 @@ func kindOf(path string, text []byte) string {
 	return "code"
 }
 
-// lines counts those of all Go files of the module, without modules below it, whatever they are built for.
+// lines prints the number of lines of all Go files in the module, whatever their build constraints, without the modules below it.
 func lines(loaded []*packages.Package) {
 	kinds, byPackage := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func lines(loaded []*packages.Package) {
 	show(byPackage)
 }
 
-// isModule reports whether a folder is a module of its own, which no package of the house can use.
+// isModule reports whether a folder is a module of its own, which no package here can use.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil
@@ -110,7 +110,7 @@ func show(numbers map[string]int) {
 	}
 }
 
-// position makes one name of an object that was loaded several times, with tests and without.
+// position returns one name for an object that was loaded several times, with tests and without.
 func position(fset *token.FileSet, object types.Object) string {
 	return fset.Position(object.Pos()).String()
 }
@@ -170,7 +170,7 @@ func unused(loaded []*packages.Package) {
 	fmt.Printf("  %7d names\n", len(slices.Compact(names)))
 }
 
-// carried are the variables whose types are used with an object: what a function takes and gives, and a field itself.
+// carried yields the variables whose types are used with an object: the parameters and results of a function, or a field itself.
 func carried(object types.Object) iter.Seq[*types.Var] {
 	return func(yield func(*types.Var) bool) {
 		if field, ok := object.(*types.Var); ok && field.IsField() {
@@ -230,7 +230,7 @@ func interfaceMethods(loaded []*packages.Package) map[string]bool {
 	return names
 }
 
-// exported are the exported names of a package, and the methods of its exported types that no interface of another package asks for.
+// exported returns the exported names of a package, and the exported methods of its types except those in implied.
 func exported(scope *types.Scope) (list []types.Object) {
 	for _, name := range scope.Names() {
 		object := scope.Lookup(name)
@@ -251,7 +251,7 @@ func exported(scope *types.Scope) (list []types.Object) {
 	return list
 }
 
-// implied are methods by which types fit interfaces of the standard library and of libraries that we are called by.
+// implied are methods that implement interfaces of the standard library, or of libraries that call onecall.
 var implied = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true,
 	"RoundTrip": true, "MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "LogValue": true,
 	"ServeHTTP": true, "CloseIdleConnections": true}
@@ -266,7 +266,7 @@ func describe(object types.Object) string {
 	return object.Name()
 }
 
-// whiteBox counts the lines of test files that use a name which is not exported and declared outside of tests.
+// whiteBox prints the number of lines of the test files that use an unexported name declared outside of tests.
 func whiteBox(loaded []*packages.Package) {
 	byPackage, total := map[string]int{}, 0
 	for _, p := range loaded {

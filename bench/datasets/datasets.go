@@ -32,7 +32,7 @@ func Files() (files []string) {
 type Chain struct {
 	ID           string            `json:"id"`
 	Steps        json.RawMessage   `json:"steps"`
-	LiteralArgs  []json.RawMessage `json:"literal_args"` // of the calls; NESTFUL has none
+	LiteralArgs  []json.RawMessage `json:"literal_args"` // the arguments of the calls; NESTFUL has none
 	Results      []json.RawMessage `json:"results"`
 	Intermediate []json.RawMessage `json:"intermediate"` // NESTFUL: the values; the results are {"result":value}
 	Turn         []int             `json:"turn"`         // BFCL: the user's turn that each step belongs to
@@ -42,7 +42,7 @@ type Chain struct {
 // Step is a step with references in its arguments.
 type Step struct {
 	Fn   string
-	Args map[string]any // with numbers as they are written
+	Args map[string]any // with numbers as written
 }
 
 // Read reads a data set. If the file does not exist, the error is an fs.ErrNotExist.
@@ -130,7 +130,7 @@ func Recording(calls []tally.Call) []byte {
 // Player answers calls from a recording. Each run needs its own context, from Cassette.Cursor.
 type Player struct {
 	Engine    *chain.Engine
-	Functions *steps.Registry // that the engine calls
+	Functions *steps.Registry // those that the engine calls
 	Cassette  *replay.Cassette
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// Turns splits a dialog into a chain for each turn of the user, as nobody can make the calls of a turn before the user has spoken. A chain
-// of a single turn is the only one.
+// Turns splits a dialog into a chain for each turn of the user, because the calls of a turn cannot be made before the user has spoken. A
+// dialog with a single turn stays one chain.
 func (c *Chain) Turns() ([]*Chain, error) {
 	written, err := c.Written()
 	if err != nil || len(c.Turn) != len(written) {
@@ -30,9 +30,9 @@ func (c *Chain) Turns() ([]*Chain, error) {
 	return c.split(written, starts)
 }
 
-// Parts splits a chain where a model must read a result before it can write the next step: before a step that names an entry of a list
-// of several, or a member by a key that is the value itself, such as "$2.items.4711.id". That was chosen. A chain without such a step is
-// the only one.
+// Parts splits a chain where a model must read a result before it can write the next step. That is before a step that refers to one entry
+// of a list with several, or to a member by a key that is the value itself, such as "$2.items.4711.id": the model chose the entry or the
+// member. A chain without such a step is not split.
 func (c *Chain) Parts() ([]*Chain, error) {
 	written, err := c.Written()
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *Chain) Parts() ([]*Chain, error) {
 	return c.split(written, starts)
 }
 
-// split makes a chain of the steps from each start to the next. Values of earlier chains stand in the arguments as they are: the model has
-// read them, and so a chain returns the results that later ones refer to.
+// split makes a chain of the steps from each start to the next. Values from earlier chains are literals in the arguments, because the
+// model has read them; therefore a chain returns the results that later chains refer to.
 func (c *Chain) split(written []Step, starts []int) ([]*Chain, error) {
 	if len(starts) < 2 {
 		return []*Chain{c}, nil
@@ -73,7 +73,7 @@ func (c *Chain) split(written []Step, starts []int) ([]*Chain, error) {
 	return list, nil
 }
 
-// between is the chain of the steps from first to end. It adds the steps before them that it refers to.
+// between returns the chain of the steps from first to end. It adds the earlier steps that the chain refers to to later.
 func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Chain, error) {
 	t := &Chain{ID: fmt.Sprintf("%s, from step %d", c.ID, first), LiteralArgs: c.LiteralArgs[first:end], Results: c.Results[first:end]}
 	type step struct {
@@ -103,7 +103,7 @@ func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Ch
 	return t, err
 }
 
-// chosen reports whether a value refers to an entry that was chosen from the result of one of the steps from start to end.
+// chosen reports whether a value refers to something that was chosen from the result of one of the steps from start to end.
 func (c *Chain) chosen(value any, start, end int) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -122,7 +122,7 @@ func (c *Chain) chosen(value any, start, end int) bool {
 	return false
 }
 
-// chosenFrom reports whether a path names an entry of a list of several, or a member by a key that is the value at its end.
+// chosenFrom reports whether a path names one entry of a list with several, or a member by a key that is the value at the end of the path.
 func chosenFrom(result []byte, path string) bool {
 	at := gjson.ParseBytes(result)
 	var keys []string
@@ -149,7 +149,7 @@ var (
 	segments = regexp.MustCompile(`\.([^.\[]+)|\[\d+\]`)
 )
 
-// referred is the step that a text refers to by its number, and the path in its result; false if it is no such reference.
+// referred returns the number of the step that a text refers to, and the path in its result; ok is false if the text is no such reference.
 func referred(text string) (step int, path string, ok bool) {
 	match := ofStep.FindStringSubmatch(text)
 	if match == nil {
@@ -162,8 +162,8 @@ func referred(text string) (step int, path string, ok bool) {
 	return step, match[2], err == nil
 }
 
-// within is a value as a chain that begins with step first writes it: references to the chain's steps by their numbers in it, and what
-// earlier steps gave literally. Those steps are added to earlier.
+// within returns a value as a chain that begins with step first writes it. References to the chain's own steps get the numbers of the
+// steps in it. References to earlier steps become literal values, and those steps are added to earlier.
 func within(value, literal any, first int, earlier map[int]bool) any {
 	switch v := value.(type) {
 	case map[string]any:

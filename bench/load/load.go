@@ -1,5 +1,5 @@
 // Package load calls a tool of an MCP server over HTTP from many clients at once and checks every answer. Each client has its own
-// connection and does only what the protocol requires, so that a measurement is of the server.
+// connection and does only what the protocol requires, so that the server is what is measured.
 package load
 
 import (
@@ -30,7 +30,7 @@ type Target struct {
 	Tool    string
 	Args    string        // the arguments of each call, a JSON object
 	Want    string        // the text of each answer
-	Timeout time.Duration // of one request; 0: 10 minutes, longer than a busy machine takes
+	Timeout time.Duration // of one request; 0: 10 minutes, more than a busy machine needs
 }
 
 // Clients calls a target. The caller closes it.
@@ -58,7 +58,7 @@ func Open(ctx context.Context, t Target, n int) (*Clients, error) {
 	return c, nil
 }
 
-// opening is the number of clients that are opened at once: a server's queue of new connections is bounded.
+// opening is the maximum number of clients that are opened at once, because a server's queue of new connections is bounded.
 const opening = 32
 
 // Grow opens clients until there are n. It returns the first error; clients that were opened stay open.
@@ -91,7 +91,7 @@ func (c *Clients) Grow(ctx context.Context, n int) error {
 // Len returns the number of clients.
 func (c *Clients) Len() int { return len(c.all) }
 
-// End ends the sessions, as clients do that leave, and closes the connections. It returns the first error.
+// End ends the sessions, as clients do when they leave, and closes the connections. It returns the first error.
 func (c *Clients) End(ctx context.Context) (first error) {
 	for i := range c.all {
 		if err := c.endSession(ctx, &c.all[i]); err != nil && first == nil {
@@ -127,7 +127,7 @@ func (c *Clients) endSession(ctx context.Context, one *client) error {
 	return nil
 }
 
-// Close closes the connections without ending the sessions, as clients do that vanish.
+// Close closes the connections without ending the sessions, as if the clients vanished.
 func (c *Clients) Close() {
 	for i := range c.all {
 		c.all[i].http.CloseIdleConnections()
@@ -218,8 +218,8 @@ func (c *Clients) request(ctx context.Context, one *client, number int, method, 
 	return []byte(answer[1].Raw), nil
 }
 
-// Request sends a request of any kind from the first client and returns the JSON of the result. params has the members of the
-// parameters, without braces.
+// Request sends a request of any kind from the first client and returns the JSON of the result. params holds the members of the
+// parameters, without the braces.
 func (c *Clients) Request(ctx context.Context, method, params string) (result []byte, err error) {
 	name := ""
 	if method == "tools/call" {

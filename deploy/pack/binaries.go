@@ -10,15 +10,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli"
 )
 
-// artifact is an entry of artifacts.json, which goreleaser leaves in its folder. Those of the type "Binary" are programs.
+// artifact is an entry of artifacts.json, which goreleaser writes to its folder. Artifacts of the type "Binary" are programs.
 type artifact struct {
 	Type   string `json:"type"`
 	Path   string `json:"path"` // from the repository's root
 	GOOS   string `json:"goos"`
-	GOARCH string `json:"goarch"` // "all" of a universal binary
+	GOARCH string `json:"goarch"` // "all" for a universal binary
 }
 
-// distribution is what goreleaser has built, or the build of this machine.
+// distribution describes what goreleaser has built, or the build for this machine.
 type distribution struct {
 	folder    string
 	version   string // without a leading v
@@ -48,7 +48,7 @@ func readDistribution(folder string) (distribution, error) {
 	return d, readJSON(filepath.Join(folder, artifactsFile), &d.artifacts)
 }
 
-// program is the path of the program for a system and an architecture, which may be "all"; ok reports whether there is one.
+// program returns the path of the program for a system and an architecture, which may be "all". ok reports whether there is one.
 func (d distribution) program(goos, goarch string) (path string, ok bool) {
 	for _, a := range d.artifacts {
 		if a.Type == binary && a.GOOS == goos && a.GOARCH == goarch {
@@ -58,7 +58,7 @@ func (d distribution) program(goos, goarch string) (path string, ok bool) {
 	return "", false
 }
 
-// build builds onecall for this machine into a folder that reads like goreleaser's.
+// build builds onecall for this machine, into a folder with the same layout as goreleaser's.
 func build(folder string) error {
 	program := filepath.Join(folder, "onecall"+extension(runtime.GOOS))
 	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./cmd/onecall")

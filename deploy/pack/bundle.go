@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// inBundle are the programs of the MCP bundle. A host chooses by system only: the one for macOS is universal, the one for Windows runs
-// on arm64 too, and on Linux a shell script chooses (mcpb/onecall).
+// inBundle lists the programs of the MCP bundle. A host chooses only by operating system: the program for macOS is universal, the one for
+// Windows also runs on arm64, and on Linux a shell script chooses (mcpb/onecall).
 var inBundle = []struct{ goos, goarch, name string }{
 	{"darwin", "all", "onecall-darwin"},
 	{"linux", "amd64", "onecall-linux-amd64"},

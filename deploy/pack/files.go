@@ -32,7 +32,7 @@ const (
 	executable = 0o755
 )
 
-// write makes the folders above the file as well.
+// write writes a file, and creates the folders above it.
 func write(file, text string, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

@@ -1,14 +1,14 @@
-// Command pack makes what a release holds beside archives: manual pages and completions, packages for npm, the MCP bundle and the
-// entry of the MCP registry. It reads the folder that goreleaser leaves (dist), or one of its own making.
+// Command pack makes the parts of a release other than archives: manual pages and completions, packages for npm, the MCP bundle and the
+// entry of the MCP registry. It reads the folder that goreleaser writes (dist), or one that its own build command makes.
 //
-//	go run ./deploy/pack version                prints the version that this source becomes
+//	go run ./deploy/pack version                prints the version that a release of this source gets
 //	go run ./deploy/pack manuals FOLDER         writes manual pages, completions and the unit for packages
 //	go run ./deploy/pack build DIST             builds onecall for this machine, as goreleaser does for all
 //	go run ./deploy/pack npm DIST               writes DIST/npm: a folder for each package
 //	go run ./deploy/pack mcpb DIST              writes DIST/mcpb: the folder that mcpb packs
 //	go run ./deploy/pack registry DIST BUNDLE   writes DIST/server.json, with the checksum of the packed bundle
 //
-// It is run in the repository's root folder.
+// Run it in the repository's root folder.
 package main
 
 import (

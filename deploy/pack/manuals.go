@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli"
 )
 
-// manuals writes into a folder what packages install beside the program: man/onecall.1 and a page for each command,
+// manuals writes to a folder what packages install in addition to the program: man/onecall.1 and a page for each command,
 // completions/onecall.{bash,zsh,fish,ps1}, and systemd/onecall.service. SOURCE_DATE_EPOCH is the date of the pages.
 func manuals(folder string) error {
 	root := cli.Commands(nil)
@@ -51,7 +51,7 @@ func completions(root *cobra.Command, folder string) error {
 	return nil
 }
 
-// unit writes the unit of systemd for a package, which installs the program elsewhere than an administrator does.
+// unit writes the systemd unit for a package, which installs the program in another folder than an administrator does.
 func unit(folder string) error {
 	text, err := os.ReadFile(filepath.Join("deploy", "onecall.service"))
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// templates are the files that packages are made from. $VERSION in them is the release's.
+// templates holds the files that packages are made from. $VERSION in them stands for the release's version.
 //
 //go:embed npm mcpb server.json
 var templates embed.FS
 
-// target is a platform that onecall is released for, by the names that Go and Node.js have for it.
+// target is a platform that onecall is released for, with the names that Go and Node.js use.
 type target struct {
 	goos, goarch string
 	os, cpu      string
@@ -30,8 +30,8 @@ var targets = []target{
 	{"windows", "arm64", "win32", "arm64"},
 }
 
-// npm writes a folder for each package into DIST/npm: one for each program that was built, and "onecall", which depends on them and
-// starts the one that npm has chosen. None has an install script.
+// npm writes a folder for each package into DIST/npm: one for each program that was built, and "onecall", which depends on them and starts
+// the one that npm has installed. No package has an install script.
 func npm(folder string) error {
 	dist, err := readDistribution(folder)
 	if err != nil {
@@ -93,7 +93,7 @@ func mainPackage(folder string, about map[string]any, dist distribution) error {
 	return writeJSON(filepath.Join(folder, "package.json"), about)
 }
 
-// template is a file of templates for this distribution's version.
+// template returns a file of templates, with this distribution's version filled in.
 func (d distribution) template(name string) string {
 	text, err := fs.ReadFile(templates, name)
 	if err != nil {

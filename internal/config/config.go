@@ -47,7 +47,7 @@ type Config struct {
 	ReadTool *bool `yaml:"readTool" default:"false"`
 	// true: adds a dispatcher for each resource that is in no group.
 	Autodispatch *bool `yaml:"autodispatch" default:"false"`
-	// Functions in no group, on the surfaces dispatch and hybrid. flat: they are tools of their own; hide: they are not shown.
+	// What becomes of functions in no group, on the surface dispatch. flat: they are tools of their own; hide: only chains call them.
 	Ungrouped *string `yaml:"ungrouped" validate:"oneof=flat hide" default:"flat"`
 	// Names of arguments that a chain or a dispatcher's call may give once, at its top level, for every step whose function declares them.
 	Hoist []string `yaml:"hoist"`

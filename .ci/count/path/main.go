@@ -1,5 +1,5 @@
-// Command path counts the functions that one chain of one step runs when it comes over HTTP from a client without a session:
-// go -C .ci/count run ./path ROOT. It runs the server twice, with two calls and with six: what ran more often is on the path.
+// Command path counts the functions that run for one chain of one step, sent over HTTP by a client without a session: go -C .ci/count run
+// ./path ROOT. It runs the server twice, with two calls and with six: functions that ran more often in the second run are on the path.
 package main
 
 import (
@@ -71,7 +71,7 @@ type block struct {
 	line, column int
 }
 
-// counts runs a server for some calls, and gives how often each block ran.
+// counts runs a server for some calls, and returns how often each block ran.
 func counts(work, binary string, calls int) map[block]int {
 	folder := filepath.Join(work, strconv.Itoa(calls))
 	must(os.Mkdir(folder, 0o700))
@@ -144,7 +144,7 @@ var parsed = map[string]*ast.File{}
 
 var files = token.NewFileSet()
 
-// functionAt is the declared function that a block stands in; what stands in a function literal belongs to the function around it.
+// functionAt returns the declared function that contains a block. A function literal belongs to the function around it.
 func functionAt(root string, at block) (pkg, name string) {
 	file := parsed[at.file]
 	if file == nil {
@@ -166,7 +166,7 @@ func functionAt(root string, at block) (pkg, name string) {
 	return filepath.Dir(at.file), fmt.Sprintf("literal@%s:%d", filepath.Base(at.file), at.line)
 }
 
-// receiver is the text of a method's receiver type.
+// receiver returns the text of a method's receiver type.
 func receiver(root, file string, f *ast.FuncDecl) []byte {
 	text, err := os.ReadFile(filepath.Join(root, file))
 	must(err)

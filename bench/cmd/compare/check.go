@@ -11,10 +11,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// checkRounds is how often a figure is measured before it counts as worse: a machine is busy for a while, a loss stays.
+// checkRounds is how often a figure is measured before it counts as worse. A busy machine recovers, a regression stays.
 const checkRounds = 3
 
-// checked fails if a figure is worse than the committed one each time that it is measured: its section is measured again first.
+// checked fails if a figure is worse than the committed one each time it is measured. It measures the section of a worse figure again
+// first.
 func (c *comparison) checked(ctx context.Context, committed, results string) error {
 	worse, err := c.worse(committed, results)
 	for round := 1; err == nil && len(worse) > 0; round++ {
@@ -42,7 +43,7 @@ func (c *comparison) checked(ctx context.Context, committed, results string) err
 	return err
 }
 
-// worse returns the figures that regressed, by name. It is an error if one that this form has is missing.
+// worse returns the figures that regressed, by name. It is an error if a figure is missing that this form measures.
 func (c *comparison) worse(committed, results string) (map[string]string, error) {
 	before, err := report.ReadAll(committed, names(c.sections))
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *comparison) worse(committed, results string) (map[string]string, error)
 	return checked.Worse, nil
 }
 
-// Beginnings of the names of figures that are not measured in the short form, and without the data sets.
+// Prefixes of the names of figures that are measured only in the long form, and only with the data sets.
 var (
 	longOnly = []string{"peers/empty/fastest-peer", "peers/dependent10/fastest-peer", "peers/clients16/fastest-peer",
 		"peers/dependent10/vmcp", "peers/memory/", "scale/clients10000/", "tables/servers/"}

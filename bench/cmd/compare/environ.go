@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// passedVariables are the environment variables that this program and its child processes may see, in upper case. Tokens and keys are
-// withheld from foreign packages.
+// passedVariables are the environment variables that this program and its child processes may see, in upper case. Foreign packages get no
+// tokens or keys.
 var passedVariables = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "XDG_CACHE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY",
@@ -32,6 +32,6 @@ func dropped(environ []string) (names []string) {
 // dropEnvironment removes the other variables from this program's environment, which child processes inherit.
 func dropEnvironment() {
 	for _, name := range dropped(os.Environ()) {
-		_ = os.Unsetenv(name) // it is a name of the environment
+		_ = os.Unsetenv(name) // never fails for a name of the environment
 	}
 }

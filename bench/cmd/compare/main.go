@@ -1,5 +1,5 @@
-// Compare measures onecall against what else its users would pick, side by side on this machine, and writes what it has seen to
-// bench/results and bench/RESULTS.md.
+// Compare measures onecall side by side with its users' alternatives on this machine, and writes the results to bench/results and
+// bench/RESULTS.md.
 package main
 
 import (
@@ -37,12 +37,12 @@ type section struct {
 	name        string
 	run         report.Run
 	npm         bool // it needs Node.js and npm
-	long, short int  // minutes that each form takes, about, on two quiet cores, when all is installed
+	long, short int  // minutes that each form takes on two quiet cores, about, once all is installed
 }
 
 func main() {
 	dropEnvironment()
-	// What was started runs in process groups of its own, and must end with this program.
+	// Child processes run in process groups of their own, and must end with this program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := compare(ctx, os.Args[1:])
 	if err != nil && ctx.Err() != nil {
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// comparison is what the flags ask for.
+// comparison holds what the flags ask for.
 type comparison struct {
 	report.Options
 	only   string
@@ -144,7 +144,7 @@ func parse(args []string) (*comparison, error) {
 	return c, err
 }
 
-// selectSections returns the sections that a list names; "": all.
+// selectSections returns the sections that a comma-separated list names; "": all.
 func selectSections(list string) ([]section, error) {
 	if list == "" {
 		return sections, nil
@@ -167,7 +167,7 @@ func names(list []section) (all []string) {
 	return all
 }
 
-// ready finds out what would only fail later, and tells what is about to happen.
+// ready checks what would otherwise fail only later, and logs what is about to happen.
 func (c *comparison) ready(results string) error {
 	minutes, npm := 0, false
 	for _, s := range c.sections {

@@ -22,16 +22,16 @@ const (
 	withSessions = "2025-11-25"
 )
 
-// arm is one way to make calls, ready to be measured.
+// arm is one of the compared ways to make calls, ready to be measured.
 type arm struct {
 	peer
 	process  *proc.Process        // nil: the client makes the calls itself
 	sessions []*sdk.ClientSession // one for each client
-	protocol string               // that the client and the arm negotiated
-	list     string               // what a host first shows a model: the tools and the server's instructions
+	protocol string               // the version that the client and the arm negotiated
+	list     string               // what a host shows a model first: the tools and the server's instructions
 	fault    string               // why it was not measured, or what went wrong at its end; "": nothing
 	results  map[string]*result   // by work
-	used     proc.Usage           // when all was measured
+	used     proc.Usage           // after all measurements
 }
 
 // clients is the maximum number of clients of an arm.
@@ -58,7 +58,7 @@ func (a *arm) startProcess(ctx context.Context, s *setup, url, protocol string) 
 	return nil
 }
 
-// remember keeps what the arm's processes have used at the end.
+// remember records what the arm's processes have used, at the end.
 func (a *arm) remember() {
 	if a.process == nil || a.fault != "" {
 		return
@@ -70,11 +70,11 @@ func (a *arm) remember() {
 	a.used = used
 }
 
-// open connects the clients to url and waits until the arm gives a right answer.
+// open connects the clients to url, and waits until the arm gives a correct answer.
 func (a *arm) open(ctx context.Context, url, protocol string) error {
 	for range clients {
 		s, err := connect(ctx, url, protocol)
-		if err != nil && protocol == stateless { // it speaks the older protocol only
+		if err != nil && protocol == stateless { // it speaks only the older protocol
 			protocol = withSessions
 			s, err = connect(ctx, url, protocol)
 		}
@@ -96,7 +96,7 @@ func (a *arm) open(ctx context.Context, url, protocol string) error {
 	return err
 }
 
-// idleLimit is less than servers keep connections that are not used: a call must not meet one that is just being closed.
+// idleLimit is shorter than the time for which servers keep idle connections: a call must not use one that is just being closed.
 const idleLimit = time.Second
 
 // connect opens a client with connections of its own, so that many clients do not share one pool. All arms have the same settings.
@@ -111,7 +111,7 @@ func connect(ctx context.Context, url, protocol string) (*sdk.ClientSession, err
 	return client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
 }
 
-// ready waits until the arm has its upstream.
+// ready waits until the arm can call its upstream.
 func (a *arm) ready(ctx context.Context) error {
 	w := workByKey("dependent3")
 	for began := time.Now(); ; {
@@ -123,7 +123,7 @@ func (a *arm) ready(ctx context.Context) error {
 	}
 }
 
-// callLimit is how long a work may take before the arm counts as hanging. It takes milliseconds.
+// callLimit is how long a work may take before the arm counts as hanging. A work takes milliseconds.
 const callLimit = 10 * time.Second
 
 // do does a work once, checks its result and returns how long it took.
@@ -139,7 +139,7 @@ func (a *arm) do(ctx context.Context, w *work, client int) (time.Duration, error
 	return took, err
 }
 
-// answer has a client do w, and returns the answer as compact JSON.
+// answer does w from a client, and returns the answer as compact JSON.
 func (a *arm) answer(ctx context.Context, w *work, s *sdk.ClientSession) (string, error) {
 	if a.language == oneByOne {
 		value, err := w.bare(ctx, s)
@@ -168,7 +168,7 @@ func (a *arm) can(w *work) bool {
 	return w.programs[a.language] != "" && !(w.builtin && a.noBuiltins)
 }
 
-// arguments are what the client sends for w: for onecall the chain itself, else the program as a text.
+// arguments returns the arguments that the client sends for w: for onecall the chain itself, else the program as a text.
 func (a *arm) arguments(w *work) any {
 	if a.language == chainJSON {
 		return json.RawMessage(a.written(w))
@@ -176,7 +176,7 @@ func (a *arm) arguments(w *work) any {
 	return map[string]string{a.argument: a.written(w)}
 }
 
-// written is what a model writes for w.
+// written returns what a model writes for w.
 func (a *arm) written(w *work) string {
 	if a.write != nil {
 		return a.write(w.programs[a.language])
@@ -184,7 +184,7 @@ func (a *arm) written(w *work) string {
 	return w.programs[a.language]
 }
 
-// callText is the calls that a model writes for w, each with its name.
+// callText returns the calls that a model writes for w, each with its name.
 func (a *arm) callText(w *work) []byte {
 	switch a.language {
 	case oneByOne:
@@ -192,11 +192,11 @@ func (a *arm) callText(w *work) []byte {
 	case chainJSON:
 		return tally.CallText(a.tool, []byte(a.written(w)))
 	}
-	args, _ := rawjson.Marshal(map[string]string{a.argument: a.written(w)}) // a text can be written
+	args, _ := rawjson.Marshal(map[string]string{a.argument: a.written(w)}) // never fails for a text
 	return tally.CallText(a.tool, args)
 }
 
-// close ends the sessions and then the arm's processes. What its processes did wrong is the arm's fault.
+// close ends the sessions and then the arm's processes. An error of the processes becomes the arm's fault.
 func (a *arm) close() {
 	for _, s := range a.sessions {
 		_ = s.Close() // the process ends anyway

@@ -9,20 +9,20 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// How much worse a new run may be: a ratio of times, and a number of tokens, which is exact.
+// How much worse a new run may be, as a share: for a ratio of times, and for a number of tokens, which is exact.
 const (
 	timeTolerance  = 0.5
 	tokenTolerance = 0.02
 )
 
-// goal is what the project asks of itself in a ratio of times, onecall's to another arm's.
+// goal is the project's own limit for a ratio of times: onecall's to another arm's.
 type goal struct {
 	work   string
 	title  string
 	limits map[string]float64 // by protocol
 }
 
-// whyNot is why a goal is not reached, by the figure's name, where it is not the reason of the work.
+// whyNot explains why a goal is not reached, by the figure's name, if the reason differs from that of the work.
 var whyNot = map[string]string{
 	"dependent10/fastest-peer/sessions": "The bound was set against vMCP, which connects again for each call: to vMCP's time " +
 		"the ratio is `peers/dependent10/vmcp/sessions`. " + reasons["dependent10"],
@@ -42,8 +42,8 @@ var (
 	}
 )
 
-// figures are onecall's ratios; that of memory only of the long form, as it grows with the work. A figure against the fastest peer is
-// told only when all peers were there: without the fastest it would tell something else.
+// figures returns onecall's ratios. The ratio of memory is only in the long form, because memory grows with the work. A figure against the
+// fastest peer is left out unless all peers were measured: without the fastest, it would mean something else.
 func (e *era) figures(short bool) []report.Figure {
 	suffix := ""
 	if e.protocol == withSessions {
@@ -74,9 +74,9 @@ func (e *era) figures(short bool) []report.Figure {
 		rounds := ratios(ours.medians(g.work), peer.medians(g.work))
 		add(g.work+"/fastest-peer", g.title+" ("+peer.name+")", rounds, report.Figure{Max: g.limits[e.protocol]})
 	}
-	for _, g := range peerGoals { // against the one that installs fast, also where the fastest is not there
+	for _, g := range peerGoals { // against the peer that installs fast, even if the fastest is missing
 		peer := e.arm("cloudflare")
-		if a, b := ours.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // of noop10 it is the fastest
+		if a, b := ours.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // it is the fastest at noop10
 			add(g.work+"/cloudflare", strings.Replace(g.title, "the fastest peer's", peer.name+"'s", 1), ratios(a, b), report.Figure{})
 		}
 	}
@@ -95,7 +95,7 @@ func (e *era) figures(short bool) []report.Figure {
 	return all
 }
 
-// tokenFigures are onecall's numbers of tokens.
+// tokenFigures returns onecall's numbers of tokens.
 func tokenFigures(ours *arm, counter budget.Counter) []report.Figure {
 	count := func(name, title string, text []byte) report.Figure {
 		tokens := float64(counter.Count(text, -1))
@@ -117,7 +117,7 @@ func (e *era) arm(key string) *arm {
 	return nil
 }
 
-// fastest is the peer with the least median time at a work; nil if onecall or a peer that can do it was not measured.
+// fastest returns the peer with the lowest median time at a work; nil if onecall or a peer that can do the work was not measured.
 func (e *era) fastest(key string) (fastest *arm) {
 	w := workByKey(key)
 	var minimum float64
@@ -136,7 +136,7 @@ func (e *era) fastest(key string) (fastest *arm) {
 	return fastest
 }
 
-// medians are those of the rounds at a work; nil if it was not measured.
+// medians returns the medians of the rounds at a work; nil if it was not measured.
 func (a *arm) medians(key string) []float64 {
 	r, _ := a.result(workByKey(key))
 	if r == nil {
@@ -145,7 +145,8 @@ func (a *arm) medians(key string) []float64 {
 	return r.medians
 }
 
-// round keeps three significant digits, as the rest of a measurement is noise. What is no number stays so, and is an error of the section.
+// round keeps three significant digits, because the rest of a measurement is noise. NaN and infinities stay, and are an error of the
+// section.
 func round(v float64) float64 {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return v

@@ -16,10 +16,10 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// Versions of what is installed here; package-lock.json has those of the Node.js packages.
+// The version of what is installed here. package-lock.json has those of the Node.js packages.
 const vmcpPackage, vmcpVersion = "github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"
 
-// setup is where programs are installed and what they write.
+// setup says where programs are installed, and where they write.
 type setup struct {
 	*report.Options
 	temp string // a folder of this run
@@ -32,7 +32,7 @@ func newSetup(o *report.Options) (*setup, error) {
 
 func (s *setup) close() { _ = os.RemoveAll(s.temp) }
 
-// bin is the path of an installed program.
+// bin returns the path of an installed program.
 func (s *setup) bin(name string) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
@@ -50,7 +50,7 @@ func (s *setup) build(ctx context.Context, name, folder, pkg string) error {
 
 var errSlow = errors.New("not in the short form: it takes minutes to install")
 
-// installVMCP installs ToolHive's vMCP, which takes minutes. The short form takes it only if it is there.
+// installVMCP installs ToolHive's vMCP, which takes minutes. The short form uses it only if it is already installed.
 func (s *setup) installVMCP(ctx context.Context) error {
 	if _, err := os.Stat(s.vmcp()); err == nil {
 		return nil
@@ -68,10 +68,10 @@ func (s *setup) installVMCP(ctx context.Context) error {
 	return os.Rename(s.bin("vmcp"), s.vmcp())
 }
 
-// vmcp is the path of vMCP, which has the version in its name: another one is not taken for it.
+// vmcp returns the path of vMCP. Its name contains the version, so that no other version is used.
 func (s *setup) vmcp() string { return s.bin("vmcp-" + vmcpVersion) }
 
-// nodeFolder is where the Node.js programs and their packages are installed.
+// nodeFolder returns the folder in which the Node.js programs and their packages are installed.
 func (s *setup) nodeFolder() string { return filepath.Join(s.Tools, "node") }
 
 // installNode copies the Node.js programs, and installs their packages unless the same ones are installed.
@@ -109,7 +109,7 @@ func (s *setup) installNode(ctx context.Context) error {
 	return os.WriteFile(installed, wanted, 0o644)
 }
 
-// nodeBinary is the Node.js that npm has installed, else the system's.
+// nodeBinary returns the path of the Node.js that npm has installed, else the system's.
 func (s *setup) nodeBinary() string {
 	if local, err := filepath.Glob(filepath.Join(s.nodeFolder(), "node_modules/node-*/bin/node")); err == nil && len(local) > 0 {
 		return local[0]
@@ -117,15 +117,15 @@ func (s *setup) nodeBinary() string {
 	return "node"
 }
 
-// node is the command of one of the Node.js programs.
+// node returns the command that runs one of the Node.js programs.
 func (s *setup) node(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(s.nodeBinary(), append([]string{filepath.Join(s.nodeFolder(), program)}, args...)...)
 	cmd.Dir = s.nodeFolder()
-	cmd.Env = append(os.Environ(), "TMPDIR="+s.temp) // the folders that they make are removed with it
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.temp) // the folders that the programs make are removed with it
 	return cmd
 }
 
-// nodeItself is the version of Node.js; "none" without.
+// nodeItself returns the version of Node.js; "none" if there is none.
 func (s *setup) nodeItself() string {
 	out, err := exec.Command(s.nodeBinary(), "--version").Output()
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *setup) nodeItself() string {
 	return strings.TrimSpace(string(out))
 }
 
-// nodeVersion is the version of an npm package that is installed; "none" if it is not.
+// nodeVersion returns the version of an installed npm package; "none" if it is not installed.
 func (s *setup) nodeVersion(pkg string) string {
 	text, err := os.ReadFile(filepath.Join(s.nodeFolder(), "node_modules", pkg, "package.json"))
 	if err != nil {

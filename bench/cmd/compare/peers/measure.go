@@ -10,28 +10,28 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// result is what was measured of an arm at a work.
+// result holds what was measured of an arm at a work.
 type result struct {
-	took      []float64     // milliseconds, each time that the work was done, in all rounds
+	took      []float64     // milliseconds, for each time the work was done, in all rounds
 	medians   []float64     // milliseconds, one for each round
-	rates     []float64     // how often a second the work was done, one for each round
+	rates     []float64     // works done per second, one for each round
 	cpu       time.Duration // of the arm's processes
 	clientCPU time.Duration
 	errors    int
-	inRow     int    // errors since the last right answer
+	inRow     int    // errors since the last correct answer
 	fault     string // the first error
 }
 
-// maxErrors in a row are enough: the arm does not get the work any more.
+// maxErrors is the number of errors in a row after which the arm no longer gets the work.
 const maxErrors = 3
 
-// plan is how long is measured.
+// plan says how long to measure.
 type plan struct {
 	rounds int
-	block  time.Duration // for an arm and a work in a round; the last time begins within it
+	block  time.Duration // for an arm and a work in a round; the last repetition begins within it
 }
 
-// measure has the arms do all works by turns. Another arm begins in each round, and the first round is only to warm up.
+// measure has the arms do all works in turns. Each round begins with another arm, and the first round is only for warming up.
 func measure(ctx context.Context, arms []*arm, p plan) error {
 	for round := range p.rounds + 1 {
 		for i := range works {
@@ -50,7 +50,7 @@ func measure(ctx context.Context, arms []*arm, p plan) error {
 	return nil
 }
 
-// block has the arm do w again and again for so long, at least once. Errors count also when it only warms up.
+// block repeats w on the arm for long, at least once. Errors count even while warming up.
 func (a *arm) block(ctx context.Context, w *work, long time.Duration, count bool) {
 	r := a.results[w.key]
 	before, clientBefore := a.usage()
@@ -68,7 +68,7 @@ func (a *arm) block(ctx context.Context, w *work, long time.Duration, count bool
 	r.clientCPU += clientAfter - clientBefore
 }
 
-// repeat has all clients of w do it, each again as soon as it has the answer, and returns how long each time took, in milliseconds.
+// repeat has all clients of w repeat it, each as soon as it has the answer, and returns the time of each repetition in milliseconds.
 func (a *arm) repeat(ctx context.Context, w *work, long time.Duration) (took []float64) {
 	var mu sync.Mutex
 	r := a.results[w.key]
@@ -101,7 +101,7 @@ func (a *arm) repeat(ctx context.Context, w *work, long time.Duration) (took []f
 	return took
 }
 
-// usage is the time of the processor that the arm's processes and this one have used; 0 where the system does not tell.
+// usage returns the processor time that the arm's processes and this one have used; 0 if the system does not report it.
 func (a *arm) usage() (arm, client time.Duration) {
 	if a.process != nil {
 		if u, err := a.process.Usage(); err == nil {
@@ -116,12 +116,12 @@ func (a *arm) usage() (arm, client time.Duration) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile is the value below which the share q of values in any order lies; 0 if there are none.
+// quantile returns the value below which the share q of the values lies; 0 if there are none. The values may be in any order.
 func quantile(values []float64, q float64) float64 {
 	return report.Quantile(slices.Sorted(slices.Values(values)), q)
 }
 
-// ratios are those of a to b by round, as far as both have rounds.
+// ratios returns the ratios of a to b by round, for the rounds that both have.
 func ratios(a, b []float64) []float64 {
 	all := make([]float64, min(len(a), len(b)))
 	for i := range all {

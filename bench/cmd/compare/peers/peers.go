@@ -1,5 +1,5 @@
-// Package peers compares onecall with what its users would pick instead: calls one by one, a gateway with scripts, and code modes, all in
-// front of the same upstream.
+// Package peers compares onecall with its users' alternatives: calls one by one, a gateway with scripts, and code modes, all in front of
+// the same upstream.
 package peers
 
 import (
@@ -47,13 +47,13 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	return section, nil
 }
 
-// era is what was measured with one kind of upstream.
+// era holds what was measured with one kind of upstream.
 type era struct {
 	protocol string
 	arms     []*arm
 }
 
-// install installs what takes part. A peer that does not install has a fault, by its key; onecall must build.
+// install installs the arms. faults says why a peer did not install, by its key. If onecall does not build, that is an error.
 func (s *setup) install(ctx context.Context) (faults map[string]string, err error) {
 	if err := s.build(ctx, "onecall", ".", "./cmd/onecall"); err != nil {
 		return nil, err
@@ -122,13 +122,13 @@ func (s *setup) measureEra(ctx context.Context, protocol string, faults map[stri
 	return arms, nil
 }
 
-// longestFault is the most bytes of an error that stand in a table.
+// longestFault is the maximum length of an error in a table, in bytes.
 const longestFault = 300
 
-// oneLine is err as it may stand in a table.
+// oneLine returns err as a table shows it.
 func oneLine(err error) string { return shorten(err.Error()) }
 
-// shorten makes a text one line of bounded length, without this machine's folders.
+// shorten returns a text as one line of at most longestFault bytes, without this machine's folders.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(proc.Scrub(text)), " ")
 	if len(text) > longestFault {

@@ -16,23 +16,23 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// peer is what an arm is of: how it is started, and how a model's client uses it.
+// peer describes what an arm measures: how it is started, and how a model's client uses it.
 type peer struct {
 	key, name  string
 	npm        string // the package, of a Node.js peer
 	language   language
-	tool       string              // which runs a program
-	argument   string              // of that tool, with the program; "": the program is the arguments
-	write      func(string) string // makes a program what a model writes for this peer; nil: it is
+	tool       string              // the tool that runs a program
+	argument   string              // the tool's argument with the program; "": the program is the arguments
+	write      func(string) string // turns a program into what a model writes for this peer; nil: unchanged
 	start      startFunction       // nil: the clients call the upstream
-	noBuiltins bool                // it has no functions but those of servers
+	noBuiltins bool                // it has only the functions of servers
 	must       bool                // without it there is nothing to compare with
 }
 
 // startFunction starts a peer in front of the upstream at a URL, and returns its process and its own URL.
 type startFunction func(s *setup, ctx context.Context, upstream string) (*proc.Process, string, error)
 
-// peers are in the order of the tables.
+// peers lists the peers in the order of the tables.
 var peers = []peer{
 	{key: "bare", name: "bare SDK client", language: oneByOne, must: true},
 	{key: "onecall", name: "onecall", language: chainJSON, tool: "chain", start: (*setup).startOnecall, must: true},
@@ -46,17 +46,17 @@ var peers = []peer{
 		write: utcpProgram, start: startNode("utcp"), noBuiltins: true},
 }
 
-// cloudflareProgram makes of a program the function that Cloudflare's code mode wants.
+// cloudflareProgram wraps a program in the function that Cloudflare's code mode expects.
 func cloudflareProgram(program string) string {
 	return "async () => {\n  " + strings.ReplaceAll(strings.ReplaceAll(program, "tools.", "codemode."), "\n", "\n  ") + "\n}"
 }
 
-// utcpProgram calls tools by the names of UTCP, whose calls give the value and no promise.
+// utcpProgram rewrites the calls of tools for UTCP, whose calls return a value instead of a promise.
 func utcpProgram(program string) string {
 	return strings.NewReplacer("await tools.", "m.", "tools.", "m.").Replace(program)
 }
 
-// runLimit is longer than a run takes.
+// runLimit bounds the time of a peer's process. It is longer than a run takes.
 const runLimit = 30 * time.Minute
 
 var listening = regexp.MustCompile(`listening on (http://\S+)`)
@@ -98,7 +98,7 @@ func (s *setup) startOnecall(ctx context.Context, upstream string) (*proc.Proces
 	return started(ctx, cmd)
 }
 
-// vmcpConfig has one server, and code mode, which is off by default.
+// vmcpConfig has one server, and turns on code mode, which is off by default.
 const vmcpConfig = `name: compare
 groupRef: compare
 backends:
@@ -145,7 +145,7 @@ func startNode(name string) startFunction {
 	}
 }
 
-// freePort is a port of loopback that nobody listened on a moment ago.
+// freePort returns a port of loopback on which no program listened a moment ago.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

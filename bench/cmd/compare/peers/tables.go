@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// section is what the eras have shown.
+// section returns the section with the results of the eras.
 func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
 	section := &report.Section{
 		Name: "peers", Title: "Beside what users would pick instead", Question: question,
@@ -25,7 +25,7 @@ func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
 	return section
 }
 
-// versions are those of what takes part.
+// versions returns the versions of everything that takes part.
 func (s *setup) versions() map[string]string {
 	versions := map[string]string{vmcpPackage: vmcpVersion, "Node.js": s.nodeItself()}
 	for _, pkg := range []string{"@cloudflare/codemode", "@ai-sdk/code-mode", "@utcp/code-mode", "miniflare", "isolated-vm"} {
@@ -43,7 +43,7 @@ func (e *era) upstreamKind() string {
 	return "stateless (" + stateless + ")"
 }
 
-// times has the median of each arm at each work.
+// times returns the table with the median time of each arm at each work.
 func (e *era) times() report.Table {
 	t := report.Table{Title: "Median time, upstream " + e.upstreamKind(), Columns: []string{""}}
 	for _, w := range works {
@@ -67,7 +67,7 @@ func (e *era) times() report.Table {
 	return t
 }
 
-// details has a row for each work and arm.
+// details returns the table with a row for each work and arm.
 func (e *era) details() report.Table {
 	t := report.Table{
 		Title:   "In detail, upstream " + e.upstreamKind(),
@@ -105,7 +105,7 @@ func (e *era) details() report.Table {
 	return t
 }
 
-// plotOf has a bar for each arm's median time at a work, in each era.
+// plotOf returns the plot with a bar for each arm's median time at a work, in each era.
 func plotOf(eras []era, key string) report.Plot {
 	p := report.Plot{Name: "peers-" + key, Title: workByKey(key).title + " over HTTP, median time", X: "ms"}
 	for _, peer := range peers {
@@ -123,7 +123,7 @@ func plotOf(eras []era, key string) report.Plot {
 	return p
 }
 
-// processes has what belongs to an arm as a whole.
+// processes returns the table of what belongs to an arm as a whole.
 func (e *era) processes() report.Table {
 	t := report.Table{
 		Title:   "Processes, upstream " + e.upstreamKind(),
@@ -156,7 +156,7 @@ func orDash(text string) string {
 	return text
 }
 
-// tokenTable has what a model reads before it begins, and what it writes for each work.
+// tokenTable returns the table of what a model reads before it begins, and of what it writes for each work.
 func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of the calls that the model writes",
 		Columns: []string{"", "language", "tool list"}}
@@ -187,7 +187,7 @@ func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 	return t
 }
 
-// result is what was measured of the arm at w, or nil and why there is nothing.
+// result returns what was measured of the arm at w, or nil and the reason why there is nothing.
 func (a *arm) result(w *work) (r *result, why string) {
 	switch r = a.results[w.key]; {
 	case r != nil && len(r.took) > 0 && r.inRow < maxErrors:

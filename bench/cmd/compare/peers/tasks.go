@@ -22,7 +22,7 @@ type taskResults struct {
 	Arms map[string]*armTasks
 }
 
-// armTasks has the results of an arm. A fault says why there are none.
+// armTasks holds the results of an arm. A fault says why there are none.
 type armTasks struct {
 	Task struct {
 		Fault                                     string
@@ -31,7 +31,7 @@ type armTasks struct {
 	Failure struct {
 		Fault               string
 		OK, SaysWhere       bool
-		SaysWhatWasWritten  string // "yes", by their names; "no"; or how else
+		SaysWhatWasWritten  string // "yes": by their names; "no"; or another way
 		Files, WrittenAgain int
 	}
 	Mistake struct {
@@ -67,7 +67,7 @@ var tasksComments = []string{
 	"A call through onecall passes one more process than a bare call, and onecall keeps a record of the run.",
 }
 
-// RunTasks measures tasks over the same two real servers, as a model would write them for each arm.
+// RunTasks measures tasks with the same two real servers, written as a model would write them for each arm.
 func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	machine := report.ThisMachine()
 	s, err := newSetup(o)
@@ -88,7 +88,7 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	file := filepath.Join(s.temp, "tasks.json")
 	cmd := s.node("measure.mjs", s.bin("onecall"), strconv.Itoa(rounds), file)
 	_, ended := proc.Run(ctx, cmd, &proc.Options{Limit: 15 * time.Minute})
-	text, err := os.ReadFile(file) // written last: what is wrong then is how it ended
+	text, err := os.ReadFile(file) // written last: if it is missing, ended says why
 	if err != nil {
 		return nil, cmp.Or(ended, err)
 	}
@@ -109,7 +109,7 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	return section, nil
 }
 
-// tasksSection has the tables and figures of what was measured. version is that of an npm package.
+// tasksSection returns the tables and figures of the results. version returns the version of an npm package.
 func tasksSection(m *taskResults, rounds int, version func(string) string) *report.Section {
 	versions := map[string]string{"Node.js": m.Node}
 	const servers = "@modelcontextprotocol/server-"
@@ -141,7 +141,7 @@ func tasksSection(m *taskResults, rounds int, version func(string) string) *repo
 	return section
 }
 
-// figures are onecall's, which did all tasks.
+// figures returns the figures of onecall, which must have done all tasks.
 func (m *taskResults) figures() []report.Figure {
 	ours := m.Arms["onecall"]
 	answered := 0
@@ -169,7 +169,7 @@ func (m *taskResults) figures() []report.Figure {
 	return figures
 }
 
-// taskTable has a row for each arm.
+// taskTable returns a table with a row for each arm.
 func taskTable(
 	m *taskResults, version func(string) string, title string, columns []string, cells func(*armTasks) []report.Cell,
 ) report.Table {

@@ -41,7 +41,7 @@ var comments = []string{
 		"shorter than a chain, which has a step for each dependent call: a model writes more for onecall there.",
 }
 
-// reasons are why another arm may be faster than onecall, by work.
+// reasons says why another arm may be faster than onecall, by work.
 var reasons = map[string]string{
 	"empty": "The line that onecall logs of each request over HTTP is some 12 % of its time, most of it to make the line: it is written " +
 		"beside the request. With a journal in memory in place of SQLite it takes no less. Most of the rest is HTTP and the client, as with " +
@@ -54,7 +54,7 @@ var reasons = map[string]string{
 	"clients16":   "On a machine whose cores are all busy, each process more takes from the others.",
 }
 
-// notFirst tells at which works another arm was faster than onecall, and why.
+// notFirst says at which works another arm was faster than onecall, and why.
 func (e *era) notFirst() (warnings []string) {
 	for i := range works {
 		w := &works[i]

@@ -20,12 +20,12 @@ const (
 	javascript language = "TypeScript"
 )
 
-// work is a task, as a model would write it for each arm. Each gives JSON, by which it is checked.
+// work is a task, as a model would write it for each arm. Its answer is JSON, which is checked.
 type work struct {
 	key, title string
 	want       string // compact JSON
-	clients    int    // that do it at the same time; 0: one
-	builtin    bool   // needs functions of the gateway's own
+	clients    int    // that do the work at the same time; 0: one
+	builtin    bool   // needs functions of the gateway itself
 	programs   map[language]string
 	bare       func(context.Context, *sdk.ClientSession) (answer any, err error)
 }
@@ -45,7 +45,7 @@ var works = []work{
 		programs: dependentPrograms(10), bare: dependent(10)},
 }
 
-// dependentPrograms call next n times, each with the result of the call before.
+// dependentPrograms returns programs that call next n times, each time with the result of the call before.
 func dependentPrograms(n int) map[language]string {
 	steps, calls := []string{`{"fn":"bench.next","args":{"n":0}}`}, []string{`{"name":"next","arguments":{"n":0}}`}
 	for i := range n - 1 {
@@ -60,7 +60,8 @@ func dependentPrograms(n int) map[language]string {
 	}
 }
 
-// sideBySide are ten calls, of 0 to 9, that do not need one another. Each language makes them at the same time, and returns all answers.
+// sideBySide returns programs that make ten independent calls, with 0 to 9, and return all answers. Each language makes the calls at the
+// same time.
 func sideBySide(tool string) map[language]string {
 	const script = "all = parallel([lambda n=n: bench_%s(n=n) for n in range(10)])\nreturn [one[\"n\"] for one in all]"
 	const program = "const all = await Promise.all(Array.from({length: 10}, (_, n) => tools.bench_%s({n})))\nreturn all.map(one => one.n)"
@@ -72,15 +73,15 @@ func sideBySide(tool string) map[language]string {
 	}
 }
 
-// tenSteps is a chain of ten steps, which are told apart by a number each, and returns a member of each result; "": all of it.
+// tenSteps returns a chain of ten steps, each with its own number. The chain returns member of each result; "": the whole result.
 func tenSteps(step, member string) string {
 	return `{"steps":[` + ten(step, ",", 0) + `],"return":[` + ten(`"$%d`+member+`"`, ",", 0) + `],"lite":true}`
 }
 
-// tenFrom is a JSON array of ten numbers in a row.
+// tenFrom returns a JSON array of ten consecutive numbers.
 func tenFrom(first int) string { return "[" + ten("%d", ",", first) + "]" }
 
-// ten is a text for each of ten numbers in a row.
+// ten formats ten consecutive numbers, and joins them with separator.
 func ten(format, separator string, first int) string {
 	all := make([]string, 10)
 	for i := range all {
@@ -89,7 +90,7 @@ func ten(format, separator string, first int) string {
 	return strings.Join(all, separator)
 }
 
-// dependent has the client call next n times, one call after the other.
+// dependent returns a function that calls next n times, one call after the other.
 func dependent(n int) func(context.Context, *sdk.ClientSession) (any, error) {
 	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
 		got := 0
@@ -103,7 +104,7 @@ func dependent(n int) func(context.Context, *sdk.ClientSession) (any, error) {
 	}
 }
 
-// independent has the client make ten calls, one after the other.
+// independent returns a function that makes ten calls, one after the other.
 func independent(tool string) func(context.Context, *sdk.ClientSession) (any, error) {
 	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
 		all := make([]int, 10)
@@ -117,12 +118,12 @@ func independent(tool string) func(context.Context, *sdk.ClientSession) (any, er
 	}
 }
 
-// workByKey is the work with a key that there is.
+// workByKey returns the work with a key. It panics if there is none.
 func workByKey(key string) *work {
 	return &works[slices.IndexFunc(works, func(w work) bool { return w.key == key })]
 }
 
-// call is a call as a program makes it with the SDK's client: its answer is read as JSON.
+// call calls a tool as a program does with the SDK's client, and decodes the answer from JSON.
 func call(ctx context.Context, s *sdk.ClientSession, tool string, n int) (int, error) {
 	text, err := callText(ctx, s, tool, map[string]any{"n": n})
 	if err != nil {

@@ -27,10 +27,10 @@ const (
 	lookups   = 50 // symbols that are looked up
 )
 
-// limits are how many symbols a search answers at most.
+// limits are the maximum numbers of symbols that a search returns.
 var limits = []int{3, 5, 10}
 
-// asked is what the project asks of the pipeline's share.
+// asked is the project's own limit for the chain's share of tokens.
 const asked = 0.30
 
 // codeSearch measures the pipeline search → card → skeleton over source code.
@@ -78,7 +78,7 @@ var codeComments = []string{
 		"tokens.",
 }
 
-// figure is the share of the chain's tokens. That of a page of 10 symbols, a usual size, has the plain name.
+// figure returns the chain's share of tokens. The figure for pages of 10 symbols, a usual size, has the plain name.
 func (p *codePipeline) figure() report.Figure {
 	name := "search-card-skeleton/three-calls"
 	if p.limit != 10 {
@@ -90,7 +90,7 @@ func (p *codePipeline) figure() report.Figure {
 		Why:   "With so short a page the chain's request, and the skeleton that both ways end with, are a third of all that three calls cost."}
 }
 
-// longestWord is the longest word of a name in camel case.
+// longestWord returns the longest word of a name in camel case.
 func longestWord(name string) (longest string) {
 	for _, word := range words.FindAllString(name[strings.LastIndex(name, ".")+1:], -1) {
 		if len(word) > len(longest) {
@@ -102,7 +102,7 @@ func longestWord(name string) (longest string) {
 
 var words = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
 
-// moduleFolder is where the source of a module is that the repository needs.
+// moduleFolder returns the folder with the source of a module that the repository depends on.
 func moduleFolder(ctx context.Context, root, module string) (folder, version string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}|{{.Version}}", module)
 	cmd.Dir = root
@@ -114,7 +114,7 @@ func moduleFolder(ctx context.Context, root, module string) (folder, version str
 	return folder, version, nil
 }
 
-// codePipeline looks symbols up by three calls, and by one chain.
+// codePipeline looks up symbols with three calls, and with one chain.
 type codePipeline struct {
 	symbols []*symbol
 	counter budget.Counter
@@ -146,7 +146,7 @@ func (p *codePipeline) open() error {
 	return err
 }
 
-// functions are those of a server for source code.
+// functions returns the functions of a server for source code.
 func (p *codePipeline) functions() []steps.Function {
 	function := func(name, properties, required string, call func(args *arguments) (any, error)) steps.Function {
 		return steps.Function{
@@ -184,7 +184,7 @@ func (p *codePipeline) functions() []steps.Function {
 	}
 }
 
-// arguments are those of all functions.
+// arguments are the arguments of all functions.
 type arguments struct {
 	Query    string
 	Limit    int
@@ -200,7 +200,7 @@ func (p *codePipeline) symbol(id string) (*symbol, error) {
 	return nil, fault.New(fault.FunctionFailed, "no such symbol: %s", id)
 }
 
-// lookUp looks a symbol up both ways, and checks that both give the same.
+// lookUp looks up a symbol both ways, and checks that both return the same.
 func (p *codePipeline) lookUp(ctx context.Context, name string) error {
 	query, err := rawjson.Marshal(map[string]any{"query": name, "limit": p.limit})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp"
 )
 
-// recipe is a chain of the cookbook that runs to its end at once.
+// recipe is a chain of the cookbook that runs to its end without an interruption.
 type recipe struct {
 	title string
 	page  string // of docs/cookbook
@@ -156,7 +156,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		return nil, err
 	}
 	set := r.set
-	if r.chain == "notes" { // of the folder in which it was recorded
+	if r.chain == "notes" { // it names the folder in which it was recorded
 		repo, err := recordedFolder(recording)
 		if err != nil {
 			return nil, err
@@ -188,7 +188,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 // shownFile is a file that a page shows under its name.
 var shownFile = regexp.MustCompile("(?sm)^`([^`\n]+\\.chain\\.yaml)`\n\n```yaml\n(.*?)^```$")
 
-// write puts the chains of the recipe's page into a folder, with a configuration that has nothing but them.
+// write writes the chains of the recipe's page to a folder, with a configuration that has no other functions.
 func (r *recipe) write(root, folder string) error {
 	page, err := os.ReadFile(filepath.Join(root, "docs/cookbook", r.page+".md"))
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *recipe) write(root, folder string) error {
 	return nil
 }
 
-// recordedFolder is the repository that the recipe for release notes was recorded in.
+// recordedFolder returns the repository in which the recipe for release notes was recorded.
 func recordedFolder(recording string) (string, error) {
 	text, err := os.ReadFile(recording)
 	if err != nil {
@@ -224,7 +224,7 @@ func recordedFolder(recording string) (string, error) {
 	return "", fmt.Errorf("%s has no call with a path", recording)
 }
 
-// listTokens is how long the list of onecall's tools is.
+// listTokens returns the length of the list of onecall's tools, in tokens.
 func listTokens(ctx context.Context, counter budget.Counter) (n int, err error) {
 	folder, err := os.MkdirTemp("", "onecall-list-")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // installTime bounds an installation.
 const installTime = 3 * time.Minute
 
-// install installs packages from npm, of the versions that the repository's tests use, and returns the folder that has node_modules.
-// Where the tests' packages are installed, it is theirs.
+// install installs packages from npm, in the versions that the repository's tests use, and returns the folder that has node_modules. If
+// ONECALL_TEST_NPM names the folder of the tests' packages, it returns that folder.
 func install(ctx context.Context, o *report.Options, s *report.Section, folderName string, packages ...string) (folder string, err error) {
 	text, err := os.ReadFile(filepath.Join(o.Root, "testdata/npm/package.json"))
 	if err != nil {

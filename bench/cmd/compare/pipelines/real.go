@@ -24,19 +24,19 @@ var titles = map[string]string{
 	"nestful_math": "NESTFUL", "taubench": "tau-bench", "bfcl_base": "BFCL base", "bfcl_long_context": "BFCL long context",
 }
 
-// modelMillis are the round trips of a model that times are told for.
+// modelMillis are the times of a model's round trip for which times are reported.
 var modelMillis = []float64{0, 100, 1000, 3000}
 
-// dataSet is what the chains of one data set cost, or those of all.
+// dataSet holds the costs of the chains of one data set, or of all.
 type dataSet struct {
 	title              string
 	tasks              int        // dialogs count as one
 	calls, chain       tally.Side // the chain lite
-	sideBySide         int        // round trips of calls, at least
+	sideBySide         int        // minimum number of round trips of calls
 	fullAnswer         int        // tokens of the chains' answers that are not lite
 	program            int        // tokens of the programs
-	programCall        int        // and of the calls that send them
-	callTimes, chTimes []float64  // milliseconds of all, by round
+	programCall        int        // tokens of the calls that send them
+	callTimes, chTimes []float64  // milliseconds of all chains, by round
 }
 
 // realChains measures the data sets, if they are here.
@@ -92,7 +92,7 @@ var realComments = []string{
 		"ask the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
 }
 
-// rounds is how often times are taken.
+// rounds returns how often times are measured.
 func rounds(o *report.Options) int {
 	if o.Short {
 		return 3
@@ -112,7 +112,7 @@ func (d *dataSet) add(more *dataSet) {
 	d.callTimes, d.chTimes = plus(d.callTimes, more.callTimes), plus(d.chTimes, more.chTimes)
 }
 
-// plus adds numbers by their places.
+// plus adds two lists, number by number.
 func plus(a, b []float64) []float64 {
 	sum := slices.Clone(b)
 	for i := range a {
@@ -167,14 +167,14 @@ func (d *dataSet) measure(ctx context.Context, counter budget.Counter, c *datase
 	return nil
 }
 
-// sentChain is a chain of a data set that is measured.
+// sentChain is a chain of a data set while it is measured.
 type sentChain struct {
 	*datasets.Chain
 	calls  []tally.Call
 	player *datasets.Player
 }
 
-// request is the chain as a model sends it, with more fields.
+// request returns the chain as a model sends it, with more fields.
 func (t *sentChain) request(fields string) []byte {
 	if len(t.Return) > 0 {
 		returned := make([]string, len(t.Return))
@@ -186,7 +186,7 @@ func (t *sentChain) request(fields string) []byte {
 	return fmt.Appendf(nil, `{"steps":%s%s}`, t.Steps, fields)
 }
 
-// wanted is what the chain must answer.
+// wanted returns the answer that the chain must give.
 func (t *sentChain) wanted() []byte {
 	if len(t.Return) == 0 {
 		return rawjson.AppendCompact(nil, t.calls[len(t.calls)-1].Result)
@@ -237,7 +237,7 @@ func (t *sentChain) count(ctx context.Context, counter budget.Counter, d *dataSe
 	return nil
 }
 
-// time times the calls and the chain once, by turns.
+// time times the calls once, and then the chain.
 func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
 	began := time.Now()
 	cursor := t.player.Cassette.Cursor(ctx, "")

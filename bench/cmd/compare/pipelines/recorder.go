@@ -32,7 +32,7 @@ func (p *callRecorder) observe(_ context.Context, spec *steps.Spec, args, result
 	p.failed = append(p.failed, err != nil)
 }
 
-// openQuiet opens an app that reports nothing: what goes wrong is in its answers. The caller closes it.
+// openQuiet opens an app that reports nothing: errors are in its answers. The caller closes it.
 func openQuiet(ctx context.Context, o *app.Options) (*app.App, error) {
 	o.Reporter, o.Redactor = silentReporter{}, &app.Redactor{}
 	return app.Open(ctx, o)

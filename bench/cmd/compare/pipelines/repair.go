@@ -26,12 +26,12 @@ type brokenChain struct {
 	steps       []map[string]any
 	wrong       int // the step that is wrong
 	right       map[string]any
-	files, made int // files that exist afterwards, and calls of a run without a mistake
+	files, made int // files that exist afterwards, and calls of a run without an error
 }
 
 const filesystem = "@modelcontextprotocol/server-filesystem"
 
-// repairs measures failed chains and their repair, with npm's server of files.
+// repairs measures failed chains and their repair, with the file server from npm.
 func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
 	installed, err := install(ctx, o, s, "files", filesystem)
 	if err != nil {
@@ -85,7 +85,7 @@ func hostFiles() *brokenChain {
 	return b
 }
 
-// manySteps returns a chain that writes thirty files, one a step.
+// manySteps returns a chain that writes thirty files, one in each step.
 func manySteps() *brokenChain {
 	b := &brokenChain{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, made: 30}
 	for i := range 30 {
@@ -101,7 +101,7 @@ func manySteps() *brokenChain {
 
 // misspelt returns the step with a folder that does not exist.
 func misspelt(step map[string]any) map[string]any {
-	text, _ := rawjson.Marshal(step) // was written here
+	text, _ := rawjson.Marshal(step) // never fails for a step written here
 	var wrong map[string]any
 	_ = json.Unmarshal(bytes.Replace(text, []byte("lists/"), []byte("listss/"), 1), &wrong)
 	return wrong

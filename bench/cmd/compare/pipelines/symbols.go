@@ -105,14 +105,14 @@ func newSymbol(fset *token.FileSet, f *ast.FuncDecl, lines []string) *symbol {
 	return s
 }
 
-// source is a node as gofmt writes it.
+// source returns a node as gofmt writes it.
 func source(node any) string {
 	var b strings.Builder
-	_ = format.Node(&b, token.NewFileSet(), node) // of a file that was parsed
+	_ = format.Node(&b, token.NewFileSet(), node) // never fails for a parsed node
 	return b.String()
 }
 
-// linkCalls keeps of the calls those of the symbols, and tells these who calls them.
+// linkCalls reduces the calls of each symbol to calls of other symbols, and sets the callers of those.
 func linkCalls(all []*symbol) {
 	byName := map[string][]*symbol{}
 	for _, s := range all {
@@ -147,7 +147,7 @@ func search(all []*symbol, query string, limit int) (matches []match, total int)
 	return matches, len(hits)
 }
 
-// skeleton is the source of the symbol reduced to its control flow; an ellipsis replaces each run of other lines.
+// skeleton returns the source of the symbol reduced to its control flow. An ellipsis replaces each run of other lines.
 func (s *symbol) skeleton() string {
 	var lines []string
 	for i, line := range s.body {

@@ -28,7 +28,7 @@ func tokenTable(sets []*dataSet) report.Table {
 	return t
 }
 
-// way is how a task is done: its round trips, and the time of its calls without the model, of all chains together, by round.
+// way is one way to do the tasks: the round trips, and, by round, the time of all chains together without the model.
 type way struct {
 	name  string
 	trips int
@@ -43,7 +43,7 @@ func (d *dataSet) ways() []way {
 	}
 }
 
-// at is the mean time of a task, in milliseconds.
+// at returns the mean time of a task in milliseconds, if a round trip of the model takes that many milliseconds.
 func (d *dataSet) at(w way, model float64) float64 {
 	median, _, _ := report.Spread(w.times)
 	return (float64(w.trips)*model + median) / float64(d.tasks)
@@ -90,7 +90,7 @@ func timePlot(d *dataSet) report.Plot {
 	return p
 }
 
-// exact is how much worse a count of tokens may get, which has no noise.
+// exact is how much worse a count of tokens may be, as a share. Such a count has no noise.
 const exact = 0.02
 
 func (d *dataSet) figures() []report.Figure {

@@ -11,8 +11,8 @@ import (
 )
 
 // program returns the TypeScript that a model would write for a chain in a code mode. It has a line for each step, and a variable for
-// each result that is used again. It returns the results of the steps returned; none: that of the last step. steps is the JSON array
-// of a chain without ids.
+// each result that is used again. It returns the results of the steps in returned; if that is empty, the result of the last step. steps is
+// the JSON array of a chain without ids.
 func program(steps []byte, returned []int) string {
 	used := map[string]bool{}
 	var values []string
@@ -109,6 +109,6 @@ func member(names ...string) (text string) {
 
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_$][\w$]*$`)
-	reference  = regexp.MustCompile(`^\$(\d+)(.*)$`) // of the data sets: to steps by number
+	reference  = regexp.MustCompile(`^\$(\d+)(.*)$`) // in the data sets, references name steps by number
 	segments   = regexp.MustCompile(`\.([^.\[]+)|\[\d+\]`)
 )

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// There are no process groups here: only the program itself is ended.
+// There are no process groups here: only the program itself is killed.
 func setGroup(*exec.Cmd) {}
 
 func terminate(pid int) { kill(pid) }

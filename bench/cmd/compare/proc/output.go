@@ -31,8 +31,8 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// Scrub is text that may stand in a report: valid UTF-8 without control characters but line ends and tabs, and with "~" and "$TMP" for
-// the folders of this machine.
+// Scrub returns text in a form for reports: valid UTF-8, without control characters other than line feeds and tabs, and with "~" and
+// "$TMP" in place of this machine's folders.
 func Scrub(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -49,7 +49,7 @@ func Scrub(text string) string {
 	return text
 }
 
-// lastBytes is the end of text, at most n bytes, cut between characters.
+// lastBytes returns the end of text, at most n bytes, cut between characters.
 func lastBytes(text string, n int) string {
 	if len(text) <= n {
 		return text

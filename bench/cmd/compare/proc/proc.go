@@ -1,5 +1,5 @@
-// Package proc runs the programs that onecall is compared with, each in a process group of its own and for a bounded time. A program
-// that does not start, hangs, answers garbage or leaves processes behind is an error that says so, and its whole group ends.
+// Package proc runs the programs that onecall is compared with, each in a process group of its own and for a bounded time. It is an error
+// if a program does not start, hangs or leaves processes behind. In any case its whole group ends.
 package proc
 
 import (
@@ -17,10 +17,10 @@ import (
 type Options struct {
 	Limit time.Duration // how long it may run; 0: ten minutes
 	Grace time.Duration // between SIGTERM and SIGKILL; 0: two seconds
-	Keep  int           // bytes of its output that are kept, the last ones; 0: 16 KiB
+	Keep  int           // how many of the last bytes of its output are kept; 0: 16 KiB
 }
 
-// withDefaults is a copy of o, which may be nil.
+// withDefaults returns a copy of o, which may be nil, with the defaults.
 func (o *Options) withDefaults() Options {
 	if o == nil {
 		o = &Options{}
@@ -38,7 +38,7 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// Process is a program that was started, with all that it has started since and that has not left its process group.
+// Process is a program that was started, with the processes that it has started and that are still in its process group.
 type Process struct {
 	cmd    *exec.Cmd
 	o      Options
@@ -53,7 +53,7 @@ type Process struct {
 // errClosed ends a process that is no longer needed.
 var errClosed = errors.New("closed")
 
-// Start starts cmd, which must not have a context of its own, and ends it with its whole group when ctx ends or the limit has passed.
+// Start starts cmd, which must not have a context of its own. When ctx ends or the limit has passed, it ends the whole process group.
 // Stdout and Stderr are kept for Output, unless the caller has set them or taken pipes. The caller must Close it.
 func Start(ctx context.Context, cmd *exec.Cmd, options *Options) (*Process, error) {
 	o := options.withDefaults()
@@ -84,7 +84,7 @@ func Start(ctx context.Context, cmd *exec.Cmd, options *Options) (*Process, erro
 	return p, nil
 }
 
-// Run runs cmd to its end, and returns what it printed. The error has the end of that, too.
+// Run runs cmd to its end, and returns the end of its output. The error contains the end of the output, too.
 func Run(ctx context.Context, cmd *exec.Cmd, o *Options) (output string, err error) {
 	p, err := Start(ctx, cmd, o)
 	if err != nil {
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, o *Options) (output string, err err
 	return p.Output(), nil
 }
 
-// PID is the process id of the program, which is the id of its group.
+// PID returns the process id of the program, which is also the id of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the program has ended with its whole group.
@@ -106,15 +106,15 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Output is the end of what the program has printed so far, without what a terminal cannot show and without this machine's folders.
 func (p *Process) Output() string { return Scrub(p.out.String()) }
 
-// awaitPoll is how often the output is looked at.
+// awaitPoll is the interval at which the output is checked.
 const awaitPoll = 5 * time.Millisecond
 
 // Await waits until the program has printed what pattern matches, such as the address that it listens on, and returns the first
-// submatch, or the match if there is none. It is an error when limit passes first, or the program ends.
+// submatch, or the match if there is none. It is an error if limit passes or the program ends first.
 func (p *Process) Await(pattern *regexp.Regexp, limit time.Duration) (string, error) {
 	late := time.After(limit)
 	for {
-		over := p.over() // asked first: what it printed last counts
+		over := p.over() // checked first, so that the last output is seen too
 		if match := pattern.FindStringSubmatch(p.out.String()); match != nil {
 			return match[len(match)-1], nil
 		}
@@ -140,15 +140,15 @@ func (p *Process) over() bool {
 	}
 }
 
-// Close ends the program with its whole group, and waits until they have ended. The error says what went wrong in its life: it
-// failed, ran past its limit, ignored SIGTERM, or left processes behind. It may be called again.
+// Close ends the program with its whole group, and waits until they have ended. The error says whether the program failed, ran past its
+// limit, ignored SIGTERM, or left processes behind. It may be called again.
 func (p *Process) Close() error {
 	p.cancel(errClosed)
 	<-p.done
 	return p.err
 }
 
-// endOnCancel asks the group to end when it must, and forces it to after the grace.
+// endOnCancel waits for the end of p.ctx, then terminates the group, and kills it after the grace period.
 func (p *Process) endOnCancel(ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -164,7 +164,8 @@ func (p *Process) endOnCancel(ended <-chan struct{}) {
 	}
 }
 
-// endRest ends what is left of the group after its leader, and returns the processes that had not ended by themselves.
+// endRest kills what is left of the group after its leader has ended, and returns the processes that did not end by themselves within the
+// grace period.
 func (p *Process) endRest() (left []stat) {
 	defer kill(p.PID())
 	for late := time.Now().Add(p.o.Grace); ; time.Sleep(awaitPoll) {
@@ -174,7 +175,7 @@ func (p *Process) endRest() (left []stat) {
 	}
 }
 
-// verdict is what is wrong with how the process has ended: waited is the leader's error, left the processes that outlived it.
+// verdict returns what was wrong with the end of the process: waited is the leader's error, left the processes that outlived it.
 func (p *Process) verdict(waited error, left []stat) error {
 	var faults []error
 	switch cause := context.Cause(p.ctx); {
@@ -192,7 +193,7 @@ func (p *Process) verdict(waited error, left []stat) error {
 	return errors.Join(faults...)
 }
 
-// failed is err with the program's name and the end of its output.
+// failed returns err with the program's path and the end of its output.
 func (p *Process) failed(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if printed := strings.TrimSpace(p.Output()); printed != "" {

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Usage is what the processes of a group have used.
+// Usage says what the processes of a group have used.
 type Usage struct {
-	CPU       time.Duration // user and system, in steps of 10 ms, with children that have ended and were waited for
-	Resident  int64         // bytes of memory now; what processes share counts for each of them
+	CPU       time.Duration // user and system, in steps of 10 ms, including children that were waited for
+	Resident  int64         // bytes of memory now; shared memory counts for each process
 	FromFiles int64         // of Resident, the pages of files, such as the program itself
-	Peak      int64         // the sum of the most that each process has had, in bytes
+	Peak      int64         // the sum of the peaks of all processes, in bytes
 	Files     int           // open file descriptors
 	Processes int
 }
 
-// ErrNoProc is the error where the system has no /proc.
+// ErrNoProc is the error on a system without /proc.
 var ErrNoProc = errors.New("this system does not tell what a process uses")
 
-// Usage is what the group uses. It is an error when none of its processes is alive.
+// Usage returns what the group uses. It is an error if none of its processes is alive.
 func (p *Process) Usage() (Usage, error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return Usage{}, ErrNoProc
@@ -32,7 +32,7 @@ func (p *Process) Usage() (Usage, error) {
 	return sum(members(p.PID()))
 }
 
-// Self is what this process uses, without its children.
+// Self returns what this process uses, without its children.
 func Self() (Usage, error) {
 	s, ok := readStat(strconv.Itoa(os.Getpid()))
 	if !ok {
@@ -60,15 +60,15 @@ func sum(group []stat) (Usage, error) {
 	return u, nil
 }
 
-// stat is what /proc tells of a process.
+// stat holds what /proc says about a process.
 type stat struct {
 	pid               string
 	group             int
-	process, children time.Duration // of the processor
-	status            string        // the text of its file status
+	process, children time.Duration // processor time
+	status            string        // the text of /proc/PID/status
 }
 
-// members are the living processes of a group; none where there is no /proc.
+// members returns the living processes of a group; none without /proc.
 func members(group int) []stat {
 	folders, err := os.ReadDir("/proc")
 	if err != nil {
@@ -86,7 +86,7 @@ func members(group int) []stat {
 	return all
 }
 
-// names are the names of processes, each once.
+// names returns the names of processes, each once.
 func names(list []stat) string {
 	var all []string
 	for _, s := range list {
@@ -98,10 +98,10 @@ func names(list []stat) string {
 	return strings.Join(slices.Compact(all), ", ")
 }
 
-// tick is the unit of times in /proc, which is the same on all that Go runs on.
+// tick is the unit of times in /proc. It is the same on all platforms of Go.
 const tick = 10 * time.Millisecond
 
-// readStat reads what a process uses; it reports false if the process has ended, also when nobody has waited for it yet.
+// readStat reads what a process uses. It returns false if the process has ended, even if its parent has not waited for it yet.
 func readStat(pid string) (stat, bool) {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
@@ -116,7 +116,7 @@ func readStat(pid string) (stat, bool) {
 	return s, err == nil
 }
 
-// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses and may hold anything.
+// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses, which may contain anything.
 func parseStat(pid, line string) (s stat, state string, err error) {
 	at := strings.LastIndexByte(line, ')')
 	fields := strings.Fields(line[at+1:])
@@ -132,7 +132,7 @@ func parseStat(pid, line string) (s stat, state string, err error) {
 	return stat{pid: pid, group: n[0], process: time.Duration(n[1]+n[2]) * tick, children: time.Duration(n[3]+n[4]) * tick}, fields[0], nil
 }
 
-// kilobytes is a number of /proc/PID/status, 0 if it is not there.
+// kilobytes returns a number of /proc/PID/status; 0 if it is missing.
 func kilobytes(status, key string) int64 {
 	_, after, _ := strings.Cut(status, key)
 	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")

@@ -1,6 +1,6 @@
-// Profiles takes profiles of onecall's process while a client has it run an empty chain, ten dependent calls to an
-// MCP server, and ten calls of a function that does nothing, over HTTP in both protocol eras. It writes what pprof
-// tells of each, and a summary, to bench/results/profiles.
+// Profiles profiles onecall's process while a client runs an empty chain, ten dependent calls to an MCP server, and ten calls of a
+// function that does nothing, over HTTP with both versions of the protocol. It writes pprof's report of each profile, and a summary, to
+// bench/results/profiles.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// workload is what is profiled.
+// workload is a chain to profile.
 type workload struct {
 	name  string
 	title string
@@ -40,7 +40,7 @@ type workload struct {
 	want  string
 }
 
-// workloads are chains of ten steps.
+// workloads returns an empty chain, and chains of ten steps.
 func workloads() []workload {
 	dependent := `{"lite":true,"steps":[{"fn":"up.next","args":{"n":0}}`
 	for i := range 9 {
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) error {
 		for _, era := range eras {
 			name := l.name + "-" + era.name
 			fmt.Fprintln(os.Stderr, name)
-			for _, kind := range kinds { // each in a run of its own: one would be in the other
+			for _, kind := range kinds { // each in a run of its own: one profile would affect the other
 				file := filepath.Join(temp, name+"-"+kind.name+".prof")
 				chains, err := runProfiled(ctx, w, l, era.version, *long, "-"+kind.name+"profile", file)
 				if err != nil {
@@ -135,10 +135,10 @@ type kind struct{ name, title, sample string }
 
 var kinds = []kind{{"cpu", "processor", "cpu"}, {"alloc", "bytes allocated", "alloc_space"}}
 
-// machine is what a text of pprof tells of the program's file and of the day.
+// machine matches the lines of a pprof report that name the program's file and the time.
 var machine = regexp.MustCompile(`(?m)^(File|Build ID|Time): .*\n`)
 
-// write writes what pprof tells of a profile, and sums it up.
+// write writes pprof's report of a profile, and returns its summary.
 func write(ctx context.Context, to, name string, k kind, file string) (summary, error) {
 	cmd := exec.Command("go", "tool", "pprof", "-top", "-nodecount", "40", "-sample_index", k.sample, file)
 	text, err := proc.Run(ctx, cmd, &proc.Options{Keep: 1 << 20})

@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// summary is a profile by owner: whose code asked for what was used.
+// summary divides a profile among the components whose code caused the use.
 type summary struct {
 	title, path string
 	chains      int
@@ -40,7 +40,7 @@ var components = []component{
 	{"HTTP", []string{"net/http.", "net/http/internal.", "net/textproto.", "net/url."}},
 }
 
-// Components of the samples whose stack has none of the others.
+// Components of the samples whose stack belongs to no other component.
 const (
 	collector = "garbage collection"
 	scheduler = "scheduling and the rest"
@@ -49,8 +49,8 @@ const (
 // modulePrefix begins the names of onecall's functions.
 const modulePrefix = "github.com/onecall-mcp/onecall/"
 
-// componentOf returns the component that a stack, innermost frame first, is charged to, and the function of that component. The garbage
-// collector's background work is charged to the collector, and so is the work that it makes goroutines do.
+// componentOf returns the component that a stack, innermost frame first, is charged to, and the function of that component. The collector
+// is charged with the garbage collector's background work, and with the work that it makes goroutines do.
 func componentOf(stack []string) (name, function string) {
 	for _, frame := range stack {
 		for _, prefix := range []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge"} {
@@ -114,7 +114,7 @@ func summarize(file, path, sample string) (summary, error) {
 	return s, nil
 }
 
-// frames are the functions of a sample's stack, the innermost first, as packages' paths and names.
+// frames returns the functions of a sample's stack, innermost first, by package path and name.
 func frames(s *profile.Sample) (stack []string) {
 	for _, location := range s.Location {
 		for _, line := range location.Line {
@@ -124,7 +124,7 @@ func frames(s *profile.Sample) (stack []string) {
 	return stack
 }
 
-// readme names what dominates each profile.
+// readme returns the page that shows what dominates each profile.
 func readme(all []summary) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Profiles
@@ -169,7 +169,7 @@ A sample is charged to the innermost owner in its stack: what the SDK asks of it
 	return b.Bytes()
 }
 
-// each is what one chain takes.
+// each returns what one chain takes.
 func (s *summary) each() string {
 	one := s.total / float64(max(1, s.chains))
 	if s.unit == "bytes" {

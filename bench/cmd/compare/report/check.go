@@ -10,8 +10,8 @@ import (
 // Comparison compares figures with those of an earlier measurement.
 type Comparison struct {
 	Compared int
-	Missing  []string          // names of those that were not measured now: the short form does not have all
-	Worse    map[string]string // those that are worse beyond their tolerance: by name, what there is to say
+	Missing  []string          // names of figures that were not measured now: the short form does not have all
+	Worse    map[string]string // by name, a sentence about each figure that is worse beyond its tolerance
 }
 
 // Check compares figures that have a tolerance with those that were measured before. Less is better, unless a figure has a minimum.
@@ -44,11 +44,11 @@ func Check(before, now []*Section) (c Comparison) {
 	return c
 }
 
-// lost is by how much of its bound a goal that was reached may be missed.
+// lost is the share of its limit by which a goal that was reached may be missed.
 const lost = 0.2
 
-// passed reports whether value is worse than the figure beyond its tolerance, which bound is the end of. If the figure has reached what the
-// project asks, value may miss that by little only.
+// passed reports whether value is worse than the figure beyond its tolerance; bound is the worst accepted value. If the figure has reached
+// the project's own limit, value may miss that limit only by lost.
 func (f *Figure) passed(value float64) (bound float64, passed bool) {
 	reached, asked := f.reached()
 	if f.Min != 0 {
@@ -65,12 +65,12 @@ func (f *Figure) passed(value float64) (bound float64, passed bool) {
 	return bound, value > bound
 }
 
-// reached reports whether the figure is what the project asks of itself; asked is false where it asks nothing.
+// reached reports whether the figure meets the project's own limit; asked reports whether there is one.
 func (f *Figure) reached() (reached, asked bool) {
 	return (f.Max == 0 || f.Value <= f.Max) && (f.Min == 0 || f.Value >= f.Min), f.Max != 0 || f.Min != 0
 }
 
-// near reports whether what the project asks lies within the 95 % confidence interval of the median. The standard error of a median is
+// near reports whether the project's own limit lies within the 95 % confidence interval of the median. The standard error of a median is
 // 1.2533 σ/√n, and the two percentiles of a normal distribution are 2.563 σ apart.
 func (f *Figure) near() bool {
 	if f.Rounds < 2 || f.High <= f.Low {

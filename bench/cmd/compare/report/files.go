@@ -31,7 +31,7 @@ func ReadAll(folder string, names []string) ([]*Section, error) {
 	return all, nil
 }
 
-// Write puts the section into a folder.
+// Write writes the section to a file in a folder.
 func (s *Section) Write(folder string) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("section %s: %w", s.Name, err)
@@ -46,7 +46,7 @@ func (s *Section) Write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, s.Name+".json"), append(text, '\n'), 0o644)
 }
 
-// validate reports what the documents cannot be made from.
+// validate returns an error if the documents cannot be generated from the section.
 func (s *Section) validate() error {
 	seen := map[string]bool{}
 	for _, f := range s.Figures {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cpuName is the model of the first processor, as Linux tells it; "unknown" elsewhere.
+// cpuName returns the model of the first processor, from /proc/cpuinfo; "unknown" without it.
 func cpuName() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -22,7 +22,7 @@ func cpuName() string {
 	return "unknown"
 }
 
-// loadAverage is that of the last minute; -1 where the system does not tell.
+// loadAverage returns the load average of the last minute; -1 if the system does not report it.
 func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -36,7 +36,8 @@ func loadAverage() float64 {
 	return load
 }
 
-// Commit is the commit of the repository at root, with "-dirty" if a file has changed that is no result; "" if git does not tell.
+// Commit returns the commit of the repository at root, with "-dirty" if a file other than results and documents has changed; "" if git
+// fails.
 func Commit(root string) string {
 	commit, err := exec.Command("git", "-C", root, "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
@@ -56,7 +57,7 @@ func Commit(root string) string {
 // SDK is the module whose client calls all arms, and whose server is a baseline.
 const SDK = "github.com/modelcontextprotocol/go-sdk"
 
-// SDKVersion is the version of SDK in this program; "unknown" if it does not say.
+// SDKVersion returns the version of SDK in this program; "unknown" if the build does not say.
 func SDKVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

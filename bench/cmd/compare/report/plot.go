@@ -34,7 +34,7 @@ func (s *Section) WritePlots(folder string) error {
 	return nil
 }
 
-// svg draws a plot on white, so that it can be read on a dark page, too.
+// svg draws a plot on a white background, so that it is readable on a dark page, too.
 func (p *Plot) svg() ([]byte, error) {
 	drawn := plot.New()
 	for _, style := range []*font.Font{&drawn.Title.TextStyle.Font, &drawn.X.Label.TextStyle.Font, &drawn.Y.Label.TextStyle.Font,
@@ -88,7 +88,7 @@ func (p *Plot) addLine(drawn *plot.Plot, i int, name string, points plotter.XYs)
 	return nil
 }
 
-// addBars draws the bars of line i, which are below those of the line before.
+// addBars draws the bars of line i, below those of the line before.
 func (p *Plot) addBars(drawn *plot.Plot, i int, name string, points plotter.XYs) error {
 	lengths := make(plotter.Values, len(p.Bars))
 	for _, at := range points {
@@ -106,7 +106,7 @@ func (p *Plot) addBars(drawn *plot.Plot, i int, name string, points plotter.XYs)
 	return nil
 }
 
-// drawBeside draws a plot with its legend on the right of it, where it covers nothing.
+// drawBeside draws a plot with its legend on its right, where the legend covers nothing.
 func drawBeside(drawn *plot.Plot, on draw.Canvas) {
 	legend := drawn.Legend
 	drawn.Legend = plot.NewLegend()
@@ -115,7 +115,8 @@ func drawBeside(drawn *plot.Plot, on draw.Canvas) {
 	drawn.Draw(draw.Crop(on, 0, -space, 0, 0))
 }
 
-// logarithmic makes an axis one, if it has points: gonum would give one value alone a range that begins at or below zero.
+// logarithmic makes an axis logarithmic, if it has points. It widens the range of a single value, which gonum would begin at or below
+// zero.
 func logarithmic(a *plot.Axis) {
 	if a.Min > a.Max {
 		return
@@ -126,7 +127,7 @@ func logarithmic(a *plot.Axis) {
 	a.Scale, a.Tick.Marker = plot.LogScale{}, spelt{plot.LogTicks{}}
 }
 
-// shown are the points of a line that its axes have a place for: a logarithm has none of zero.
+// shown returns the points of a line that its axes can show: a logarithmic axis has no place for zero.
 func (p *Plot) shown(l Line) (points plotter.XYs) {
 	for _, at := range l.Points {
 		if p.LogX && at[0] <= 0 || p.LogY && at[1] <= 0 {
@@ -137,7 +138,7 @@ func (p *Plot) shown(l Line) (points plotter.XYs) {
 	return points
 }
 
-// spelt writes the numbers of an axis as the tables do.
+// spelt spells the numbers of an axis as the tables do.
 type spelt struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.

@@ -10,16 +10,16 @@ import (
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// Command is what measures everything, and ShortFlag what is behind it for the short form.
+// Command measures everything; followed by ShortFlag, it measures the short form.
 const (
 	Command   = "go -C bench/cmd/compare run ."
 	ShortFlag = " -short"
 )
 
-// marks tell in tables how a number came about.
+// marks show in tables how a number came about.
 var marks = map[string]string{Measured: "●", Computed: "○"}
 
-// Markdown is RESULTS.md: what the sections have measured, with plots that are found below the link plots.
+// Markdown returns RESULTS.md with the results of the sections. plots is the prefix of the links to plots.
 func Markdown(sections []*Section, plots string) []byte {
 	d := &document{plots: plots}
 	d.head(sections)
@@ -30,7 +30,7 @@ func Markdown(sections []*Section, plots string) []byte {
 	return []byte(d.String())
 }
 
-// document is a text under way.
+// document is the text while it is written.
 type document struct {
 	strings.Builder
 	plots string
@@ -64,13 +64,13 @@ func (d *document) head(sections []*Section) {
 	}
 }
 
-// when is the date and the machine of a section.
+// when returns the date and the machine of a section.
 func (s *Section) when() string {
 	m := &s.Machine
 	return fmt.Sprintf("%s with %d cores of %s (%s, %s)", s.Began.Format(time.DateOnly), m.Cores, m.CPU, m.OS, m.Go)
 }
 
-// targets lists the figures that the project asks something of.
+// targets lists the figures for which the project has limits of its own.
 func (d *document) targets(sections []*Section) {
 	var rows [][]string
 	for _, s := range sections {
@@ -99,13 +99,13 @@ func (d *document) targets(sections []*Section) {
 	d.table([]string{"", "value", "asked", "reached", "figure"}, rows)
 }
 
-// text is the figure's value, with its spread, unit and mark.
+// text returns the figure's value with its spread, unit and mark.
 func (f *Figure) text() string {
 	text := strings.TrimSpace(figure.Against(f.Value, max(f.Max, f.Min)) + " " + f.Unit)
 	return text + spread(f.Low, f.High) + " " + marks[f.How]
 }
 
-// spread tells the tenth and the ninetieth percentile, if they differ.
+// spread returns the tenth and the ninetieth percentile, if they differ.
 func spread(low, high float64) string {
 	if high <= low {
 		return ""
@@ -113,7 +113,7 @@ func spread(low, high float64) string {
 	return fmt.Sprintf(" (%s to %s)", figure.Text(low), figure.Text(high))
 }
 
-// asked is what the project asks of the figure.
+// asked returns the project's own limits for the figure.
 func (f *Figure) asked() string {
 	var pieces []string
 	if f.Max != 0 {
@@ -165,10 +165,10 @@ func (d *document) section(s *Section) {
 	}
 }
 
-// wide is a spread, as a share of the value, from which on a section says how wide its figures are.
+// wide is the median spread, as a share of the value, from which a section says how wide its figures spread.
 const wide = 0.5
 
-// warnings tell what makes the section's numbers less sure.
+// warnings returns what makes the section's numbers less certain.
 func (s *Section) warnings() (list []string) {
 	if strings.HasSuffix(s.Command, ShortFlag) {
 		list = append(list, "The short form: few rounds. Its times are not comparable with those of the long form, or with one another.")
@@ -186,7 +186,7 @@ func (s *Section) warnings() (list []string) {
 	return list
 }
 
-// measurements is a table of the section.
+// measurements writes a table of the section.
 func (d *document) measurements(t *Table) {
 	if t.Title != "" {
 		d.line("### %s\n", t.Title)
@@ -211,7 +211,7 @@ func (c *Cell) text() string {
 	return number(c.Value, c.Unit) + spread(c.Low, c.High) + " " + marks[c.How]
 }
 
-// figures lists all figures by the names that documents quote them by.
+// figures lists all figures with the names by which documents quote them.
 func (d *document) figures(s *Section) {
 	if len(s.Figures) == 0 {
 		return
@@ -228,7 +228,7 @@ func (d *document) figures(s *Section) {
 	d.table([]string{"figure", "", "value", "may get worse by"}, rows)
 }
 
-// table writes a table of Markdown.
+// table writes a Markdown table.
 func (d *document) table(columns []string, rows [][]string) {
 	write := func(cells []string) {
 		for i := range cells {

@@ -1,5 +1,5 @@
-// Package report holds what the comparison has measured: one file of bench/results for each section, from which RESULTS.md,
-// its plots and the figures in the documents are made.
+// Package report holds the results of the comparison: one file of bench/results for each section, from which RESULTS.md, its plots and the
+// figures in the documents are generated.
 package report
 
 import (
@@ -11,28 +11,28 @@ import (
 // How a number came about.
 const (
 	Measured = "measured" // seen in a run
-	Computed = "computed" // worked out from what was measured, by the rule that the section names
+	Computed = "computed" // calculated from measured numbers, by the rule that the section names
 )
 
-// Section is what one part of the comparison has measured. A section is complete or absent: a part that fails is an error of the run, a
-// peer that fails is a row that says so.
+// Section holds what one part of the comparison has measured. A section is complete or absent: if a part fails, that is an error of the
+// run; if a peer fails, its row says so.
 type Section struct {
 	Name     string            `json:"name"`     // of its file, without .json
 	Title    string            `json:"title"`    // of its part of RESULTS.md
 	Question string            `json:"question"` // what it answers, and how: a few sentences of Markdown
-	Command  string            `json:"command"`  // which measures it again
+	Command  string            `json:"command"`  // that measures it again
 	Began    time.Time         `json:"began"`    // zero: unknown
-	Commit   string            `json:"commit"`   // of the repository, with "-dirty" if files of it had changed; "": unknown
+	Commit   string            `json:"commit"`   // of the repository, with "-dirty" if its files had changed; "": unknown
 	Machine  Machine           `json:"machine"`
 	Versions map[string]string `json:"versions"` // of what took part
 	Corpus   []string          `json:"corpus"`   // what it ran on, and where that comes from
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots,omitempty"`
-	Figures  []Figure          `json:"figures"` // what is asked for, quoted, or must not get worse
+	Figures  []Figure          `json:"figures"` // numbers with limits, quoted ones, and those that must not get worse
 	Comments []string          `json:"notes"`   // failures, differences between the arms, reasons why onecall is not first
 }
 
-// Machine is where a section was measured.
+// Machine describes the machine on which a section was measured.
 type Machine struct {
 	CPU   string  `json:"cpu"`
 	Cores int     `json:"cores"`
@@ -41,24 +41,24 @@ type Machine struct {
 	Load  float64 `json:"load"` // the load average of the last minute at the start; -1: unknown
 }
 
-// Table is a table of RESULTS.md, its rows by arm or by case.
+// Table is a table of RESULTS.md, with a row for each arm or case.
 type Table struct {
 	Title   string   `json:"title"`
-	Columns []string `json:"columns"` // the first is of the rows' names
+	Columns []string `json:"columns"` // the first is the column of the rows' names
 	Rows    []Row    `json:"rows"`
 }
 
-// Row is a row, with a cell for each column but the first.
+// Row is a row, with a cell for each column except the first.
 type Row struct {
 	Name  string `json:"name"`
 	Cells []Cell `json:"cells"`
 }
 
-// Cell is a number, or a text where there is none, such as why an arm has no number here.
+// Cell is a number, or a text in place of one, such as why an arm has no number here.
 type Cell struct {
 	Value float64 `json:"value,omitempty"`
 	Unit  string  `json:"unit,omitempty"` // "ms", "tokens", "MB", "×", …; "": a count
-	Low   float64 `json:"low,omitempty"`  // the tenth percentile of the rounds; 0: not told
+	Low   float64 `json:"low,omitempty"`  // the tenth percentile of the rounds; 0: not reported
 	High  float64 `json:"high,omitempty"` // the ninetieth
 	How   string  `json:"how,omitempty"`  // Measured or Computed
 	Text  string  `json:"text,omitempty"` // in place of a number
@@ -73,8 +73,8 @@ type Plot struct {
 	LogX  bool   `json:"logX,omitempty"`
 	LogY  bool   `json:"logY,omitempty"`
 	Lines []Line `json:"lines"`
-	// Bars are what bars are of, such as arms, from the top. Then a line is a bar for each: its points are their places, from 0, and lengths,
-	// which X is of.
+	// Bars names what the bars are of, such as arms, from the top; empty: a plot of lines. In a plot of bars, a line is a set of bars: each
+	// point is an index in Bars and the bar's length, which X describes.
 	Bars []string `json:"bars,omitempty"`
 }
 
@@ -90,13 +90,13 @@ type Figure struct {
 	Title     string  `json:"title"`
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low,omitempty"`  // of a ratio by rounds: the tenth percentile; 0: not reported
+	Low       float64 `json:"low,omitempty"`  // for a ratio by rounds: the tenth percentile; 0: not reported
 	High      float64 `json:"high,omitempty"` // and the ninetieth
 	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`
 	Max       float64 `json:"atMost,omitempty"`    // the project's own limit; 0: none
-	Min       float64 `json:"atLeast,omitempty"`   // likewise
-	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met, if it is not
+	Min       float64 `json:"atLeast,omitempty"`   // the same, as a minimum
+	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met
 	Tolerance float64 `json:"tolerance,omitempty"` // the share by which a new run may be worse; 0: it is not compared
 }
 
@@ -104,7 +104,7 @@ type Figure struct {
 type Options struct {
 	Root  string // of the repository
 	Data  string // the folder with the data sets of real chains; "": there is none
-	Tools string // a folder for what is installed, kept from run to run
+	Tools string // a folder for installed programs, kept from run to run
 	Short bool   // the form of CI: fewer rounds, and only what installs fast
 	Log   func(format string, args ...any)
 }

@@ -5,14 +5,14 @@ import (
 	"sort"
 )
 
-// Spread is the median of values, with the tenth and the ninetieth percentile. It is of zeros if there are none.
+// Spread returns the median of values, and the tenth and the ninetieth percentile; zeros if there are no values.
 func Spread(values []float64) (median, low, high float64) {
 	sorted := slices.Clone(values)
 	sort.Float64s(sorted)
 	return Quantile(sorted, 0.5), Quantile(sorted, 0.1), Quantile(sorted, 0.9)
 }
 
-// Quantile is the value below which the share q of sorted values lies, between two of them if need be; 0 if there are none.
+// Quantile returns the value below which the share q of sorted values lies. It interpolates between two values. 0 if there are none.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -26,23 +26,23 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[i]*(1-share) + sorted[i+1]*share
 }
 
-// Of is a measured cell of values: their median, with the spread.
+// Of returns a measured cell with the median and the spread of values.
 func Of(values []float64, unit string) Cell {
 	median, low, high := Spread(values)
 	return Cell{Value: median, Low: low, High: high, Unit: unit, How: Measured}
 }
 
-// Count is a measured cell of a number that has no spread.
+// Count returns a measured cell of a number without a spread.
 func Count(n int, unit string) Cell {
 	return Cell{Value: float64(n), Unit: unit, How: Measured}
 }
 
-// Share is a computed cell of one number as a part of another.
+// Share returns a computed cell with the ratio of a to b.
 func Share(a, b int) Cell {
 	return Cell{Value: float64(a) / float64(b), Unit: "×", How: Computed}
 }
 
-// Counts is a row of such cells.
+// Counts returns a row with a Count, without a unit, for each number.
 func Counts(name string, numbers ...int) Row {
 	r := Row{Name: name}
 	for _, n := range numbers {
@@ -51,13 +51,13 @@ func Counts(name string, numbers ...int) Row {
 	return r
 }
 
-// CountFigure is a measured figure of a number that has no spread.
+// CountFigure returns a measured figure of a number without a spread.
 func CountFigure(name, title string, n int, tolerance float64) Figure {
 	return Figure{Name: name, Title: title, Value: float64(n), How: Measured, Tolerance: tolerance}
 }
 
-// spreads are the widths of the section's cells that have one, each as a share of its value, the narrowest first, and the titles of their
-// tables.
+// spreads returns the spreads of the section's cells that have one, each as a share of the cell's value, narrowest first, and the titles
+// of the cells' tables.
 func (s *Section) spreads() (tables []string, widths []float64) {
 	for _, t := range s.Tables {
 		before := len(widths)

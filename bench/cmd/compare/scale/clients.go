@@ -18,16 +18,16 @@ type side struct {
 	clients *work.Loader
 }
 
-// nothing is what both servers answer.
+// nothing is the answer of both servers.
 const nothing = `{"id":"a-1","value":7}`
 
 // tenNoops are the arguments of a chain of ten steps that do nothing.
 var tenNoops = `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`
 
-// loadLimit is how long the load of one version of MCP may take.
+// loadLimit bounds the load with one version of MCP.
 const loadLimit = 10 * time.Minute
 
-// clients measures servers with more and more clients, with sessions and without.
+// clients measures servers with increasing numbers of clients, with sessions and without.
 func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
 	counts, rounds := []int{1, 10, 100, 1000}, 3
 	if !o.Short {
@@ -50,7 +50,7 @@ func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.S
 	return nil
 }
 
-// atOnce has the results for a number of clients at once, one for each round.
+// atOnce holds the results for a number of concurrent clients, one for each round.
 type atOnce struct {
 	clients    int
 	ours, bare []work.LoadResult
@@ -101,7 +101,7 @@ func (s *side) close() (err error) {
 	return err
 }
 
-// measure has n clients call each server by turns.
+// measure has the clients call both servers in turns.
 func (a *atOnce) measure(ours, bare *side, rounds int) error {
 	calls := max(1000, 2*a.clients)
 	for round := range rounds + 1 {
@@ -141,7 +141,7 @@ func (a *atOnce) measure(ours, bare *side, rounds int) error {
 	return nil
 }
 
-// values are one number of each round.
+// values returns one number of each round.
 func values(rounds []work.LoadResult, of func(work.LoadResult) float64) (all []float64) {
 	for _, r := range rounds {
 		all = append(all, of(r))
@@ -153,7 +153,7 @@ func rate(l work.LoadResult) float64 { return l.Rate }
 func p50(l work.LoadResult) float64  { return l.P50 }
 func p99(l work.LoadResult) float64  { return l.P99 }
 
-// ratios are those of the rounds' rates.
+// ratios returns the ratios of the rounds' rates, onecall's to the SDK's.
 func (a *atOnce) ratios() (all []float64) {
 	for i := range min(len(a.ours), len(a.bare)) {
 		if a.bare[i].Rate > 0 {
@@ -163,7 +163,7 @@ func (a *atOnce) ratios() (all []float64) {
 	return all
 }
 
-// failed is how many calls of both sides were not answered well, and made how many were made.
+// failed returns how many calls of each side were not answered correctly, and the texts of their first errors.
 func (a *atOnce) failed() (limit, bare int, first string) {
 	for _, l := range a.ours {
 		limit += l.Failed
@@ -231,7 +231,7 @@ func clientsPlots(name string, all []atOnce) []report.Plot {
 	}
 }
 
-// clientsFigures are of a thousand clients, which each form has, and of the most.
+// clientsFigures returns the figures for a thousand clients and more. Both forms have a thousand.
 func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	made, well := 0, 0
 	for i := range all {
@@ -256,5 +256,5 @@ func clientsFigures(name string, all []atOnce) (figures []report.Figure) {
 	})
 }
 
-// minRate is what chains a second are to be of bare calls a second.
+// minRate is the project's own limit for the ratio of chains per second to bare calls per second.
 const minRate = 0.6

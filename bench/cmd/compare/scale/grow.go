@@ -12,19 +12,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// growth is how the cost of something grows with one size, measured by a worker.
+// growth describes a measurement by a worker: how the cost of something grows with one size.
 type growth struct {
 	measure string // the name of the measurement
 	title   string
-	x       string // what the size is
+	x       string // the meaning of the size
 	short   []int  // sizes of the short form
-	long    []int  // sizes beyond those
+	long    []int  // further sizes of the long form
 	columns []column
 	linear  []linear
 	values  []value
 }
 
-// column is one of the table, and a line of the plot that it names.
+// column is a column of the table, and a line of the plot that it names.
 type column struct {
 	title  string
 	sample string
@@ -32,20 +32,19 @@ type column struct {
 	factor float64 // from the sample's unit to this one; 0: 1
 	each   bool    // divided by the size
 	plot   string  // "": none
-	y      string  // of the plot's axis
-	cut    bool    // by a budget: it has no power of growth
+	y      string  // the title of the plot's axis
+	cut    bool    // cut off by a budget, so it has no power of growth
 }
 
-// linear is a figure: what one unit of a column's cost is at size to, of what it is at size from. 1 is linear growth.
-// The fastest rounds are compared, as sizes do not take turns: a machine that is busy during one of them tells nothing
-// of growth.
+// linear is a figure: the cost per unit of size at size to, divided by that at size from. 1 is linear growth. It compares the fastest
+// rounds, because sizes do not take turns, and a machine that is busy during one size would look like growth.
 type linear struct {
 	name, title string
 	sample      string
 	from, to    int
 }
 
-// value is a figure: a sample at a size, or its ratio to another one's.
+// value is a figure: a sample at a size, or its ratio to another sample.
 type value struct {
 	name, title  string
 	sample, over string // over "": the sample itself
@@ -55,7 +54,7 @@ type value struct {
 	tolerance    float64
 }
 
-// samplesBySize has the samples of each size. A size that failed is missing.
+// samplesBySize holds the samples of each size. A size that failed is missing.
 type samplesBySize map[int]work.Samples
 
 // measured runs the measurement at each size, and adds its table, plots and figures to the section.
@@ -97,7 +96,7 @@ func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options
 	return nil
 }
 
-// cell is a column's value at a size.
+// cell returns a column's value at a size.
 func (c *column) cell(size int, samples work.Samples) report.Cell {
 	values := make([]float64, 0, len(samples[c.sample]))
 	for _, v := range samples[c.sample] {
@@ -119,7 +118,8 @@ func (c *column) cell(size int, samples work.Samples) report.Cell {
 	return cell
 }
 
-// table has a row for each size, and the power with which each column grows between the last two that were measured.
+// table returns a table with a row for each size, and the power with which each column grows between the last two sizes that were
+// measured.
 func (g *growth) table(sizes []int, all samplesBySize, failed map[int]string) report.Table {
 	t := report.Table{Title: g.title, Columns: []string{g.x}}
 	for _, c := range g.columns {
@@ -159,10 +159,10 @@ func (g *growth) powers(from, to int, all samplesBySize) report.Row {
 	return row
 }
 
-// power is p where y grows as x to the power of p: 0 is no growth, 1 is linear.
+// power returns p if y grows as x to the power of p: 0 is no growth, 1 is linear.
 func power(x1, y1, x2, y2 float64) float64 { return math.Log(y2/y1) / math.Log(x2/x1) }
 
-// plots are the plots that the columns name, in the order in which they do.
+// plots returns the plots that the columns name, in that order.
 func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 	at := map[string]int{}
 	for _, c := range g.columns {
@@ -187,7 +187,7 @@ func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 	return plots
 }
 
-// of is the figure, if both sizes were measured.
+// of returns the figure, if both sizes were measured.
 func (f *linear) of(all samplesBySize) (report.Figure, bool) {
 	from, to := all[f.from][f.sample], all[f.to][f.sample]
 	if len(from) == 0 || len(to) == 0 {
@@ -200,7 +200,7 @@ func (f *linear) of(all samplesBySize) (report.Figure, bool) {
 	}, true
 }
 
-// of is the figure, if it was measured.
+// of returns the figure, if it was measured.
 func (v *value) of(all samplesBySize) (report.Figure, bool) {
 	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max, Tolerance: v.tolerance}
 	f.Value, _, _ = report.Spread(all[v.size][v.sample])
@@ -214,5 +214,5 @@ func (v *value) of(all samplesBySize) (report.Figure, bool) {
 	return f, f.Value != 0
 }
 
-// number is n with commas between its thousands.
+// number returns n with commas between thousands.
 func number(n int) string { return figure.Text(float64(n)) }

@@ -1,5 +1,5 @@
-// Package scale measures how what onecall costs grows: with functions, with steps of a chain, with elements of a forEach, with bytes of
-// a result, with clients, and with time.
+// Package scale measures how the cost of onecall grows with the number of functions, of steps of a chain, of elements of a forEach, of
+// bytes of a result, and of clients, and with time.
 package scale
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 )
 
-// How much worse a new run may be than the one that is committed: times by noise, tokens hardly.
+// How much worse a new run may be than the committed one, as a share. Times are noisy, tokens hardly are.
 const (
 	timeTolerance  = 0.5
 	tokenTolerance = 0.02

@@ -19,7 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// soakVariable is how long the soak is, such as 1h; without it the long form has two minutes and the short form none.
+// soakVariable names the environment variable with the duration of the soak, such as 1h. Without it, the long form has two minutes, and
+// the short form has no soak.
 const soakVariable = "ONECALL_COMPARE_SOAK"
 
 const (
@@ -29,8 +30,8 @@ const (
 	soakInterval = 80 * time.Millisecond
 )
 
-// soak has clients come, do all kinds of things, and go, for a while, and looks at what the server uses meanwhile: the first fifth of the
-// time is not looked at, as what is made once is made in it.
+// soak has clients connect, do something of each kind and leave, for a while, and watches what the server uses. The first fifth of the
+// time does not count, because the server then makes what it makes only once.
 func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
 	long, err := soakTime(o)
 	if err != nil || long == 0 {
@@ -94,7 +95,8 @@ func soakTime(o *report.Options) (time.Duration, error) {
 	return 2 * time.Minute, nil
 }
 
-// watch samples what the server uses, from a quarter of long on, when what is made once is made: lines over the minutes since then.
+// watch samples what the server uses. It begins after a quarter of long, when the server has made what it makes only once, and returns
+// lines over the minutes since then.
 func watch(ctx context.Context, server *work.Server, began time.Time, long time.Duration) ([]report.Line, error) {
 	lines := []report.Line{{Name: "live heap, MB"}, {Name: "goroutines"}, {Name: "open files"}, {Name: "resident memory, MB"}}
 	tick := time.NewTicker(long / 100)
@@ -146,7 +148,7 @@ func soakTable(title string, lines []report.Line) report.Table {
 	return t
 }
 
-// shares are lines as shares of their means, so that one plot has room for all.
+// shares returns the lines as shares of their means, so that they fit into one plot.
 func shares(lines []report.Line) (all []report.Line) {
 	for _, l := range lines {
 		mean := fit(l.Points).mean
@@ -161,7 +163,7 @@ func shares(lines []report.Line) (all []report.Line) {
 	return all
 }
 
-// trend is the straight line that is nearest to points.
+// trend is the straight line that fits points best.
 type trend struct{ mean, slope, width float64 }
 
 func fit(points [][2]float64) (f trend) {
@@ -185,7 +187,7 @@ func fit(points [][2]float64) (f trend) {
 	return f
 }
 
-// growth is how much the line rises from its first point to its last, as a share of the mean.
+// growth returns how much the line rises from its first point to its last, as a share of the mean.
 func (f trend) growth() float64 {
 	if f.mean == 0 {
 		return 0
@@ -193,7 +195,7 @@ func (f trend) growth() float64 {
 	return f.slope * f.width / f.mean
 }
 
-// visits are those of clients that come, do something of each kind, and go.
+// visits counts the visits of clients that connect, do something of each kind, and leave.
 type visits struct {
 	server       *work.Server
 	done, failed atomic.Int64
@@ -201,7 +203,7 @@ type visits struct {
 	first        error
 }
 
-// one is the n-th visit, with a session and without by turns.
+// one makes the n-th visit. Visits with a session and without take turns.
 func (v *visits) one(ctx context.Context, n int) {
 	version := []string{load.WithSessions, load.WithoutSessions}[n%2]
 	target := load.Target{URL: v.server.URL(version), Version: version, Tool: "chain", Args: tenNoops, Want: nothing, Timeout: time.Minute}
@@ -222,7 +224,7 @@ func (v *visits) one(ctx context.Context, n int) {
 	}
 }
 
-// visit is chains, a probe with a page, a chain that does not compile, and a call that its client gives up.
+// visit runs chains, a probe with a page, a chain that does not compile, and a call that its client cancels.
 func visit(ctx context.Context, c *load.Clients) error {
 	if _, _, err := c.Run(ctx, 1, 10); err != nil {
 		return err

@@ -14,7 +14,8 @@ import (
 const inventoryCorpus = "(c), (d), (e): an inventory of sites, racks and devices, a service of this comparison on loopback with an " +
 	"OpenAPI document; an object has some 90 tokens"
 
-// provisioning are a hundred steps that each make an object on the one above it: a site, 3 racks, 12 devices, 36 interfaces, 48 cables.
+// provisioning returns a hundred steps. Each makes an object that refers to one of the level above: a site, 3 racks, 12 devices, 36
+// interfaces, 48 cables.
 func provisioning() (steps []string) {
 	var of [5][]string // ids of steps, by kind
 	for level, count := range []int{1, 3, 12, 36, 48} {
@@ -31,7 +32,7 @@ func provisioning() (steps []string) {
 	return steps
 }
 
-// lite compares the answers to a hundred steps that provision.
+// lite compares the answers to a hundred provisioning steps.
 func (b *bench) lite(ctx context.Context) error {
 	s, err := b.stocked(ctx)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *stock) provisionBare(ctx context.Context, c *counter) error {
 	return nil
 }
 
-// large looks at five hundred objects in each way that there is.
+// large reads five hundred objects in every way that onecall offers.
 func (b *bench) large(ctx context.Context) error {
 	s, err := b.stocked(ctx)
 	if err != nil {

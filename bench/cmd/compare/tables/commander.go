@@ -17,13 +17,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// shell is an agent at work with Desktop Commander: it asks one call at a time, and keeps what it makes of the answers.
+// shell is an agent that works with Desktop Commander, bare or through onecall.
 type shell struct {
 	*dialog
 	ctx     context.Context
 	count   *counter
 	project string
-	err     error // the first; nothing is asked after it
+	err     error // the first error; no call is made after it
 }
 
 // ask makes one call.
@@ -50,15 +50,15 @@ func (s *shell) chain(text string) (value any) {
 	var answer string
 	answer, s.err = s.call(s.ctx, s.count, "chain", strings.ReplaceAll(text, "PROJECT", s.project))
 	if json.Unmarshal([]byte(answer), &value) != nil {
-		return answer // of one step that gives a text, which comes as it is
+		return answer // the text of a chain of one step, which is not JSON
 	}
 	return value
 }
 
-// errOnecall is that onecall fails, or answers otherwise than Desktop Commander alone does.
+// errOnecall means that onecall failed, or answered differently than Desktop Commander alone.
 var errOnecall = errors.New("onecall is wrong")
 
-// commander has an agent make fifty queries of Desktop Commander, bare and through chains. If Desktop Commander does not work here, the
+// commander has an agent send fifty queries to Desktop Commander, bare and through chains. If Desktop Commander does not work here, the
 // table says why.
 func (b *bench) commander(ctx context.Context) error {
 	const title = "(g) Desktop Commander: fifty queries of an agent"
@@ -92,7 +92,7 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 			return err
 		}
 	}
-	// A bare client's model has read all signatures in the list.
+	// The model of a bare client has read all signatures in the list.
 	if _, err := through.call(ctx, b.count, "search", `{"query":"list directory, read file, search content, file info"}`); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	return b.commanderTimes(bare, through)
 }
 
-// commanders starts Desktop Commander for a bare client, and once more behind onecall, each with a home folder of its own, and with a
-// PATH that has nothing: after each call it asks the python3 that it finds there for its version, and some are slow to tell.
+// commanders starts Desktop Commander for a bare client, and a second one behind onecall. Each has its own home folder, and a PATH without
+// programs: after each call Desktop Commander asks the python3 on its PATH for its version, which some answer slowly.
 func (b *bench) commanders(ctx context.Context, project string) (bare, through *dialog, err error) {
 	s := fleet[slices.IndexFunc(fleet, func(s server) bool { return s.name == "commander" })]
 	home := func(name string) (server, error) {
@@ -164,7 +164,7 @@ func (b *bench) commanders(ctx context.Context, project string) (bare, through *
 	return bare, through, nil
 }
 
-// compare has both do a task, which must end alike.
+// compare has both do a task, and checks that the results are equal.
 func (t *query) compare(bare, through *shell) error {
 	want, got := t.bare(bare), t.chains(through)
 	if bare.err != nil {
@@ -179,17 +179,17 @@ func (t *query) compare(bare, through *shell) error {
 	return nil
 }
 
-// plain is a value as JSON has it.
+// plain returns a value as JSON decodes it.
 func plain(value any) (p any) {
-	text, _ := json.Marshal(value) // of strings, numbers, lists and maps
+	text, _ := json.Marshal(value) // never fails for strings, numbers, lists and maps
 	_ = json.Unmarshal(text, &p)
 	return p
 }
 
-// rest is for what Desktop Commander does after a call, which would slow down the other side.
+// rest is a pause for the work that Desktop Commander does after a call, which would slow down the other side.
 const rest = 30 * time.Millisecond
 
-// alternately measures both; every other round begins with bare.
+// alternately measures both; even rounds begin with bare.
 func alternately(round int, bare, through func()) (tookBare, tookThrough time.Duration) {
 	timed := func(f func()) time.Duration {
 		time.Sleep(rest)
@@ -257,7 +257,7 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 	return nil
 }
 
-// copyProject copies the package without its own packages: a project whose files are the same on each machine.
+// copyProject copies the package without its node_modules, as a project whose files are the same on every machine.
 func copyProject(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// dialog is a client of the SDK and the server over stdio that it talks with, as a host and its server do.
+// dialog is a client of the SDK, connected over stdio to a server, as a host is.
 type dialog struct {
 	session *sdk.ClientSession
 	tap     *tap
@@ -24,9 +24,9 @@ type dialog struct {
 	spent   tokens
 }
 
-// tokens are those of a dialog so far, as a model has them in its context.
+// tokens counts the tokens of a dialog so far, as a model has them in its context.
 type tokens struct {
-	list    int // of what a host shows before anything is asked: the tool list and the server's instructions
+	list    int // of what a host shows first: the tool list and the server's instructions
 	written int // of calls, as {"name":…,"arguments":…}
 	read    int // of the text of answers
 	calls   int
@@ -34,13 +34,13 @@ type tokens struct {
 
 func (t tokens) all() int { return t.list + t.written + t.read }
 
-// readyWithin is how long a server may take for its greeting and its list, and answerWithin for a call.
+// readyWithin bounds the time that a server takes to initialize and to list its tools, answerWithin that of a call.
 const (
 	readyWithin  = time.Minute
 	answerWithin = time.Minute
 )
 
-// open starts a server, which ends when ctx does or the dialog is closed.
+// open starts a server, which ends when ctx ends or the dialog is closed.
 func open(ctx context.Context, cmd *exec.Cmd, o *proc.Options) (*dialog, error) {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -59,13 +59,13 @@ func open(ctx context.Context, cmd *exec.Cmd, o *proc.Options) (*dialog, error) 
 	defer stop()
 	client := sdk.NewClient(&sdk.Implementation{Name: "compare", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	if d.session, err = client.Connect(limited, d.tap, nil); err != nil {
-		ended := process.Close() // then it has printed all that it had to say
+		ended := process.Close() // after this, the output is complete
 		return nil, errors.Join(fmt.Errorf("no greeting: %w: %s", err, lastLine(process.Output())), ended)
 	}
 	return d, nil
 }
 
-// close ends the server with all that it has started. What a server does at its end is not measured.
+// close ends the server and all processes that it has started. What a server does at its end is not measured.
 func (d *dialog) close() {
 	_ = d.session.Close()
 	_ = d.process.Close()
@@ -88,7 +88,7 @@ func (d *dialog) toolList(ctx context.Context) (list string, tools int, err erro
 	}
 }
 
-// see has the model read what a host shows it of the server, and tells how many tools that has.
+// see counts what a host shows a model of the server, and returns the number of tools.
 func (d *dialog) see(ctx context.Context, c *counter) (tools int, err error) {
 	list, tools, err := d.toolList(ctx)
 	if err != nil {
@@ -101,8 +101,7 @@ func (d *dialog) see(ctx context.Context, c *counter) (tools int, err error) {
 	return tools, nil
 }
 
-// call calls a tool with arguments in JSON, has the model pay for it, and gives the text of the answer. The answer of a tool that
-// failed is an error.
+// call calls a tool with arguments in JSON, counts the call and its answer, and returns the text of the answer. A failed tool is an error.
 func (d *dialog) call(ctx context.Context, c *counter, tool, args string) (text string, err error) {
 	text, err = d.answer(ctx, tool, args)
 	if err != nil {
@@ -114,7 +113,7 @@ func (d *dialog) call(ctx context.Context, c *counter, tool, args string) (text 
 	return text, nil
 }
 
-// answer is the text of what a tool answers, which nobody counts.
+// answer calls a tool and returns the text of the answer, without counting either.
 func (d *dialog) answer(ctx context.Context, tool, args string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -134,7 +133,7 @@ func (d *dialog) answer(ctx context.Context, tool, args string) (string, error) 
 	return text.String(), nil
 }
 
-// tap keeps the last answer as it came, which the SDK gives only decoded.
+// tap keeps the last answer as it was received. The SDK returns it only decoded.
 type tap struct {
 	sdk.Transport
 	sdk.Connection
@@ -163,7 +162,7 @@ func (t *tap) last() json.RawMessage {
 	return t.result
 }
 
-// lastLine is the last line of what a program has printed, which mostly is the reason.
+// lastLine returns the last line of a program's output, which usually is the reason of a failure.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]

@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The corpus: all of GitHub's operations, and as many of each of some other documents, which are drawn.
+// The corpus: all of GitHub's operations, and the same number from each of some other documents, which are drawn.
 const (
 	gitHubOperations = 1223
 	drawnDocuments   = 12
@@ -25,10 +25,10 @@ const (
 	allOperations    = gitHubOperations + drawnDocuments*ofEach // 1,967
 )
 
-// methods are those of operations.
+// methods are the methods of operations.
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// document is an OpenAPI document of which some operations are kept.
+// document is an OpenAPI document that was cut to some of its operations.
 type document struct {
 	name, path string
 }
@@ -72,7 +72,7 @@ func (b *bench) draw() ([]document, error) {
 	return nil, fmt.Errorf("only %d documents have %d operations", len(drawn), ofEach)
 }
 
-// cut keeps the first operations of a document, by path and method, and reports whether there are so many.
+// cut keeps the first operations of a document, by path and method, and reports whether the document has that many.
 func cut(text []byte, operations int) (short []byte, enough bool) {
 	var all map[string]json.RawMessage
 	var paths map[string]map[string]json.RawMessage
@@ -97,13 +97,13 @@ func cut(text []byte, operations int) (short []byte, enough bool) {
 		}
 	}
 	all["paths"], _ = json.Marshal(paths)
-	short, _ = json.Marshal(all) // what was read can be written
+	short, _ = json.Marshal(all) // never fails, as it was read from JSON
 	return short, operations == 0
 }
 
 var otherThanLetters = regexp.MustCompile(`[^a-z]+`)
 
-// slug is a short name of a source.
+// slug returns a short name for a source.
 func slug(title string) string {
 	words := strings.Trim(otherThanLetters.ReplaceAllString(strings.ToLower(title), "_"), "_")
 	return words[:min(len(words), 12)]
@@ -112,7 +112,7 @@ func slug(title string) string {
 // gitHubSpec is GitHub's document in its package.
 const gitHubSpec = "generated/api.github.com.json"
 
-// apis are the documents as sources of onecall, and a group for each. close ends the service behind them.
+// apis holds the documents as sources of onecall, and a group for each. close ends the service behind them.
 type apis struct {
 	drawn   []document
 	sources map[string]any
@@ -120,7 +120,7 @@ type apis struct {
 	close   func()
 }
 
-// openAPIs draws the documents, and starts a service that answers as GitHub's says.
+// openAPIs draws the documents, and starts a service that answers as GitHub's document says.
 func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
 	folder, err := b.packageFolder("@octokit/openapi")
 	if err != nil {
@@ -148,7 +148,7 @@ func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
 	return a, nil
 }
 
-// gitHubAnswers are the examples of GitHub's own document, by the path of a call.
+// gitHubAnswers names examples of GitHub's own document, by the path of a call.
 var gitHubAnswers = map[string]string{
 	"/repos/octocat/Hello-World/issues":               "issue-items",
 	"/repos/octocat/Hello-World/issues/1347/comments": "issue-comment-items",
@@ -165,7 +165,7 @@ func gitHub(text []byte) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(examples.Get(name + ".value").Raw)) // who is gone needs no answer
+		_, _ = w.Write([]byte(examples.Get(name + ".value").Raw)) // a client that has left needs no answer
 	})
 }
 

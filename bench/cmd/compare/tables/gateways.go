@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// gateways31 are 31 operations of GitHub in four gateways: the resources of each, and their actions.
+// gateways31 holds 31 operations of GitHub in four gateways: the resources of each gateway, and their actions.
 var gateways31 = map[string]map[string]string{
 	"issues":     {"repo.issue": "create get list lock update", "repo.issue.comment": "create delete get list list_by_issue_number update"},
 	"pulls":      {"repo.pull": "create get list merge merge_async update update_branch", "repo.branch": "get list rename"},
@@ -61,7 +61,7 @@ func (b *bench) gateways(ctx context.Context) error {
 	return nil
 }
 
-// gateway is the list of a surface, and what the signatures of a gateway's actions cost there.
+// gateway returns the tokens of a surface's list, and what the signatures of a gateway's actions cost there.
 func (b *bench) gateway(ctx context.Context, name string, s setup, tools int) (list int, help report.Cell, err error) {
 	d, err := b.serve(ctx, "gateways-"+name, s)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// checked are the services that tell how they are, and wanted the fields of fifty that are of interest.
+// checked lists the services that report their health, and wanted the five of their fifty fields that a client wants.
 var (
 	checked = []string{"auth", "billing", "catalog", "mail", "orders", "search", "shipping", "stock"}
 	wanted  = []string{"status", "version", "uptime", "errors", "latency"}
 )
 
-// healthOf is what a service tells: the fields that are wanted, among others.
+// healthOf returns the answer of a service: the wanted fields, among others.
 func healthOf(name string) map[string]any {
 	all := map[string]any{
 		"service": name, "status": "ok", "version": fmt.Sprintf("2.%d.1", len(name)), "uptime": 86400 * len(name),
@@ -39,11 +39,11 @@ const healthDocument = `{"openapi":"3.0.3","info":{"title":"Health","version":"1
 "summary":"Tell how the service is",
 "responses":{"200":{"description":"its state","content":{"application/json":{"schema":{"type":"object"}}}}}}}}}`
 
-// health asks eight services how they are, for five of fifty fields.
+// health asks eight services for their health, of which it wants five of fifty fields.
 func (b *bench) health(ctx context.Context) error {
 	url, closes, err := service(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(healthOf(strings.Split(r.URL.Path, "/")[1])) // who is gone needs no answer
+		_ = json.NewEncoder(w).Encode(healthOf(strings.Split(r.URL.Path, "/")[1])) // a client that has left needs no answer
 	}))
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (b *bench) health(ctx context.Context) error {
 	return nil
 }
 
-// healthChain asks all services, and keeps of each what is wanted.
+// healthChain returns a chain that asks all services, and keeps the wanted fields of each.
 func healthChain() string {
 	var steps, results, fields []string
 	for i, name := range checked {

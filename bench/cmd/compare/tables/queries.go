@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// query is a task of an agent: the calls that it makes one by one, with what it makes of the answers, and the same by chains. A chain
-// stands where the agent knows several calls before the first is made; what it must read before it goes on is a chain of one.
+// query is a task of an agent: with calls one by one, whose answers the agent evaluates itself, and with chains. A chain is used if the
+// agent knows several calls before it makes the first. A call whose answer it must read before the next one is a chain of one step.
 type query struct {
 	name     string
-	searches bool // waits for a search, whose time is not that of a call
+	searches bool // waits for a search, whose time is not measured as that of a call
 	bare     func(s *shell) any
 	chains   func(s *shell) any
 }
 
-// queries are fifty calls.
+// queries make fifty calls in all.
 var queries = []query{
 	{name: "what kind of project is this", bare: projectBare, chains: one(`{"steps":[
 {"fn":"list_directory","args":{"path":"PROJECT","depth":1}},
@@ -56,13 +56,13 @@ var queries = []query{
 	{name: "more files by name", searches: true, bare: matchedBare("capture"), chains: one(edits("capture"))},
 }
 
-// one is a task that one chain does.
+// one returns a task that a single chain does.
 func one(chain string) func(*shell) any {
 	chain = strings.ReplaceAll(chain, "\n", "") // as a model writes it
 	return func(s *shell) any { return s.chain(chain) }
 }
 
-// field is a number that get_file_info tells.
+// field returns a number in an answer of get_file_info; -1: it is missing.
 func field(info, name string) int {
 	_, after, _ := strings.Cut(info, name+": ")
 	line, _, _ := strings.Cut(after, "\n")
@@ -80,12 +80,12 @@ func projectBare(s *shell) any {
 	info := s.ask("get_file_info", map[string]any{"path": "README.md"})
 	_, text, _ := strings.Cut(manifest, "\n\n")
 	var p map[string]any
-	_ = json.Unmarshal([]byte(text), &p) // what is wrong is seen in the comparison
+	_ = json.Unmarshal([]byte(text), &p) // an error shows up in the comparison
 	return map[string]any{"root": root, "name": p["name"], "version": p["version"], "bin": p["bin"],
 		"scripts": scriptsIn(dist), "readme": field(info, "lineCount")}
 }
 
-// scriptsIn are the lines of a listing that are scripts.
+// scriptsIn returns the lines of a listing that are scripts.
 func scriptsIn(listing string) []string {
 	return slices.DeleteFunc(strings.Split(listing, "\n"), func(line string) bool { return !strings.HasSuffix(line, ".js") })
 }
@@ -104,11 +104,11 @@ func largestBare(s *shell) any {
 	return all[:min(3, len(all))]
 }
 
-// hits starts a search and gives its results, once it is done.
+// hits starts a search, and returns its results when it has ended.
 func (s *shell) hits(args map[string]any) string {
 	_, after, _ := strings.Cut(s.ask("start_search", args), "session: ")
 	id, _, _ := strings.Cut(after, "\n")
-	for range 200 { // meanwhile the model would be on its way
+	for range 200 { // a model's round trip would take longer
 		text, err := s.answer(s.ctx, "get_more_search_results", fmt.Sprintf(`{"sessionId":%q}`, id))
 		if err != nil || strings.Contains(text, "COMPLETED") {
 			break
@@ -118,7 +118,7 @@ func (s *shell) hits(args map[string]any) string {
 	return s.ask("get_more_search_results", map[string]any{"sessionId": id})
 }
 
-// definitionsBare reads functions where they are defined.
+// definitionsBare returns a task that reads the definitions of functions.
 func definitionsBare(names ...string) func(*shell) any {
 	return func(s *shell) any {
 		var all []any
@@ -135,7 +135,7 @@ func definitionsBare(names ...string) func(*shell) any {
 	}
 }
 
-// definitions is the chain that reads functions where they are defined.
+// definitions returns the chain that reads the definitions of functions.
 func definitions(names ...string) string {
 	list, _ := json.Marshal(names)
 	return `{"steps":[{"forEach":"` + strings.ReplaceAll(string(list), `"`, `'`) + `","args":{"name":"$item"},"chain":{"steps":[
@@ -148,7 +148,7 @@ func definitions(names ...string) string {
 {"fn":"read_file","args":{"path":"$1[0]","offset":"$2","length":30}}]}}],"lite":true}`
 }
 
-// matchedBare finds files by a part of their names.
+// matchedBare returns a task that finds files by part of their names.
 func matchedBare(name string) func(*shell) any {
 	return func(s *shell) any {
 		hits := s.hits(map[string]any{"path": ".", "pattern": name, "searchType": "files"})
@@ -162,7 +162,7 @@ func matchedBare(name string) func(*shell) any {
 	}
 }
 
-// found is the chain that finds files by a part of their names.
+// edits returns the chain that finds files by part of their names.
 func edits(name string) string {
 	return `{"steps":[{"fn":"start_search","args":{"path":"PROJECT","pattern":"` + name + `","searchType":"files"},
 "select":"split(split($result, 'session: ')[1], '\\n')[0]"},
@@ -178,7 +178,7 @@ func linesBare(s *shell) any {
 	return all
 }
 
-// excerpts are read one after the other, as a reader would who follows one file to the next.
+// excerpts are read one after the other, as by an agent that follows one file to the next.
 var excerpts = []struct {
 	path           string
 	offset, length int

@@ -17,12 +17,12 @@ import (
 type server struct {
 	name    string   // in onecall's configuration
 	program string   // of npmPackages or goPrograms
-	script  string   // in the package, that Node runs; "": a program
-	args    []string // @ is the folder that it works on
-	env     []string // likewise. No value is a secret: what asks for one lists its tools with any
+	script  string   // in the package, run by Node.js; "": program is an executable
+	args    []string // @ stands for the folder that the server works on
+	env     []string // @ as in args. No value is a secret: servers that ask for one list their tools with any
 }
 
-// fleet is the servers that list their tools without network and account.
+// fleet lists servers that list their tools without a network or an account.
 var fleet = []server{
 	{"everything", "@modelcontextprotocol/server-everything", "dist/index.js", nil, nil},
 	{"files", "@modelcontextprotocol/server-filesystem", "dist/index.js", []string{"@"}, nil},
@@ -38,7 +38,7 @@ var fleet = []server{
 	{"conformance", "everything-server", "", nil, nil},
 }
 
-// start is a server's program and arguments, and its environment as NAME=value.
+// start returns a server's program and arguments, and its environment as NAME=value.
 func (b *bench) start(s server) (program string, args, env []string, err error) {
 	at := func(list []string) (all []string) {
 		for _, text := range list {
@@ -59,7 +59,7 @@ func (b *bench) start(s server) (program string, args, env []string, err error) 
 	return program, append([]string{filepath.Join(folder, filepath.FromSlash(s.script))}, args...), env, err
 }
 
-// bare is a server as a client without onecall starts it.
+// bare returns the command with which a client without onecall starts a server.
 func (b *bench) bare(s server) (*exec.Cmd, error) {
 	program, args, env, err := b.start(s)
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *bench) bare(s server) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// behind are servers in onecall's configuration.
+// behind returns servers as entries of onecall's configuration.
 func (b *bench) behind(list ...server) (map[string]any, error) {
 	all := map[string]any{}
 	for _, s := range list {
@@ -88,7 +88,7 @@ func (b *bench) behind(list ...server) (map[string]any, error) {
 	return all, nil
 }
 
-// servers compares the lists of many servers with onecall's in front of them.
+// servers compares the lists of many servers with the list of onecall in front of them.
 func (b *bench) servers(ctx context.Context) error {
 	var rows []report.Row
 	var listed []server
@@ -125,7 +125,7 @@ func (b *bench) servers(ctx context.Context) error {
 	b.corpus("(b): the MCP servers of the table, from npm and the Go module proxy; they list their tools without network and account")
 	if !b.Short {
 		b.countFigure("servers/chain", "tool list in front of all servers", chain)
-		b.section.Figures = append(b.section.Figures, // what servers list depends on the versions of what they depend on
+		b.section.Figures = append(b.section.Figures, // what servers list depends on the versions of their dependencies
 			report.Figure{Name: "servers/bare", Value: float64(sum), Unit: "tokens", How: report.Measured,
 				Title: fmt.Sprintf("tool lists of %d servers, %d tools", len(listed), tools)},
 			report.Figure{Name: "servers/list", Value: float64(chain) / float64(sum), Unit: "×", How: report.Computed,
@@ -136,7 +136,7 @@ func (b *bench) servers(ctx context.Context) error {
 	return nil
 }
 
-// listOf is what a model reads of a server by itself, and how many tools that has.
+// listOf returns the tokens that a model reads of a server alone, and the number of its tools.
 func (b *bench) listOf(ctx context.Context, s server) (tokens, tools int, err error) {
 	cmd, err := b.bare(s)
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *bench) listOf(ctx context.Context, s server) (tokens, tools int, err er
 	return d.spent.list, tools, err
 }
 
-// allThere wants so many functions behind onecall, beside its own.
+// allThere returns an error unless onecall has at least that many functions.
 func (b *bench) allThere(ctx context.Context, d *dialog, tools int) error {
 	text, err := d.answer(ctx, "info", `{}`)
 	if err != nil {

@@ -14,36 +14,37 @@ import (
 	"time"
 )
 
-// service answers on loopback until it is closed.
+// service serves handler on loopback until closes is called.
 func service(ctx context.Context, handler http.Handler) (url string, closes func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(listener) }() // until it is closed
+	go func() { _ = s.Serve(listener) }() // ends with closes
 	return "http://" + listener.Addr().String(), func() { _ = s.Close() }, nil
 }
 
-// file puts a file into the folder of this run.
+// file writes a file to the folder of this run.
 func (b *bench) file(name string, content []byte) (path string, err error) {
 	path = filepath.Join(b.folder, name)
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// inventory is a small service for the hardware of a company, which keeps what it is given.
+// inventory is a small service for the hardware of a company. It counts the objects that it makes.
 type inventory struct {
 	mu   sync.Mutex
 	made map[string]int // by kind
-	last int            // id
+	last int            // the last id
 }
 
-// kinds are the objects of an inventory, and what each hangs on.
+// kinds lists the kinds of objects in an inventory, each with the kind of its parent.
 var kinds = []struct{ name, parent string }{
 	{"site", ""}, {"rack", "site"}, {"device", "rack"}, {"interface", "device"}, {"cable", "interface"},
 }
 
-// inventoryDocument describes the service: an object of each kind is made, devices are made many at a time and listed.
+// inventoryDocument returns the service's OpenAPI document: an operation that makes an object, for each kind, and two that make many
+// devices and list them.
 func inventoryDocument() []byte {
 	type object = map[string]any
 	text, number := object{"type": "string"}, object{"type": "integer"}
@@ -71,10 +72,10 @@ func inventoryDocument() []byte {
 		"requestBody": body(object{"type": "object", "properties": object{"names": listOf(text)}, "required": []string{"names"}}),
 		"responses":   answer("201", devices)}}
 	document, _ := json.Marshal(object{"openapi": "3.0.3", "info": object{"title": "Inventory", "version": "1"}, "paths": paths})
-	return document // of strings and maps
+	return document // never fails for strings and maps
 }
 
-// thing is an object as the service answers it: as much as such services say of one.
+// thing returns an object as the service answers it, with as many fields as such services have.
 func thing(kind string, id int, name, status string) string {
 	return fmt.Sprintf(`{"id":%d,"url":"https://inventory.example.com/api/%ss/%d/","display":%q,"name":%q,"slug":%q,`+
 		`"status":{"value":%q,"label":%q},"tenant":{"id":%d,"name":"Tenant %d"},"description":"","comments":"","tags":[],"custom_fields":{},`+
@@ -116,7 +117,7 @@ func (s *inventory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// manyDevices are listed, every fiftieth of them offline.
+// manyDevices is the number of devices that are listed. Every fiftieth of them is offline.
 const manyDevices = 500
 
 func listed() string {
@@ -163,7 +164,7 @@ func (b *bench) stocked(ctx context.Context) (_ *stock, err error) {
 	return s, nil
 }
 
-// both starts onecall with the surface chain, and once more flat.
+// both starts onecall twice: with the surface chain, and flat.
 func (b *bench) both(ctx context.Context, name string, s setup) (chain, flat *dialog, err error) {
 	if chain, err = b.serve(ctx, name+"-chain", s); err != nil {
 		return nil, nil, err

@@ -1,5 +1,5 @@
-// Package tables measures what the published tables of token savings claim, on real servers and documents: lists of tools, answers,
-// pages of large results, writes, and whole sessions.
+// Package tables measures the claims of published tables of token savings on real servers and documents: lists of tools, answers, pages of
+// large results, writes, and whole sessions.
 package tables
 
 import (
@@ -61,7 +61,7 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 	return b.section, nil
 }
 
-// bench is the section under way.
+// bench is the section while it is measured.
 type bench struct {
 	*report.Options
 	section *report.Section
@@ -76,7 +76,7 @@ type counter struct {
 	paths *strings.Replacer
 }
 
-// newCounter makes a counter for texts in which the folder has the name of a usual one, so that the counts are the same on each machine.
+// newCounter returns a counter that replaces the folder in texts with a usual name, so that counts are the same on every machine.
 func newCounter(folder string) (*counter, error) {
 	c, err := budget.NewCounter("o200k_base", 0)
 	return &counter{c, strings.NewReplacer(folder, "/home/ada/work")}, err
@@ -99,12 +99,12 @@ func (b *bench) build(ctx context.Context) error {
 // setup is a configuration of onecall.
 type setup map[string]any
 
-// othersAlone hides onecall's own functions, which would be tools beside those that are compared.
+// othersAlone hides onecall's embedded functions, which would add tools to those that are compared.
 var othersAlone = map[string]any{"fs.*": hidden, "http.*": hidden, "expr.*": hidden, "text.*": hidden}
 
 var hidden = map[string]bool{"hide": true}
 
-// serve starts onecall with a configuration. Its functions are all there when the dialog begins.
+// serve starts onecall with a configuration, and returns when all its functions are available.
 func (b *bench) serve(ctx context.Context, name string, s setup) (*dialog, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -149,7 +149,7 @@ func (b *bench) ready(ctx context.Context, d *dialog) (err error) {
 	}
 }
 
-// command is a program with a home folder of its own.
+// command returns the command of a program, with the folder of this run as its home.
 func (b *bench) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = b.folder
@@ -169,7 +169,7 @@ func (b *bench) table(title string, columns []string, rows ...report.Row) {
 	b.section.Tables = append(b.section.Tables, report.Table{Title: title, Columns: columns, Rows: rows})
 }
 
-// notMeasured is a table that says why there is none.
+// notMeasured adds a table that says why nothing was measured.
 func (b *bench) notMeasured(title string, err error) {
 	b.table(title, []string{"", ""}, row("not measured", words(proc.Scrub(err.Error()))))
 }

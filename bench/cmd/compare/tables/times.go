@@ -6,9 +6,9 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// callTimes has the times of calls, bare and through onecall, by round.
+// callTimes holds the times of calls, bare and through onecall, by round.
 type callTimes struct {
-	bare, through time.Duration // of the round under way
+	bare, through time.Duration // of the current round
 	rounds        []perCall
 }
 
@@ -27,18 +27,18 @@ func (a *callTimes) round(calls int) {
 	a.bare, a.through = 0, 0
 }
 
-// more is the time that onecall adds to a call.
+// more returns the time that onecall adds to a call.
 func (a *callTimes) more() report.Cell { return a.computed("ms", perCall.difference) }
 
 func (p perCall) difference() float64 { return p.through - p.bare }
 
-// row is a row of times a call.
+// row returns a row of times per call.
 func (a *callTimes) row(name string) report.Row {
 	return row(name, a.cell("ms", func(p perCall) float64 { return p.bare }), a.cell("ms", func(p perCall) float64 { return p.through }),
 		a.more(), a.computed("×", func(p perCall) float64 { return p.difference() / p.bare }))
 }
 
-// cell is a median over the rounds.
+// cell returns a median over the rounds.
 func (a *callTimes) cell(unit string, of func(perCall) float64) report.Cell {
 	var all []float64
 	for _, p := range a.rounds {
@@ -53,7 +53,7 @@ func (a *callTimes) computed(unit string, of func(perCall) float64) report.Cell 
 	return c
 }
 
-// figure is how much longer a call takes through onecall, of which the project asks that it is at most 0.2 ms.
+// figure returns the time that onecall adds to a call. The project's own limit is 0.2 ms.
 func (a *callTimes) figure(name, title, why string) report.Figure {
 	c := a.more()
 	return report.Figure{Name: name, Title: title, Value: c.Value, Low: c.Low, High: c.High, Rounds: len(a.rounds), Unit: c.Unit, How: c.How,

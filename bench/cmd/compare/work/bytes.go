@@ -11,10 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// itemBytes is what one item of a large result has, with its comma.
+// itemBytes is the length of one item of a large result, including its comma.
 const itemBytes = 52
 
-// largeResult is an array of so many bytes, or a few less.
+// largeResult returns a JSON array of size bytes, or a few less.
 func largeResult(size int) []byte {
 	b := append(make([]byte, 0, size+itemBytes), '[')
 	for i := range max(1, (size-1)/itemBytes) {
@@ -24,8 +24,8 @@ func largeResult(size int) []byte {
 	return b
 }
 
-// resultOfBytes measures a result of a size: a chain that passes it on to the next step, a probe of it, and a page. The baseline is
-// one reading of it, without which it is not known to be JSON.
+// resultOfBytes measures a result of a size in bytes: a chain that passes it on to the next step, a probe of it, and a page. The baseline
+// reads it once, to check that it is JSON.
 func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 		name string
 		f    func() error
 	}{{"bare-ms", func() error { return validate(document) }}, {"pass-ms", pass}, {"probe-ms", probe}, {"page-ms", page}}
-	for _, arm := range arms { // what is made at first use is made
+	for _, arm := range arms { // makes what is made at first use
 		if err := arm.f(); err != nil {
 			return fmt.Errorf("%s: %w", arm.name, err)
 		}

@@ -6,10 +6,10 @@ import (
 	"runtime"
 )
 
-// args are arguments of a noop.
+// args are the arguments of a noop.
 const args = `{"id":"x","value":1}`
 
-// bare calls noop so often, one after the other: what a program does that has the function itself.
+// bare calls noop that many times, one after the other, as a program does that has the function itself.
 func bare(ctx context.Context, times int) error {
 	f := noop()
 	for range times {
@@ -20,7 +20,7 @@ func bare(ctx context.Context, times int) error {
 	return nil
 }
 
-// dependentSteps is a chain of steps, each of which refers to the one before.
+// dependentSteps returns a chain in which each step refers to the one before.
 func dependentSteps(count int, lite bool) []byte {
 	b := fmt.Appendf(nil, `{"lite":%t,"steps":[{"fn":"bench.noop","args":%s}`, lite, args)
 	for i := range count - 1 {
@@ -29,7 +29,7 @@ func dependentSteps(count int, lite bool) []byte {
 	return append(b, "]}"...)
 }
 
-// chainOfSteps measures a chain against as many bare calls.
+// chainOfSteps measures a chain against the same number of bare calls.
 func chainOfSteps(ctx context.Context, count, rounds int, s Samples) error {
 	catalog, err := catalogOf(nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func chainOfSteps(ctx context.Context, count, rounds int, s Samples) error {
 	return nil
 }
 
-// elements measures a forEach against as many bare calls.
+// elements measures a forEach against the same number of bare calls.
 func elements(ctx context.Context, count, rounds int, s Samples) error {
 	catalog, err := catalogOf(nil)
 	if err != nil {

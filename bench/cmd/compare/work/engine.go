@@ -23,7 +23,7 @@ type source []steps.Function
 func (s source) Functions() []steps.Function { return s }
 func (s source) Close() error                { return nil }
 
-// noop is a function that answers at once, whose arguments are checked.
+// noop returns a function that answers at once. Its arguments are checked.
 func noop() steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{
@@ -36,7 +36,7 @@ func noop() steps.Function {
 	}
 }
 
-// slow is a function that answers after a while, or when it is cancelled.
+// slow returns a function that answers after 100 ms, or fails when it is cancelled.
 func slow() steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{Name: "bench.slow", Description: "Takes a while.", Effect: steps.Read, EffectDeclared: true},
@@ -51,7 +51,7 @@ func slow() steps.Function {
 	}
 }
 
-// newEngine has functions, and keeps large results in memory for ttl; 0: for as long as onecall does by default.
+// newEngine returns an engine that keeps large results in memory for ttl; 0: for onecall's default.
 func newEngine(functions steps.Provider, ttl time.Duration) (*chain.Engine, error) {
 	store, err := memstore.New(nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func newEngine(functions steps.Provider, ttl time.Duration) (*chain.Engine, erro
 	return chain.New(&chain.Options{Functions: functions, Results: results, MaxTotalTokens: maxTokens, MaxDuration: time.Hour})
 }
 
-// catalogOf has functions in sources of at most a hundred each.
+// catalogOf returns a catalog of functions, in sources of at most a hundred each.
 func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -80,7 +80,8 @@ func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
 	return catalog, nil
 }
 
-// listen serves onecall over HTTP, without bounds of sessions and calls, until ctx ends. It returns the URL; ended gets the error.
+// listen serves onecall over HTTP until ctx ends, with no practical limit of sessions and no limit of calls. It returns the URL; ended
+// receives the error.
 func listen(ctx context.Context, engine *chain.Engine, catalog *steps.Catalog) (url string, ended <-chan error, err error) {
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
@@ -103,7 +104,7 @@ func listen(ctx context.Context, engine *chain.Engine, catalog *steps.Catalog) (
 	return "http://" + l.Addr().String() + transport.Path, end, nil
 }
 
-// answer runs a request, and is an error unless it is answered with want; "": with any success.
+// answer runs a request and returns its answer. It is an error if the request fails, or is not answered with want; "": any answer.
 func answer(ctx context.Context, engine *chain.Engine, request []byte, want string) ([]byte, error) {
 	a := engine.Run(ctx, request, nil)
 	if !a.OK || want != "" && string(a.JSON) != want {

@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// things and verbs are what the functions of a large service are called.
+// things and verbs are the words in the names of a large service's functions.
 var (
 	things = strings.Fields(`account alert archive balance branch bucket build campaign cluster contract coupon customer dashboard
 		deployment device disk domain endpoint environment export feature filter gateway image instance invoice issue job label layer
@@ -29,7 +29,7 @@ var (
 	verbs = []string{"list", "get", "create", "update", "delete", "search", "export", "archive", "restore", "cancel"}
 )
 
-// describe is the name, the description and the input schema of the i-th function.
+// describe returns the name, the description and the input schema of the i-th function.
 func describe(i int) (name, description, input string) {
 	verb, thing, parent := verbs[i%10], things[i/10%len(things)], things[i/10/len(things)%len(things)]
 	name = fmt.Sprintf("service%d.%s_%s.%s", i/100, parent, thing, verb)
@@ -40,7 +40,7 @@ func describe(i int) (name, description, input string) {
 	return name, description, input
 }
 
-// functions measures a server with many of them: until they can be called, how they are found and called, what their list costs. The
+// functions measures a server with many functions: the time until they can be called, a search, a chain, and the tokens of their list. The
 // baseline is the SDK's server with the same functions as tools.
 func functions(ctx context.Context, count, rounds int, s Samples) error {
 	all := madeFunctions(count)
@@ -61,7 +61,7 @@ func functions(ctx context.Context, count, rounds int, s Samples) error {
 	return s.listBare(ctx, count)
 }
 
-// madeFunctions are functions that answer at once.
+// madeFunctions returns functions that answer at once.
 func madeFunctions(count int) []steps.Function {
 	all := make([]steps.Function, count)
 	for i := range all {
@@ -75,7 +75,7 @@ func madeFunctions(count int) []steps.Function {
 	return all
 }
 
-// ready makes a catalog and waits until its functions can be called.
+// ready makes a catalog, and waits until its functions can be called.
 func ready(ctx context.Context, all []steps.Function) error {
 	catalog, err := catalogOf(all)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds 
 	return nil
 }
 
-// bareServer is the SDK's server with tools.
+// bareServer returns the SDK's server with the same functions as tools.
 func bareServer(count int) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
 	for i := range count {
@@ -177,7 +177,7 @@ func bareServer(count int) *sdk.Server {
 	return server
 }
 
-// listBare reads all pages of the list that a client of the bare server reads.
+// listBare reads all pages of the bare server's list, as a client does.
 func (s Samples) listBare(ctx context.Context, count int) error {
 	server := bareServer(count)
 	get := func(*http.Request) *sdk.Server { return server }

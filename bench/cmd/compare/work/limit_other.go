@@ -2,5 +2,5 @@
 
 package work
 
-// FileLimit is how many files a process may have open. 0 if unknown.
+// FileLimit returns how many files a process may have open; 0: unknown.
 func FileLimit() int { return 0 }

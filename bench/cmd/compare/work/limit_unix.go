@@ -4,7 +4,7 @@ package work
 
 import "syscall"
 
-// FileLimit is how many files a process may have open; Go has raised the soft limit to the hard one. 0 if unknown.
+// FileLimit returns how many files a process may have open; 0: unknown. That is the hard limit, to which Go has raised the soft one.
 func FileLimit() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

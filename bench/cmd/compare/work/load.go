@@ -11,22 +11,22 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// Round is a line of a load generator's input: the number of clients, and the calls of all of them together.
+// Round is a line of a load generator's input: the number of clients, and the number of calls that they make together.
 type Round struct {
 	Clients int `json:"clients"`
 	Calls   int `json:"calls"` // 0: clients are opened, and each makes one call that is not counted
 }
 
-// LoadResult is a line of its output, the answer to a Round.
+// LoadResult is a line of a load generator's output, the answer to a Round.
 type LoadResult struct {
-	Rate   float64 `json:"rate"` // good answers a second
-	P50    float64 `json:"p50"`  // milliseconds, of good answers
+	Rate   float64 `json:"rate"` // correct answers per second
+	P50    float64 `json:"p50"`  // milliseconds, of correct answers
 	P99    float64 `json:"p99"`
 	Failed int     `json:"failed"`          // answers that are missing or wrong
-	First  string  `json:"first,omitempty"` // of the errors
+	First  string  `json:"first,omitempty"` // the first error
 }
 
-// loadClients is clients of the target that its argument describes as JSON, for one round after the other until its input ends.
+// loadClients runs clients of the target that its argument describes as JSON, one round after the other, until its input ends.
 func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var target load.Target
 	if len(args) != 1 {

@@ -22,24 +22,23 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// Addresses is what a server writes to its output as soon as it can be called, as one line of JSON.
+// Addresses is the line of JSON that a server writes to its output as soon as it can be called.
 type Addresses struct {
 	Sessions  string `json:"sessions"`  // for versions of MCP with sessions
-	Stateless string `json:"stateless"` // for those without
+	Stateless string `json:"stateless"` // for versions without
 	Stats     string `json:"stats"`     // answers Stats
 }
 
-// Stats are what a server uses.
+// Stats says what a server uses.
 type Stats struct {
-	Heap       int64 `json:"heap"` // bytes that were alive at the end of the last collection
+	Heap       int64 `json:"heap"` // bytes that were live at the end of the last collection
 	Goroutines int   `json:"goroutines"`
 	Files      int   `json:"files"`
 	Resident   int64 `json:"resident"` // bytes
 }
 
-// serve is onecall over HTTP with bench.noop, bench.slow, bench.large, whose result is kept for seconds only, and the tools of an MCP
-// server, if one is named, as those of source up.
-// With the names of files it writes profiles of itself when it ends.
+// serve serves onecall over HTTP with bench.noop, bench.slow and bench.large, whose result is kept only for seconds. If an MCP server is
+// named, its tools are the functions of the source up. If files are named for profiles, it writes its own profiles to them when it ends.
 func serve(ctx context.Context, args []string, out io.Writer) error {
 	var upstream, version, cpu, allocations string
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
@@ -94,7 +93,7 @@ func addUpstream(ctx context.Context, catalog *steps.Catalog, url, version strin
 	return nil
 }
 
-// profile begins what is to be written once the server has ended; names may be empty.
+// profile begins profiling. end writes the profiles to the files cpu and allocations; "": not that one.
 func profile(cpu, allocations string) (end func() error, err error) {
 	var toCPU *os.File
 	if cpu != "" {
@@ -125,7 +124,7 @@ func profile(cpu, allocations string) (end func() error, err error) {
 	}, nil
 }
 
-// upstream is the SDK's server: noop does nothing, next gives the number after the one that it is given.
+// upstream serves the SDK's server: noop does nothing, next returns the number after its argument.
 func upstream(ctx context.Context, out io.Writer) error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
 	read := &sdk.ToolAnnotations{ReadOnlyHint: true}
@@ -161,7 +160,7 @@ func upstream(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// announce writes where a server is, and waits for its end.
+// announce writes the addresses of a server, and waits for its end.
 func announce(out io.Writer, a Addresses, ended <-chan error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package work is what the comparison runs in processes of their own: measurements of onecall and of what it is compared with as one
-// size grows, servers, and clients that load them.
+// Package work holds what the comparison runs in separate processes: measurements of onecall and its baselines as one size grows, servers,
+// and clients that load them.
 package work
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// Samples are what was seen, by name: one number for each round, or one for all.
+// Samples are measured numbers, by name: one for each round, or one for all.
 type Samples map[string][]float64
 
-// Main runs one command: a measurement's name with a size and a number of rounds, or a server or client with what it is given.
-// Measurements write Samples as JSON. A wrong answer of what is measured is an error.
+// Main runs one command: the name of a measurement with a size and a number of rounds, or a server or client with its arguments.
+// Measurements write Samples as JSON. A wrong answer during a measurement is an error.
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("no command")
@@ -56,14 +56,14 @@ func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error
 	return json.NewEncoder(out).Encode(samples)
 }
 
-// measurements are made of a size, in rounds in which the arms take turns.
+// measurements measure one size, in rounds in which the arms take turns.
 var measurements = map[string]func(ctx context.Context, size, rounds int, s Samples) error{
 	"functions": functions, "steps": chainOfSteps, "elements": elements, "bytes": resultOfBytes,
 }
 
 func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
 
-// timed adds how long f takes, in milliseconds. If it is over soon it is done again until minTime has passed, and the mean is added.
+// timed adds the time that f takes, in milliseconds. It repeats a short f until minTime has passed, and adds the mean.
 func (s Samples) timed(name string, f func() error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
@@ -77,10 +77,10 @@ func (s Samples) timed(name string, f func() error) error {
 	}
 }
 
-// minTime is long against a clock's steps and short against a round.
+// minTime is long compared with the resolution of a clock, and short compared with a round.
 const minTime = 5 * time.Millisecond
 
-// once adds how long f takes, once.
+// once adds the time of a single f, in milliseconds.
 func (s Samples) once(name string, f func() error) error {
 	began := time.Now()
 	err := f()
@@ -88,7 +88,7 @@ func (s Samples) once(name string, f func() error) error {
 	return err
 }
 
-// liveHeap is what is reachable, in bytes.
+// liveHeap returns the number of reachable bytes.
 func liveHeap() float64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -98,7 +98,7 @@ func liveHeap() float64 {
 
 const megabyte = 1 << 20
 
-// peak adds the most memory that this process has had so far, in MB, if the system tells.
+// peak adds the peak memory of this process so far, in MB, if the system reports it.
 func (s Samples) peak(name string) {
 	if u, err := proc.Self(); err == nil {
 		s.add(name, float64(u.Peak)/megabyte)

@@ -51,7 +51,7 @@ type Server struct {
 	Addresses
 }
 
-// Serve starts a server that runs for at most limit: onecall with "serve" and its flags, the SDK's server with "upstream".
+// Serve starts a server that runs for at most limit. The arguments are "serve" with flags for onecall, or "upstream" for the SDK's server.
 func (w *Worker) Serve(ctx context.Context, limit time.Duration, args ...string) (*Server, error) {
 	p, err := proc.Start(ctx, exec.Command(w.path, args...), &proc.Options{Limit: limit, Grace: 10 * time.Second})
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *Worker) Load(ctx context.Context, target load.Target, limit time.Durati
 	return &Loader{Process: p, rounds: rounds, answers: json.NewDecoder(answers)}, nil
 }
 
-// Round makes calls from the clients. The error is that of the process, not of a call.
+// Round makes calls from the clients. An error is one of the process, not of a call.
 func (l *Loader) Round(r Round) (LoadResult, error) {
 	var answer LoadResult
 	if err := json.NewEncoder(l.rounds).Encode(r); err != nil {

@@ -1,4 +1,4 @@
-// Worker is the comparison's other process: what is measured runs in it, so that the memory, files and time seen are its own.
+// Worker is the comparison's other process. Measured code runs in it, so that the measured memory, files and time are its own.
 package main
 
 import (

@@ -29,7 +29,8 @@ func main() {
 	os.Exit(1)
 }
 
-// server has three tools that read: noop, next, which gives the number after the one that it gets, and slow, which waits 20 ms first.
+// server returns a server with three tools that read: noop, next, which returns the number after its argument, and slow, which does the
+// same after 20 ms.
 func server() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
 	const number = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`

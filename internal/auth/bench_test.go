@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// BenchmarkVerify measures what rights add to a request: a token of a table of 10,000, a JWT that has been seen before,
-// and JWTs that have not.
+// BenchmarkVerify measures what identifying the caller adds to a request: a token of a table of 10,000, a JWT that was seen before, and
+// new JWTs.
 func BenchmarkVerify(b *testing.B) {
 	var tokens []auth.Token
 	for i := range 10_000 {
@@ -19,7 +19,7 @@ func BenchmarkVerify(b *testing.B) {
 	known := table(b, s.URL, "", func(o *auth.Options) { o.Tokens = tokens })
 	for _, arm := range []struct {
 		name, token string
-		signer      *testKey // of a new token each time
+		signer      *testKey // signs a new token each time
 	}{
 		{"table", "token-5000", nil}, {"seen", rsaPair.plain(s.URL), nil},
 		{"RS256", "", rsaPair}, {"ES256", "", ecPair}, {"EdDSA", "", edPair},
@@ -41,7 +41,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkAllows narrows 10,000 functions by 20 patterns, of which the last fits one function in ten.
+// BenchmarkAllows narrows 10,000 functions by 20 patterns, the last of which matches one function in ten.
 func BenchmarkAllows(b *testing.B) {
 	var specs []steps.Spec
 	for i := range 10_000 {

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// FuzzVerify sends anything as a token: nobody but the holder of a key is let in.
+// FuzzVerify sends anything as a token: only a token signed with the key is accepted.
 func FuzzVerify(f *testing.F) {
 	s := newAuthServer(f, rsaPair.jwk(nil), ecPair.jwk(nil), edPair.jwk(nil))
 	known := table(f, s.URL, "", func(o *auth.Options) { o.Tokens = []auth.Token{{Name: "ci", SHA256: hashOf("secret")}} })
@@ -31,7 +31,7 @@ func FuzzVerify(f *testing.F) {
 		caller, err := known.Verify(t.Context(), token)
 		switch {
 		case err == nil && !good[token]:
-			// The last character of a part has bits that stand for nothing: the token is the same one.
+			// The last character of a segment has unused bits: a token that differs only in them is the same.
 			if !strings.HasPrefix(caller.ID, "jwt:ann@") {
 				t.Errorf("%q: %+v", token, caller)
 			}
@@ -41,7 +41,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzKeys reads anything as a key set: what is accepted verifies without a panic.
+// FuzzKeys reads anything as a key set: an accepted one verifies without a panic.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(jwks(rsaPair.jwk(nil), ecPair.jwk(nil), edPair.jwk(nil))))
 	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQ","e":"AQ"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"},null,1]}`))

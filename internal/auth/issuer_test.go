@@ -47,7 +47,7 @@ const (
 // now is the time of the tests' tokens.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// testKey is a key of the tests' issuer: keys, signatures and tokens are written here without the library under test.
+// testKey is a key of the tests' issuer. Keys, signatures and tokens are made here without the library under test.
 type testKey struct {
 	kid, alg string
 	private  crypto.Signer
@@ -80,7 +80,7 @@ func newPair(kid, alg string, bits int) *testKey {
 	return &testKey{kid: kid, alg: alg, private: private}
 }
 
-// jwk is the public key; more overrides its members, nil takes one away.
+// jwk returns the public key. more overrides its members; nil removes one.
 func (p *testKey) jwk(more map[string]any) map[string]any {
 	key := map[string]any{"kid": p.kid, "alg": p.alg, "use": "sig"}
 	switch public := p.private.Public().(type) {
@@ -103,7 +103,7 @@ func (p *testKey) jwk(more map[string]any) map[string]any {
 	return key
 }
 
-// sign signs by the algorithm.
+// sign signs text with the algorithm.
 func (p *testKey) sign(alg string, text []byte) []byte {
 	sum := sha256.Sum256(text)
 	switch alg {
@@ -136,7 +136,7 @@ func hs256(secret, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// token is a JWT of a header and claims in JSON, signed by the header's algorithm.
+// token returns a JWT of a header and claims in JSON, signed with the header's algorithm.
 func (p *testKey) token(header, claims string) string {
 	var h struct{ Alg string }
 	if json.Unmarshal([]byte(header), &h) != nil || h.Alg == "" {
@@ -146,7 +146,7 @@ func (p *testKey) token(header, claims string) string {
 	return text + "." + b64(p.sign(h.Alg, []byte(text)))
 }
 
-// plain is a token with good claims and a good header.
+// plain returns a token with a valid header and valid claims.
 func (p *testKey) plain(issuer string) string {
 	return p.token(p.header(), goodClaims(issuer, nil))
 }
@@ -155,7 +155,7 @@ func (p *testKey) header() string {
 	return fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"at+jwt"}`, p.alg, p.kid)
 }
 
-// goodClaims are those of a token that is accepted; more overrides them, nil takes one away.
+// goodClaims returns the claims of an accepted token. more overrides them; nil removes one.
 func goodClaims(issuer string, more map[string]any) string {
 	claims := map[string]any{"iss": issuer, "sub": "ann", "aud": "https://tools.example.com/mcp", "scope": "openid onecall.read",
 		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -167,13 +167,12 @@ func goodClaims(issuer string, more map[string]any) string {
 	return string(must(json.Marshal(claims)))
 }
 
-// jwks is a key set.
+// jwks returns a key set.
 func jwks(keys ...map[string]any) string {
 	return string(must(json.Marshal(map[string]any{"keys": slices.Clip(keys)})))
 }
 
-// authServer is an issuer on loopback. A real identity provider cannot run in a test; what it answers is made from the
-// RFCs.
+// authServer is an issuer on loopback. A real identity provider cannot run in a test, so the answers follow the RFCs.
 type authServer struct {
 	*httptest.Server
 	fetched atomic.Int32 // of /keys
@@ -203,7 +202,7 @@ func newAuthServer(t testing.TB, keys ...map[string]any) *authServer {
 	return s
 }
 
-// answer sets what stands at a path; "" takes it away.
+// answer sets the document at a path; "" removes it.
 func (s *authServer) answer(path, body string) {
 	var handler http.HandlerFunc
 	if body != "" {
@@ -238,7 +237,7 @@ func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	for name, test := range map[string]struct {
-		path, at, issuer, keys string // what the metadata at a place says, "" for what is right
+		path, at, issuer, keys string // what the metadata at a path says; "": the correct value
 		bad                    bool
 	}{
 		"RFC 8414":                   {at: oauth},
@@ -284,7 +283,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// inner is what a log would tell of an error.
+// inner returns what a log would show of an error.
 func inner(err error) error {
 	if f, ok := fault.As(err); ok {
 		return f.Err
@@ -292,7 +291,7 @@ func inner(err error) error {
 	return err
 }
 
-// TestASilentIssuer waits neither at the start nor longer than its caller does, and leaves nothing behind.
+// TestASilentIssuer: an issuer that does not answer delays neither the start nor a caller beyond its context, and leaves nothing behind.
 func TestASilentIssuer(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t)

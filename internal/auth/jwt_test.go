@@ -20,8 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// refused says that an error is the one denied of all tokens that are not accepted, for the reason given, and shows
-// nothing of the token.
+// refused checks that an error is the denied error of all refused tokens, has the reason why, and shows nothing of the token.
 func refused(t *testing.T, name, token string, err error, why string) {
 	t.Helper()
 	f, ok := fault.As(err)
@@ -164,7 +163,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%q: %+v, %v", scopes, caller, err)
 		}
 	}
-	// What scopes are asked for is told only to those whose token is genuine.
+	// Only a genuine token is answered with the scopes that are required.
 	token := edPair.token(edPair.header(), goodClaims(s.URL, map[string]any{"scope": ""}))
 	forged := token[:len(token)-8] + "AAAAAAAA"
 	_, err := known.Verify(t.Context(), forged)
@@ -200,7 +199,7 @@ func TestSignatures(t *testing.T) {
 	refused(t, "a signature of zeros", zero, err, "wrong signature")
 }
 
-// TestForgedHeaders has the tricks by which a token's own header says how it is to be verified.
+// TestForgedHeaders: a token's own header cannot choose how the token is verified.
 func TestForgedHeaders(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), map[string]any{"kty": "oct", "kid": "oct",
@@ -291,7 +290,7 @@ func TestKeyIDs(t *testing.T) {
 	}
 }
 
-// TestLogsShowNoToken runs a table with all it can log.
+// TestLogsShowNoToken has a table log all that it can.
 func TestLogsShowNoToken(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil), rsaShort.jwk(nil))
@@ -311,7 +310,8 @@ func TestLogsShowNoToken(t *testing.T) {
 	}
 }
 
-// TestTheIssuerBelongsToTheCaller: two issuers have the same word for two callers, and neither can write the other's.
+// TestTheIssuerBelongsToTheCaller: two issuers may use the same subject, but their callers differ, and neither issuer can forge the
+// other's caller.
 func TestTheIssuerBelongsToTheCaller(t *testing.T) {
 	t.Parallel()
 	ids := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slowFile is a ring of a key file that is read by load.
+// slowFile returns a key ring for a file that load reads.
 func slowFile(t *testing.T, log *bytes.Buffer, load func() (*keySet, error)) *keyring {
 	r := &keyring{load: func(context.Context, *keySet) (*keySet, error) { return load() },
 		every: checkFileEvery, apart: checkFileEvery, isFile: true, log: slog.New(slog.NewTextHandler(log, nil))}
@@ -21,7 +21,7 @@ func slowFile(t *testing.T, log *bytes.Buffer, load func() (*keySet, error)) *ke
 	return r
 }
 
-// TestManyLookOnce: those who come at the same time have the file looked at once, and wait for that.
+// TestManyLookOnce: concurrent callers share one check of the file, and wait for it.
 func TestManyLookOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestManyLookOnce(t *testing.T) {
 				if r.current() != set {
 					old.Add(1)
 				}
-				_, _ = r.newer(t.Context(), set) // for a key that is not in it: another look is not due
+				_, _ = r.newer(t.Context(), set) // for an unknown key: no other check is due
 			})
 		}
 		all.Wait()
@@ -48,7 +48,7 @@ func TestManyLookOnce(t *testing.T) {
 	})
 }
 
-// TestAFileThatHangs holds up those who come then, once and not for long; known keys are there meanwhile.
+// TestAFileThatHangs: a file that hangs delays each caller once and briefly. Known keys stay available.
 func TestAFileThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// keyFileOf is a file with a key set.
+// keyFileOf returns the name of a file with a key set, and a function that rewrites it.
 func keyFileOf(t *testing.T, text string) (name string, write func(string)) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "keys.json")
@@ -42,8 +42,8 @@ func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table,
 	})
 }
 
-// TestRewrittenInPlace: a file that is written twice within one tick of its clock, as one that is seen while it is written, is read
-// again though time and size are what they were.
+// TestRewrittenInPlace: a file that is written twice within one tick of its clock is read again, even though its time and size are
+// unchanged. That also covers a file that is read while it is being written.
 func TestRewrittenInPlace(t *testing.T) {
 	t.Parallel()
 	one, other := jwks(rsaPair.jwk(nil)), jwks(ecPair.jwk(nil))
@@ -80,7 +80,7 @@ func TestRewrittenInPlace(t *testing.T) {
 	})
 }
 
-// TestLook: who wants to know of a change learns it without a token, from a file at once and from a URL once it is fetched.
+// TestLook: a change of the keys is noticed without a token, from a file at once, and from a URL when it has been fetched.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
@@ -133,7 +133,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestHold: that a token has expired does not matter to who holds it; anything else does.
+// TestHold: Reverify accepts a token that has expired, but not one that is invalid otherwise.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
@@ -182,7 +182,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestWhose: whose token was refused is told where its issuer has said it, and else never.
+// TestWhose: an error names the caller of a refused token only if the issuer has signed the token.
 func TestWhose(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// TestAFIFOOfKeys must not make the start wait for somebody who writes.
+// TestAFIFOOfKeys: a FIFO in place of the key file does not make the start wait for a writer.
 func TestAFIFOOfKeys(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "keys")

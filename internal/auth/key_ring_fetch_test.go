@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// TestUnknownKeysDoNotHammer sends tokens of keys that do not exist for ten minutes.
+// TestUnknownKeysDoNotHammer sends tokens with unknown keys for ten minutes.
 func TestUnknownKeysDoNotHammer(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
@@ -36,7 +36,7 @@ func TestUnknownKeysDoNotHammer(t *testing.T) {
 	})
 }
 
-// TestASlowKeyServer holds up nobody whose key is known, and those who wait share one fetch.
+// TestASlowKeyServer: a slow key server delays no caller with a known key, and the callers that wait share one fetch.
 func TestASlowKeyServer(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil)), takes: 2 * time.Second}

@@ -14,7 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// TestTheLogOfARing: that keys are away is told once, and that they are there again once, whoever comes meanwhile.
+// TestTheLogOfARing: the log says once that keys cannot be loaded, and once that they are available again, however many callers come
+// meanwhile.
 func TestTheLogOfARing(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
@@ -45,7 +46,7 @@ func TestTheLogOfARing(t *testing.T) {
 	})
 }
 
-// TestAPanicOfALoad ends the load, and nothing else.
+// TestAPanicOfALoad: a panic ends the load, and nothing else.
 func TestAPanicOfALoad(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
@@ -79,5 +80,5 @@ func TestAPanicOfALoad(t *testing.T) {
 // logBuffer is a log that a test reads.
 type logBuffer struct{ syncbuf.Buffer }
 
-// hears makes the log that of a table.
+// hears sets the log in a table's options.
 func (l *logBuffer) hears(o *auth.Options) { o.Log = slog.New(slog.NewTextHandler(l, nil)) }

@@ -17,13 +17,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// keyServer is an issuer's key server within a bubble of fake time, where sockets cannot be.
+// keyServer is an issuer's key server in a bubble of fake time, which cannot contain sockets.
 type keyServer struct {
 	mu       sync.Mutex
 	keys     string
 	err      error
 	takes    time.Duration
-	endpoint string // of the keys, as the metadata has it; "": /keys
+	endpoint string // path of the keys in the metadata; "": /keys
 	panics   bool
 	fetched  int
 }
@@ -71,8 +71,8 @@ func (s *keyServer) count() int {
 	return s.fetched
 }
 
-// bubble runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and
-// tells the code of its error.
+// bubble runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and returns the code of
+// the error.
 func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
 	change ...func(*auth.Options)) {
 	t.Helper()
@@ -86,7 +86,7 @@ func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Tabl
 	})
 }
 
-// TestTheClockJumps has a clock that is not that of the fetches.
+// TestTheClockJumps gives the table a clock other than that of the fetches.
 func TestTheClockJumps(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))

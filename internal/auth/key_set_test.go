@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// TestKeysThatCannotBeUsed are left out, and the others stay.
+// TestKeysThatCannotBeUsed: unusable keys are left out, and the others stay.
 func TestKeysThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
@@ -34,7 +34,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestKeyFile: a file without a key that can be used is refused at the start.
+// TestKeyFile: a file without a usable key is refused at the start.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	name, write := keyFileOf(t, "")

@@ -18,20 +18,20 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// TestRotation runs the sections of ../../testdata/auth/rotation.txtar in fake time. The keys of a section are at a URL or in a file, as it
-// is named. Its lines are
+// TestRotation runs the sections of ../../testdata/auth/rotation.txtar in fake time. The name of a section says whether its keys are at a
+// URL or in a file. Its lines are
 //
-//	keys NAME…      the keys are these now; other signs with the id of rsa
-//	text JSON       the key set is this text, which is written in place
-//	cut PART        the key set is cut to a part of its bytes
-//	remove          the file is gone
-//	down, up        the server of the keys is away, or there again
-//	at URL          is where the issuer says that its keys are
-//	wait DURATION   lets time go by
-//	> NAME          checks a token that a key has signed; forged is signed by another key than it says
-//	fetches         counts how often the keys were fetched
+//	keys NAME…      replaces the keys; other signs with the id of rsa
+//	text JSON       replaces the key set with this text, written in place
+//	cut PART        cuts the key set to a part of its bytes
+//	remove          removes the file
+//	down, up        stops the key server, or starts it again
+//	at URL          sets the URL of the keys in the issuer's metadata
+//	wait DURATION   lets time pass
+//	> NAME          checks a token signed by a key; forged is signed by another key than it names
+//	fetches         prints how often the keys were fetched
 //
-// and the lines with < are what comes of it: ok or the code of the error, and what is logged.
+// and the lines with < are the results: ok or the code of the error, and what is logged.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "../../testdata/auth/rotation.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -46,14 +46,14 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// rotation is an issuer of tokens, with a table that knows its keys.
+// rotation is an issuer of tokens, with a table that has its keys.
 type rotation struct {
 	issuer, file string // "": the keys are at a URL
 	server       keyServer
 	whole        string      // the key set, before it is cut
 	known        *auth.Table // opened by the first check
 	log          logBuffer
-	logged       int // bytes that were shown
+	logged       int // bytes of the log that were shown
 }
 
 func (r *rotation) replay(t *testing.T, script string) string {
@@ -76,10 +76,10 @@ func (r *rotation) replay(t *testing.T, script string) string {
 	return out.String()
 }
 
-// logLine has the level and the message of a line of a log.
+// logLine matches the level and the message of a log line.
 var logLine = regexp.MustCompile(`level=(\w+) msg="([^"]*)"`)
 
-// do runs one command, and gives its result.
+// do runs one command, and returns its result.
 func (r *rotation) do(t *testing.T, command, rest string) string {
 	switch command {
 	case "keys":
@@ -115,7 +115,7 @@ func (r *rotation) do(t *testing.T, command, rest string) string {
 	return ""
 }
 
-// write sets the key set. A file is written in place, or another one is renamed to it.
+// write sets the key set. A file is written in place, or replaced by renaming another one.
 func (r *rotation) write(t *testing.T, text string, rename bool) {
 	r.server.set(func(s *keyServer) { s.keys = text })
 	if r.file == "" {

@@ -17,7 +17,7 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isInvalid reports whether an error refuses a token itself: the invalid_token of RFC 6750.
+// isInvalid reports whether an error refuses the token itself (invalid_token of RFC 6750).
 func isInvalid(err error) bool {
 	return fault.CodeOf(err) == fault.Denied && strings.HasPrefix(inner(err).Error(), "invalid_token: ")
 }

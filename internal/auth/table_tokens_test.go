@@ -115,7 +115,7 @@ func TestTokenFaults(t *testing.T) {
 	}
 }
 
-// TestExpires is what a transport may rely on.
+// TestExpires checks the expiry on which a transport may rely.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))

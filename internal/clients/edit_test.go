@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestEdit takes an entry out of a text and puts onecall's in. All else stays as it is, byte for byte.
+// TestEdit removes an entry from a text and inserts onecall's. Everything else stays, byte for byte.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ path, before, after string }{
@@ -81,7 +81,8 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// FuzzEdit takes all entries out of a text, puts onecall in, and takes it back: what was there is there again, and comments with it.
+// FuzzEdit removes all entries from a text, inserts onecall, removes it and inserts the entries again: the data is as before, comments
+// included.
 func FuzzEdit(f *testing.F) {
 	for i, text := range []string{
 		"{\"s\": {\"a\": {\"x\": 1}, /* c */ \"b\": {}, // d\n}, \"z\": [1.10]}", "{}", "// a\n{\"s\":{}}\n",
@@ -113,7 +114,7 @@ func FuzzEdit(f *testing.F) {
 		}
 		for _, one := range all {
 			if err := d.insert(one); err != nil {
-				return // refused: the document is as it was, and the entry is still held
+				return // refused: the document is unchanged, and the entry is still held
 			}
 		}
 		got, err := d.format.json([]byte(d.text))

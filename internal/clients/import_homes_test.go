@@ -8,8 +8,8 @@ import (
 )
 
 // TestImport reads the homes of testdata/clients/imports, each with an environment; OUT is the folder that the configuration is written
-// to, if it is not the project. Beside the files of the home a transcript holds the configuration, what a person is shown of it, and the
-// servers that it has once it is read.
+// to, if it is not the project. In addition to the files of the home, a transcript holds the configuration, the report that a person is
+// shown, and the servers that the configuration has when it is read.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../../testdata/clients/imports/*.txtar")
@@ -70,7 +70,7 @@ func either(a, b *string) *string {
 	return b
 }
 
-// TestExampleLoads: without its comment signs the example of a new configuration is one.
+// TestExampleLoads: the commented example in a new configuration is a valid configuration.
 func TestExampleLoads(t *testing.T) {
 	t.Parallel()
 	var example strings.Builder

@@ -50,7 +50,7 @@ func TestFilesOfClients(t *testing.T) {
 	}
 }
 
-// TestOnecallItself: onecall is known by its command or the package that is run, and by no other argument.
+// TestOnecallItself: onecall is recognized by its command or by the package that is run, and by no other argument.
 func TestOnecallItself(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{
@@ -71,7 +71,7 @@ func TestOnecallItself(t *testing.T) {
 	}
 }
 
-// TestImportRoundTrip: whatever texts a client's file holds, the written file gives them back.
+// TestImportRoundTrip: the written file preserves all texts of a client's file.
 func TestImportRoundTrip(t *testing.T) {
 	t.Parallel()
 	text := rapid.OneOf(rapid.String(),

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestInspect: in the layout of each client its servers are seen beside nothing, and onecall once it is installed.
+// TestInspect: in each client's layout, its servers are found, and onecall after it is installed.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	layouts(t, func(t *testing.T, l *layout) {
@@ -47,7 +47,7 @@ func TestInspect(t *testing.T) {
 	})
 }
 
-// TestInspectConfiguration: an entry names its configuration in each of the ways that onecall takes.
+// TestInspectConfiguration: the configuration of an entry is found in every form that onecall accepts.
 func TestInspectConfiguration(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
@@ -65,7 +65,7 @@ func TestInspectConfiguration(t *testing.T) {
 	}
 }
 
-// TestInspectBroken: a file that cannot be read is reported with why, and hides no other.
+// TestInspectBroken: a file that cannot be read is reported with the reason, and hides no other file.
 func TestInspectBroken(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestInstallsAtOnce: of installations that write the configuration at the same moment, one does, and the others say what happened.
+// TestInstallsAtOnce: of several installations that write the configuration at the same time, one succeeds, and the others report what
+// happened.
 func TestInstallsAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// home is a machine with an empty home, and a client on it.
+// home returns a layout with an empty home, for a client.
 func home(t *testing.T, id string) *layout {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "home")
@@ -74,8 +74,7 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallThroughLink: a link stays one, what it points to is written with its permissions, and what is beside the link is the
-// record.
+// TestInstallThroughLink: a link stays a link, its target is written and keeps its permissions, and the record is beside the link.
 func TestInstallThroughLink(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -123,7 +122,7 @@ func TestInstallReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := l.plan(t)
-	if err := p.writeRecord(); err != nil { // all that an installation does that is cut off at once
+	if err := p.writeRecord(); err != nil { // all that an installation does if it is interrupted at once
 		t.Fatal(err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "is as it was before onecall was installed") {
@@ -136,7 +135,7 @@ func TestInstallReadOnly(t *testing.T) {
 	}
 }
 
-// TestInstallMeanwhile: what is written while the user is asked is not overwritten, and nothing else is written.
+// TestInstallMeanwhile: if a file is changed while the user is asked, it is not overwritten, and nothing else is written.
 func TestInstallMeanwhile(t *testing.T) {
 	t.Parallel()
 	const client, configuration, server = ".cursor/mcp.json", "onecall/onecall.yaml", `{"mcpServers": {"a": {"command": "a"}}}`
@@ -211,7 +210,7 @@ func TestConfigurationBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
-	if err := l.plan(t).writeRecord(); err != nil { // an installation that is cut off at once
+	if err := l.plan(t).writeRecord(); err != nil { // an installation that is interrupted at once
 		t.Fatal(err)
 	}
 	apply(t, l.plan(t))
@@ -259,8 +258,8 @@ func TestInstallWithoutFile(t *testing.T) {
 	}
 }
 
-// TestInstallBesideServers: the configuration keeps what it has, and its comments. A server that it has already is not added, another
-// one by the same name gets a name of its own.
+// TestInstallBesideServers: the configuration keeps what it has, and its comments. A server that it already has is not added; another
+// server with the same name gets a new name.
 func TestInstallBesideServers(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]string{
@@ -303,7 +302,7 @@ func TestInstallBesideServers(t *testing.T) {
 	}
 }
 
-// TestUninstallKeeps: what the user wrote since under the name of a server that moved stays.
+// TestUninstallKeeps: an entry that the user has since written under the name of a moved server stays.
 func TestUninstallKeeps(t *testing.T) {
 	t.Parallel()
 	l := home(t, "cursor")
@@ -325,7 +324,7 @@ func TestUninstallKeeps(t *testing.T) {
 	}
 }
 
-// TestTarget: which of the files of Claude Desktop on Windows is written.
+// TestTarget checks which of Claude Desktop's files on Windows is written.
 func TestTarget(t *testing.T) {
 	t.Parallel()
 	const classic, a, b = "AppData/Roaming/Claude/", "AppData/Local/Packages/Claude_a/", "AppData/Local/Packages/Claude_b/"
@@ -353,8 +352,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestInstallByClientCommand: what the client's own command changes beside its servers is not undone, and a command that fails or does
-// nothing leaves the file to onecall.
+// TestInstallByClientCommand: other changes by the client's own command are not undone, and if the command fails or does nothing, onecall
+// edits the file.
 func TestInstallByClientCommand(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -368,7 +367,7 @@ func TestInstallByClientCommand(t *testing.T) {
 		"fails":   {`exit 1`, before},
 		"nothing": {`true`, before},
 	} {
-		t.Run(name, func(t *testing.T) { // one after the other: a script that is written while another process starts is busy
+		t.Run(name, func(t *testing.T) { // not in parallel: a script that is written while another process starts is busy
 			l := home(t, "claude-code")
 			path, program := l.in(".claude.json"), l.in("bin/claude")
 			seed(t, path, before)

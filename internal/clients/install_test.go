@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// plan plans an installation with a configuration in the home.
+// plan plans an installation with the configuration in the home.
 func (l *layout) plan(t *testing.T) *Plan {
 	t.Helper()
 	p, err := l.machine.install(l.client, filepath.Join(l.machine.home, "onecall", "onecall.yaml"), "/usr/local/bin/onecall",
@@ -40,7 +40,7 @@ func (l *layout) uninstall(t *testing.T) *Plan {
 	return p
 }
 
-// files are the texts of all files in the home, by their paths below it.
+// files returns the texts of all files in the home, by their paths below it.
 func (l *layout) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -59,7 +59,7 @@ func (l *layout) files(t *testing.T) map[string]string {
 	return files
 }
 
-// TestLayoutsAreInstalled installs onecall in each layout, and removes it: then each file is as it was, byte for byte.
+// TestLayoutsAreInstalled installs onecall in each layout and removes it: each file is then as before, byte for byte.
 func TestLayoutsAreInstalled(t *testing.T) {
 	t.Parallel()
 	layouts(t, func(t *testing.T, l *layout) {
@@ -101,7 +101,7 @@ func TestLayoutsAreInstalled(t *testing.T) {
 }
 
 // TestLayoutsWithLaterEdits installs onecall in each layout, changes the file as its user would, installs again, and removes onecall:
-// what was there is there again, and the user's change stays.
+// the former entries are restored, and the user's change stays.
 func TestLayoutsWithLaterEdits(t *testing.T) {
 	t.Parallel()
 	layouts(t, func(t *testing.T, l *layout) {
@@ -150,7 +150,7 @@ func readText(t *testing.T, path string) []byte {
 	return text
 }
 
-// entriesOf are the servers of a client's file, as JSON.
+// entriesOf returns the servers of a client's file as JSON, by name.
 func entriesOf(t *testing.T, path string, c *Client) map[string]string {
 	t.Helper()
 	object, err := formatOf(path).json(readText(t, path))

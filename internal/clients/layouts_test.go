@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// layout is a home as a client leaves it on a system: a file of testdata/clients. Beside the files of the home it holds what is made
-// of them, which -update writes.
+// layout is a home as a client leaves it on a system: a file of testdata/clients. In addition to the files of the home, it holds the
+// expected results, which -update writes.
 type layout struct {
 	path    string
 	archive *txtar.Archive
@@ -68,7 +68,7 @@ func seed(t *testing.T, path, text string) {
 	}
 }
 
-// golden holds a text to the file of a name in the layout. Paths of the home begin with HOME.
+// golden compares a text with a file in the layout. In both, HOME stands for the path of the home.
 func (l *layout) golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = strings.ReplaceAll(got, l.machine.home, "HOME")
@@ -96,7 +96,7 @@ func (l *layout) golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestLayoutsAreRead reads each client's files as its system has them.
+// TestLayoutsAreRead reads each client's files as they are on its system.
 func TestLayoutsAreRead(t *testing.T) {
 	t.Parallel()
 	layouts(t, func(t *testing.T, l *layout) {

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// testEnvironment is what ${VAR} finds in tests.
+// testEnvironment is the environment for ${VAR} in tests.
 var testEnvironment = map[string]string{
 	"TOKEN": "tok-0123456789", "HOST": "api.example.com", "EMPTY": "", "DIR": "/srv/data", "PASSWORD": "pass word 1", "SHORT": "abc",
 	"NAME_OF": "visible-name", "ProgramFiles(x86)": "C:\\Programs",

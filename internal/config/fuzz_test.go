@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// FuzzConfig: whatever is written, faults have codes and messages, and are shown.
+// FuzzConfig: the faults of any text have codes and messages, and can be shown.
 func FuzzConfig(f *testing.F) {
 	paths, err := filepath.Glob("../../testdata/config/*.txtar")
 	if err != nil || len(paths) == 0 {

@@ -25,7 +25,7 @@ func shownFaults(c *File, faults []*fault.Error) string {
 func linesOfFaults(t *testing.T, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, name, text)
-	if len(faults) == 0 { // any line may be that of a fault found later
+	if len(faults) == 0 { // any line may be shown with a fault that is found later
 		for i := range strings.Count(text, "\n") + 1 {
 			faults = append(faults, &fault.Error{Code: fault.BadRequest, Message: "x", Line: i + 1, Column: 1})
 		}
@@ -175,7 +175,7 @@ func TestStoresNotShown(t *testing.T) {
 			"results: {store: {url: %s}}", "x: &s %s\nresults: {store: *s}", "results: {store: %s"} {
 			written := "'" + store + "'"
 			if strings.Contains(key, "stor:") && !nearlyStore.MatchString(store) || strings.Contains(key, "&s") && strings.Contains(store, "\\") {
-				continue // what it is cannot be told
+				continue // its kind is not known
 			}
 			for _, name := range []string{"onecall.yaml", "onecall.json"} {
 				text := fmt.Sprintf(key, written)

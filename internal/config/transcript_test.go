@@ -18,13 +18,13 @@ import (
 )
 
 // TestTranscripts reads the configurations of ../../testdata/config. Their first section is the environment; each other one holds
-// configurations, YAML or JSON by its name, and after each, in lines with <, what is made of it: its faults, or else
+// configurations, YAML or JSON by its name, and after each, in lines with <, the result: its faults, or else
 //
-//	warning, unset      what has no effect, and what lacks a variable
-//	/pointer value      each setting, once variables are filled in and paths are joined to the folder of the file
-//	secret              what must not leave onecall
+//	warning, unset      settings without effect, and sources that lack a variable
+//	/pointer value      each setting, after variables are expanded and paths are resolved
+//	secret              a value that must not leave onecall
 //
-// and the lines that a person is shown otherwise than they are written.
+// and the lines that are shown to a person differently than written.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "../../testdata/config/*.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -46,7 +46,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// configuration is one of a section: its text, and what is made of it.
+// configuration is a configuration in a section: its text and the result.
 type configuration struct{ text, outcome string }
 
 func configurations(section string) (list []configuration) {
@@ -66,11 +66,11 @@ func configurations(section string) (list []configuration) {
 	return list
 }
 
-// hidden are words of the transcripts' secrets. None of what a person is shown may hold one.
+// hidden are words of the transcripts' secrets. Nothing that is shown to a person may contain one.
 var hidden = []string{"plain-secret", "in-secret", "plain1", "hidden", "usr-name", "tok-0123456789", "oc_d2hv", "IHRoaXMg", "literal-",
 	"header-value", "disabled-secret", "query-secret"}
 
-// outcome is what is made of a configuration, in lines.
+// outcome returns the result of a configuration, in lines.
 func outcome(t *testing.T, environment map[string]string, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(environment, "/etc/onecall/"+name, text)

@@ -82,7 +82,7 @@ func TestRepeatedAliases(t *testing.T) {
 	}
 }
 
-// TestOddTexts: what a transcript cannot hold.
+// TestOddTexts checks texts that a transcript cannot hold.
 func TestOddTexts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{

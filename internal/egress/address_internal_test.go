@@ -96,7 +96,7 @@ func TestCheckResolved(t *testing.T) {
 	}
 }
 
-// TestRebinding has names that are allowed and lead to where they must not, directly and after a redirect.
+// TestRebinding: allowed names must not lead to forbidden addresses, directly or after a redirect.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	var private, lookups atomic.Int32

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// fakeDNS answers every question for an address with what its function says, over the stream that the resolver dials.
+// fakeDNS returns a resolver that answers each query for an address with the result of answer, over the stream that it dials.
 func fakeDNS(answer func(name string) netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()

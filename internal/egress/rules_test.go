@@ -55,11 +55,11 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// badEntries are no hosts.
+// badEntries are not hosts.
 var badEntries = []string{"", "*", "*.", "a.*.com", "ex*.com", "ftp://example.com", "example.com/path", "user@example.com", "example.com:0",
 	"example.com:http", "example.com:", "*.10.0.0.1", "127.1", "0x7f000001", "a..b", ".a", "fe80::1%eth0", "a b", "exa\x00mple", "a?b"}
 
-// TestBadEntries has all of them at once, between good ones, each reported at its place.
+// TestBadEntries parses all of them at once, between good ones: each is reported at its index.
 func TestBadEntries(t *testing.T) {
 	t.Parallel()
 	entries := []string{"fine.example"}

@@ -38,7 +38,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	}
 }
 
-// certificate signs one for a name; by itself where signer is nil.
+// certificate returns a certificate for a name; nil signer: self-signed.
 func certificate(t *testing.T, name string, from, to time.Time, signer *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -162,7 +162,7 @@ type closeRecorder struct {
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
-// TestCredentialsOnAnotherSpelling: a redirect to the same host, spelt in another way, is none to another host.
+// TestCredentialsOnAnotherSpelling: a redirect to another spelling of the same host is not a redirect to another host.
 func TestCredentialsOnAnotherSpelling(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -226,7 +226,7 @@ func TestFailure(t *testing.T) {
 			t.Errorf("%s, %v: got %v, %q", test.method, test.err, f, f.Outcome)
 		}
 	}
-	// The dial that failed is that of a redirect: the first request was answered.
+	// The failed dial is that of a redirect: the first request was answered.
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost {
 			return &http.Response{StatusCode: 303, Header: http.Header{"Location": {"/done"}}, Body: http.NoBody}, nil

@@ -16,7 +16,7 @@ func rules(allow, ask, deny string) *hook.Rules {
 		Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
 }
 
-// callOf is a call as Claude Code gives it to a hook.
+// callOf returns a call as Claude Code passes it to a hook.
 func callOf(t testing.TB, tool, input string) []byte {
 	t.Helper()
 	call, err := json.Marshal(map[string]any{
@@ -29,7 +29,7 @@ func callOf(t testing.TB, tool, input string) []byte {
 	return call
 }
 
-// chainOf is a call of a chain with one step.
+// chainOf returns a call of a chain with one step.
 func chainOf(t testing.TB, function string) []byte {
 	t.Helper()
 	step, err := json.Marshal(map[string]string{"fn": function})
@@ -39,7 +39,7 @@ func chainOf(t testing.TB, function string) []byte {
 	return callOf(t, "mcp__onecall__chain", `{"steps":[`+string(step)+`]}`)
 }
 
-// TestFunctions: the strongest rule holds, and no spelling of a name gets around it.
+// TestFunctions: the strongest rule wins, and no spelling of a name bypasses it.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	r := rules("fs.* github.get_* deploy chain.report", "github.*", "github.delete_* my-notes.w?pe")
@@ -99,7 +99,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestChains: what a chain comes to, and what is not a chain.
+// TestChains checks the decisions about whole chains, and about what is not a chain.
 func TestChains(t *testing.T) {
 	t.Parallel()
 	r := rules("fs.* expr.* repos.repo.get repos.repo.delete", "github.*", "github.delete_*")
@@ -159,7 +159,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// FuzzJudge: a chain that names what is denied is never let through, wherever in its text it does, and nothing panics.
+// FuzzJudge: a chain that names a denied function is never allowed, wherever the name is, and nothing panics.
 func FuzzJudge(f *testing.F) {
 	for _, seed := range []string{
 		`{"steps":[{"fn":"fs.cat"}]}`, `{"steps":[{"chain":{"steps":[{"fn":"github.delete_repo"}]}}]}`, `{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}`,

@@ -65,7 +65,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// FuzzValue: whatever comes is one valid JSON value, or an excerpt of it is.
+// FuzzValue: any body becomes one valid JSON value, or else its excerpt is one.
 func FuzzValue(f *testing.F) {
 	f.Add("application/json", []byte(`{"a":[1,"é"]}`), true)
 	f.Add("text/plain; charset=utf-16", []byte("a\x00"), false)

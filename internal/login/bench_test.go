@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a login costs each request: nothing is read, nothing is asked.
+// The cost of a login for each request: it reads no file and sends no request.
 func BenchmarkToken(b *testing.B) {
 	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile(filepath.Join(b.TempDir(),
 		"logins.json")), HTTPClient: &http.Client{}})
@@ -29,7 +29,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// What a renewal adds: one login of 2 KB in the file is replaced.
+// The cost that a renewal adds: one login of 2 KB in the file is replaced.
 func BenchmarkFileSet(b *testing.B) {
 	s := newFile(filepath.Join(b.TempDir(), "logins.json"))
 	value := bytes.Repeat([]byte("x"), 2000)

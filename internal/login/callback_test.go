@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Only the answer that belongs to the login ends the wait; what came before it changes nothing, what comes after it is
-// told so, and then nobody listens.
+// Only the answer that belongs to the login ends the wait. Earlier requests change nothing, later ones are told that the login was
+// answered, and then the port is closed.
 func TestCallback(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -69,7 +69,7 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// What a server says is shown as text.
+// The text of a server is shown as text, not as HTML.
 func TestCallbackEscapes(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// child is what the test binary does when a test starts it again as a process of its own; its exit status is 0 when all
-// went well.
+// child is what the test binary does if a test starts it again as a process of its own. It returns the exit status, 0 for success.
 func child(what string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -29,7 +28,7 @@ func child(what string) int {
 	return 0
 }
 
-// childRenew prints the token that a handler gives.
+// childRenew prints the token that a handler returns.
 func childRenew(ctx context.Context) error {
 	h, err := Handler(&Options{Source: "hub", ServerURL: os.Getenv("ONECALL_OAUTH_URL"), Store: newFile(os.Getenv("ONECALL_OAUTH_FILE")),
 		HTTPClient: &http.Client{}})

@@ -21,7 +21,7 @@ type loginFixture struct {
 	o     *Options
 }
 
-// newLoginFixture starts both servers; nobody has logged in.
+// newLoginFixture starts both servers, without a login.
 func newLoginFixture(t *testing.T) *loginFixture {
 	a := newAuthServer(t)
 	s := &loginFixture{auth: a, tools: newToolServer(t, a)}
@@ -40,7 +40,7 @@ func (s *loginFixture) login(t *testing.T) {
 	}
 }
 
-// loggedIn is a server to which somebody has logged in.
+// loggedIn returns a fixture with a login.
 func loggedIn(t *testing.T) *loginFixture {
 	t.Helper()
 	s := newLoginFixture(t)
@@ -48,7 +48,7 @@ func loggedIn(t *testing.T) *loginFixture {
 	return s
 }
 
-// is fails unless there is a login, or none.
+// is fails the test unless there is a login, or none, as loggedIn says.
 func (s *loginFixture) is(t *testing.T, loggedIn bool) {
 	t.Helper()
 	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn != loggedIn {
@@ -56,7 +56,7 @@ func (s *loginFixture) is(t *testing.T, loggedIn bool) {
 	}
 }
 
-// session opens an MCP session with a fresh handler, which works.
+// session opens an MCP session with a fresh handler, and fails the test if that does not work.
 func (s *loginFixture) session(t *testing.T) (*sdk.ClientSession, *handler) {
 	t.Helper()
 	session, h, err := s.connect(t)
@@ -66,7 +66,7 @@ func (s *loginFixture) session(t *testing.T) (*sdk.ClientSession, *handler) {
 	return session, h
 }
 
-// newHandler is a fresh handler.
+// newHandler returns a fresh handler.
 func newHandler(t *testing.T, o *Options) *handler {
 	t.Helper()
 	h, err := Handler(o)
@@ -94,12 +94,12 @@ func (s *loginFixture) change(t *testing.T, edit func(*record)) *record {
 	return r
 }
 
-// ended makes a login look as it does an hour after its token was given.
+// ended makes a login look as it does an hour after its token was issued.
 func ended(r *record) {
 	r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(-time.Second)
 }
 
-// old makes a login look as it does some minutes after its token was given.
+// old makes a login look as it does some minutes after its token was issued.
 func old(r *record) { r.Obtained = time.Now().Add(-10 * time.Minute) }
 
 // connect opens an MCP session with a fresh handler.
@@ -114,7 +114,7 @@ func (s *loginFixture) connect(t *testing.T) (*sdk.ClientSession, *handler, erro
 	return session, h, err
 }
 
-// browser is the person: it opens the page, is logged in at once, and follows the redirect back.
+// browser acts for the person: it opens the page, is logged in at once, and follows the redirect back.
 type browser struct {
 	refuse  bool
 	before  func(callback *url.URL) // sees the redirect before it is followed

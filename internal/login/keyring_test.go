@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The Secret Service of a Linux desktop, played by gnome-keyring on a session bus of its own, with a home of its own: the
-// user's keyring is not touched.
+// The Secret Service of a Linux desktop, provided by gnome-keyring on its own session bus with its own home. The user's keyring is not
+// touched.
 func TestGnomeKeyring(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -74,7 +74,7 @@ func childKeyring(ctx context.Context) error {
 	return s.Delete(ctx, "long")
 }
 
-// Without a session bus nothing is started, and it is said at once.
+// Without a session bus nothing is started, and the error comes at once.
 func TestNoKeyring(t *testing.T) {
 	t.Parallel()
 	if hasSessionBus() {

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Each way in which servers go wrong ends with a coded error, nothing stored, and no secret shown.
+// Every misbehavior of a server ends with a coded error; nothing is stored, and no secret is shown.
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()
 	type set = loginFixture
@@ -212,7 +212,7 @@ func TestLoginPortInUse(t *testing.T) {
 	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, strconv.Itoa(s.o.RedirectPort))
 }
 
-// A server elsewhere must not lead a login to this machine. It is played by a transport that knows its name.
+// A remote server must not direct a login to this machine. A transport that knows its name plays the server.
 func TestLoginNotToThisMachine(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -234,7 +234,7 @@ func TestLoginNotToThisMachine(t *testing.T) {
 	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Denied, "this machine")
 }
 
-// A redirect of the metadata is followed only to where it may lead.
+// A redirect of the metadata is followed only to allowed addresses.
 func TestMetadataRedirects(t *testing.T) {
 	t.Parallel()
 	for to, code := range map[string]fault.Code{"/here": "", "http://example.com/": fault.Denied, "/loop": fault.Denied} {
@@ -264,7 +264,7 @@ func TestLoginIsGivenUp(t *testing.T) {
 	slow := newLoginFixture(t)
 	slow.tools.around = func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			newTee(r) // a server sees its client go only once it has read the request
+			newTee(r) // a server notices that its client has left only after it has read the request
 			<-r.Context().Done()
 		})
 	}
@@ -273,7 +273,7 @@ func TestLoginIsGivenUp(t *testing.T) {
 	want(t, slow.auth, Login(ctx, slow.o, &browser{}), fault.Timeout, "in time")
 }
 
-// What is asked for: the server's scopes, the configured ones alone, and those that a call lacked.
+// The requested scopes: those that the server names, only the configured ones, or also those that a call lacked.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)

@@ -83,13 +83,13 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("a second logout: %v", err)
 	}
 
-	s.login(t) // by another process: the open session goes on with it
+	s.login(t) // by another process: the open session uses its token
 	if err := greet(t, session); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A server that asks for no login works with a handler, whatever the store is like; one that asks for it tells of the store.
+// With a broken store, a server that asks for no login still works with a handler. For one that asks, the error names the store.
 func TestStoreIsBroken(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -168,7 +168,7 @@ func TestOptions(t *testing.T) {
 	want(t, nil, err, fault.BadRequest)
 }
 
-// brokenStore fails where it is told to.
+// brokenStore fails on demand.
 type brokenStore struct {
 	Store
 	mu       sync.Mutex

@@ -29,8 +29,8 @@ func token(t *testing.T, o *Options, h *handler) (string, *handler, error) {
 	return got.AccessToken, h, nil
 }
 
-// Many at once, in several handlers that share a store, ask the authorization server once, and all get its answer. The
-// server ends the whole login when a refresh token is used twice.
+// Many concurrent renewals, in several handlers that share a store, send one request to the authorization server, and all get its answer.
+// The server ends the whole login if a refresh token is used twice.
 func TestRenewOnce(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
@@ -97,7 +97,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 	}
 }
 
-// How a renewal fails, and what it says.
+// How a renewal fails, and the messages.
 func TestRenewFails(t *testing.T) {
 	t.Parallel()
 	answers := func(do func(http.ResponseWriter)) func(*loginFixture) {
@@ -136,7 +136,7 @@ func TestRenewFails(t *testing.T) {
 	}
 }
 
-// While the authorization server is away, a token is used until its very end.
+// While the authorization server is unavailable, a token is used until it expires.
 func TestRenewEarly(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
@@ -188,7 +188,7 @@ func TestStoredRefreshToken(t *testing.T) {
 	}
 }
 
-// A server that refuses what it was just given is not asked for more and more tokens.
+// If a server refuses a token that was just issued, no more tokens are requested.
 func TestRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
@@ -202,7 +202,7 @@ func TestRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// A renewed login that the store does not take is not lost: it is used, renewed again, and stored when that works.
+// A renewed login that cannot be stored is not lost: it is used, renewed again, and stored when the store works again.
 func TestStoreDoesNotTake(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -240,7 +240,7 @@ func TestStoreDoesNotTake(t *testing.T) {
 	}
 }
 
-// After a logout a login that waits to be stored does not come back.
+// After a logout, a login that waits to be stored is not stored any more.
 func TestLogoutForgetsUnsaved(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -261,7 +261,7 @@ func TestLogoutForgetsUnsaved(t *testing.T) {
 	s.is(t, false)
 }
 
-// Another machine that shares the folder, and whose locks do not reach here, may win.
+// Another machine that shares the folder may renew first, because its locks do not work here.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
@@ -276,7 +276,7 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// A caller that goes does not take the renewal with it.
+// A renewal continues when its caller leaves.
 func TestRenewOutlivesCaller(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)

@@ -10,7 +10,7 @@ import (
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for address, ok := range map[string][2]bool{ // for a server elsewhere, for one on this machine
+	for address, ok := range map[string][2]bool{ // for a remote server, for one on this machine
 		"https://example.com/a?b=c":     {true, true},
 		"https://example.com:8443":      {true, true},
 		"http://example.com":            {false, false},
@@ -94,7 +94,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// FuzzWords: whatever a server says, what is shown is short, on one line, printable, and free of the secret.
+// FuzzWords: any text of a server is shown short, on one line, printable, and without the secret.
 func FuzzWords(f *testing.F) {
 	f.Add("invalid_grant", "secret")
 	f.Add("a\x00\x1b[2J\r\nb\xff", "b")
@@ -110,8 +110,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// FuzzDiscovery: no header and no resource of a server makes the reading fail, and what is taken as the server's own
-// resource has its origin.
+// FuzzDiscovery: no header and no resource of a server causes a panic, and a resource that counts as the server's own has its origin.
 func FuzzDiscovery(f *testing.F) {
 	f.Add(`Bearer resource_metadata="https://example.com/meta", scope="a b"`, "https://example.com/")
 	f.Add(`Basic realm="x", Bearer error=insufficient_scope`, "https://example.com/a/../mcp")

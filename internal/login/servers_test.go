@@ -19,15 +19,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// authServer is an authorization server that checks what its clients send as strictly as the standards let it: exact
-// redirect URIs, PKCE, codes that work once, refresh tokens that rotate and whose second use ends the whole login.
+// authServer is an authorization server that is as strict as the standards allow: exact redirect URIs, PKCE, codes that work once, and
+// refresh tokens that rotate and end the whole login if they are used twice.
 type authServer struct {
 	*httptest.Server
 	t *testing.T
 
 	mu       sync.Mutex
 	clients  map[string]testClient
-	codes    map[string]url.Values   // what the authorization request asked for
+	codes    map[string]url.Values   // the parameters of the authorization request
 	access   map[string]*testAccount // by token
 	refresh  map[string]*testAccount
 	spent    map[string]*testAccount // refresh tokens that were used
@@ -35,10 +35,10 @@ type authServer struct {
 	renewals int
 	revoked  []string
 
-	// The ways in which it misbehaves, set before it is used.
+	// The ways in which it misbehaves. They are set before it is used.
 	metadata func(map[string]any)
 	answer   func(url.Values)                              // changes the parameters of the redirect
-	token    func(http.ResponseWriter, *http.Request) bool // true: it has answered in the token endpoint's place
+	token    func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the token endpoint
 	register func(http.ResponseWriter, *http.Request) bool
 	noRenew  bool
 	keep     bool // refresh tokens do not rotate
@@ -177,7 +177,7 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, a.grant(account, r.PostForm.Get("grant_type") == "authorization_code"))
 }
 
-// known checks who the client is.
+// known authenticates the client.
 func (a *authServer) known(r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if !ok {
@@ -223,7 +223,7 @@ func (a *authServer) serveRevoke(w http.ResponseWriter, r *http.Request) {
 	delete(a.refresh, token)
 }
 
-// forgetAccess makes every access token worthless, as a server that is started again does.
+// forgetAccess invalidates every access token, as a restart of the server does.
 func (a *authServer) forgetAccess() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -242,7 +242,7 @@ func (a *authServer) lastAsked() url.Values {
 	return a.asked[len(a.asked)-1]
 }
 
-// secrets are all the texts that must never be shown.
+// secrets returns all texts that must never be shown.
 func (a *authServer) secrets() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

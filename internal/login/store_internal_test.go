@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkStore is what every store must do.
+// checkStore checks what every store must do.
 func checkStore(ctx context.Context, s Store) error {
 	long := bytes.Repeat([]byte("0123456789"), 3000)
 	for _, value := range [][]byte{[]byte("{}"), long, []byte("short again")} {
@@ -87,7 +87,7 @@ func newAuto(r keyringAPI, folder string) *auto {
 	return a
 }
 
-// Whatever the order of changes, every store holds what a map would.
+// After any sequence of changes, every store holds what a map would.
 func TestStoreModel(t *testing.T) {
 	t.Parallel()
 	keyring := &memoryKeyring{}
@@ -130,7 +130,7 @@ func TestStoreModel(t *testing.T) {
 	})
 }
 
-// Writers at once lose nothing, readers never see half a value.
+// Concurrent writers lose nothing, and readers never see half a value.
 func TestStoresAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logins.json")
@@ -183,7 +183,7 @@ func TestFileIsPrivate(t *testing.T) {
 		_, get := s.Get(t.Context(), "key")
 		set := s.Set(t.Context(), "key", []byte("other"))
 		if code == fault.Denied && strings.Contains(says, "700") {
-			get = set // reading alone does not look at the folder
+			get = set // reading does not check the folder
 		}
 		want(t, nil, get, code, says)
 		want(t, nil, set, code, says)
@@ -213,7 +213,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 }
 
-// A login that was stored by something else is told, not misread.
+// A login that another program stored is reported, not misread.
 func TestStoredByAnother(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)

@@ -11,7 +11,7 @@ type memoryKeyring struct {
 	mu      sync.Mutex
 	entries map[string]string
 	err     error         // of every call
-	hang    chan struct{} // every call waits for it
+	hang    chan struct{} // every call waits until it is closed
 	maximum int           // bytes of a value; 0: any
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
-// TestLogsAreScrubbed: secrets of the configuration are in no log, however a format spells them.
+// TestLogsAreScrubbed: no log contains a secret of the configuration, in any spelling.
 func TestLogsAreScrubbed(t *testing.T) {
 	t.Parallel()
 	const password = "pass\"word\\with\x01<all>\u200b" // JSON and text quote it, each in its own way

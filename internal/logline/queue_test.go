@@ -22,7 +22,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.Buffer.Write(p)
 }
 
-// TestQueue: nobody waits for who reads the log; what does not fit is counted, and told of when it goes on.
+// TestQueue: no writer waits for the reader of the log. Lines that do not fit are counted, and the count is logged when lines are read
+// again.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +53,7 @@ func TestQueue(t *testing.T) {
 				t.Fatalf("line %d is %.10s", i, line)
 			}
 		}
-		fmt.Fprintln(q, strings.Repeat("y", 2*maxWaiting)) // alone it may be as long as it is
+		fmt.Fprintln(q, strings.Repeat("y", 2*maxWaiting)) // a line alone may have any length
 		fmt.Fprintln(q, "last")
 		q.Close()
 		if text := g.String(); strings.Count(text, "y") < 2*maxWaiting || !strings.HasSuffix(text, "last\n") && q.Dropped() == lines-capacity {
@@ -66,7 +67,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueAtTheEnd: the end waits a second for who reads nothing, and no longer.
+// TestQueueAtTheEnd: Close waits a second for a reader that does not read, and no longer.
 func TestQueueAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

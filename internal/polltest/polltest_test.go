@@ -34,13 +34,13 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// pollsItself and listensOn are what no test does: it polls with this package, and listens on a port that the system chooses.
+// pollsItself and listensOn match what tests must not do: a test polls with this package, and listens on a port that the system chooses.
 var (
 	pollsItself = regexp.MustCompile(`(?m)^\s*for [^\n{]*; (time\.Sleep|runtime\.Gosched)\(`)
 	listensOn   = regexp.MustCompile(`Listen\([^\n)]*"tcp[46]?", "[^"\n]*:[1-9]`)
 )
 
-// TestOthersDoNot looks for the plainest forms of what no test does.
+// TestOthersDoNot looks for the plainest forms of both.
 func TestOthersDoNot(t *testing.T) {
 	t.Parallel()
 	root, files := filepath.Join("..", ".."), 0

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
-// TestReserve: nobody listens on a reserved port before the test does, which may listen there again and again.
+// TestReserve: no program listens on a reserved port before the test does, and the test may listen there repeatedly.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	port, other := porttest.Reserve(t), porttest.Reserve(t)

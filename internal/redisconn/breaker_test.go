@@ -11,7 +11,7 @@ import (
 )
 
 // TestBreaker: after a timeout other operations fail at once with its error. Every half second one short operation tries the server, and
-// any answer closes the breaker. A caller that leaves is no answer.
+// any answer closes the breaker. A caller that leaves does not count as an answer.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestBreaker(t *testing.T) {
 			}
 		}
 		time.Sleep(retryAfter + 1)
-		for _, err := range left { // there was no answer before it left, so the next one tries
+		for _, err := range left { // the caller left before an answer, so the next one tries
 			passes(err)
 			if !errors.Is(b.openError(false), late) {
 				t.Errorf("%v says that the server answers", err)

@@ -42,7 +42,7 @@ func ping(ctx context.Context, c *redisconn.Client) error {
 	return c.Do(ctx, func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }, func() {})
 }
 
-// Errors name what the server is for, and tell nothing of the URL.
+// Errors name the purpose of the server, and show nothing of the URL.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []redisconn.Options{
@@ -66,8 +66,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What an operation gives of its own is passed on; what the server or the way to it does is unavailable: the message names what
-// the server is for, and the cause its address and what is wrong.
+// An operation's own errors are passed on. Errors of the server or the network are unavailable: the message names the server's purpose,
+// and the cause its address and what is wrong.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -103,7 +103,7 @@ func TestErrors(t *testing.T) {
 // cause returns the cause of an error, which is for operators.
 func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
 
-// A server that refuses a command is not asked again: only where it had closed the connection is an operation made anew.
+// An operation that the server refuses is not repeated: only one whose connection the server had closed is.
 func TestAskedOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -129,8 +129,8 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
-// However many connections the pool had when the server closed them, an operation does not fail of them; it does of a server that
-// closes each.
+// An operation does not fail because of the pool's closed connections, however many there are. It fails if the server closes every
+// connection.
 func TestAskedAgain(t *testing.T) {
 	t.Parallel()
 	c := open(t, redisconn.Options{URL: "redis://h"})
@@ -148,7 +148,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// A transaction tells of the command that was refused, and does none of them.
+// A transaction returns the error of the refused command, and runs none of its commands.
 func TestTransaction(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -167,7 +167,7 @@ func TestTransaction(t *testing.T) {
 	}
 }
 
-// A long operation may last longer than Timeout, and no longer than Longest; the bound that ended it is named.
+// A long operation may last longer than Timeout, but no longer than LongTimeout. The error names the bound that ended it.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -195,7 +195,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A caller leaves with its context, Close ends what is under way, and nothing goes on after it.
+// A caller returns when its context ends. Close ends operations in progress, and nothing runs after it.
 func TestLeaveAndClose(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32

@@ -68,7 +68,7 @@ func TestHangs(t *testing.T) {
 	polltest.Until(t, "the server to be used again", func() bool { return long(t.Context(), get) == nil })
 }
 
-// TestTrialIsShort: a long operation never tries whether a server answers again, so it keeps nobody waiting.
+// TestTrialIsShort: a long operation never tries whether a server answers again, so it keeps no other waiting.
 func TestTrialIsShort(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -18,7 +18,7 @@ var configured = []string{"Bearer ghp-0aB1cD2eF3gH4iJ5kL6mN7oP8qR9", "sk-live/51
 	"-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----", `a"b\c<é>`,
 	"a=1; session=XYZsecret9", "ApiKey: QWERTY12345"}
 
-// corpus gives results in the shapes that real services have.
+// corpus returns results in the shapes that real services have.
 func corpus(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.json")
@@ -34,8 +34,8 @@ func corpus(t *testing.T) map[string][]byte {
 	return all
 }
 
-// What upstreams answer keeps every byte, whatever it looks like, unless it repeats a secret of the configuration. Then the
-// string or key that repeats it is redacted, and no other byte changes.
+// Answers of upstreams keep every byte, whatever they look like, unless they repeat a secret of the configuration. Then the string or key
+// that repeats it is redacted, and no other byte changes.
 func TestCorpusOfResults(t *testing.T) {
 	t.Parallel()
 	s := New(configured)
@@ -75,7 +75,7 @@ func TestCorpusOfArguments(t *testing.T) {
 	}
 	for name, value := range corpus(t) {
 		hidden := namesOf(value)
-		if name == "filesystem.json" { // its one name of a secret is in a text
+		if name == "filesystem.json" { // its only name of a secret is inside a text
 			if len(hidden) > 0 {
 				t.Errorf("%s: %q are hidden", name, hidden)
 			}
@@ -87,7 +87,7 @@ func TestCorpusOfArguments(t *testing.T) {
 	}
 }
 
-// namesOf are the names of the members that are hidden in arguments.
+// namesOf returns the names of the members that are hidden in arguments.
 func namesOf(args []byte) (names []string) {
 	shown := Redaction(nil)(args, func([]byte) []byte { return []byte(`"` + Redacted + `"`) })
 	var walk func(value gjson.Result)

@@ -35,7 +35,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestVariable: the value of a variable of the environment is a secret by its name, or if it looks like a key; so do long numbers.
+// TestVariable: the value of an environment variable is secret by its name, or if it looks like a key, as long numbers do.
 func TestVariable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -42,7 +42,7 @@ func TestScrubJSON(t *testing.T) {
 	}
 }
 
-// TestWith: a scrubber with more secrets finds its own too, the longest first.
+// TestWith: a scrubber with more secrets also finds its former ones, the longest first.
 func TestWith(t *testing.T) {
 	t.Parallel()
 	local := New([]string{"12345678"})
@@ -59,7 +59,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestScrubbedIsJSON holds that what is scrubbed stays JSON, and holds none of the secrets in any of its strings.
+// TestScrubbedIsJSON checks that scrubbed JSON is still JSON, without a secret in any of its strings.
 func TestScrubbedIsJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

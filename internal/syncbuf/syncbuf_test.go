@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// TestAwait: what is waited for may come in pieces, and several goroutines may wait.
+// TestAwait: the awaited text may come in pieces, and several goroutines may wait.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,9 @@ import (
 const archive = "-- one --\na\n-- two --\n# why\n\nb\n\told\n"
 
 // answer answers b in two lines, and a not at all.
-func answer(line string) string { return strings.ReplaceAll(strings.Trim(line, "a"), "b", "new\nand more\n") }
+func answer(line string) string {
+	return strings.ReplaceAll(strings.Trim(line, "a"), "b", "new\nand more\n")
+}
 
 // TestUpdate: -update writes what the file lacks, after which nothing differs. It is not parallel because it sets the flag.
 func TestUpdate(t *testing.T) {

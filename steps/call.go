@@ -163,7 +163,7 @@ func (c *compiledFunction) guard(raw Call) Call {
 				result, err = nil, c.panicFault(v)
 			}
 		}()
-		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // the functions that this one calls inherit ctx
+		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // ctx may carry the effect of an outer function
 			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {

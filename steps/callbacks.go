@@ -7,8 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Callbacks are what a function may use besides its arguments. Its context carries them. Each field may be nil. Many goroutines may
-// use them until the call returns.
+// Callbacks hold what a function may use besides its arguments. The context of a call carries them. Each field may be nil. Many goroutines
+// may use them until the call returns.
 type Callbacks struct {
 	// Caller is the caller's ID; "" is also a valid ID.
 	Caller string
@@ -34,10 +34,10 @@ type Callbacks struct {
 	// Cached reports that the answer came from the call cache and the function was not called.
 	Cached func()
 
-	// Warn reports a problem that does not stop the call. The fault's At is within the arguments.
+	// Warn reports a problem that does not stop the call. The fault's At is a position in the arguments.
 	Warn func(*fault.Error)
 
-	// Functions are the functions that the caller may use. Messages to the caller must not name others. nil: not known.
+	// Functions are the functions that the caller may use. Messages to the caller must not name other functions. nil: not known.
 	Functions *Registry
 }
 

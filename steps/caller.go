@@ -12,7 +12,7 @@ import (
 
 // Rights say which functions a caller may use. Callers with equal rights (==) see the same functions.
 type Rights struct {
-	Tier Tier // the highest tier that the caller may use; TierDefault: TierRead
+	Tier Tier // the highest tier that the caller may use; TierDefault means TierRead
 	// Functions holds patterns of function names (see package pattern), separated by blanks; Patterns builds it. They match
 	// the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
 	Functions string
@@ -20,9 +20,9 @@ type Rights struct {
 
 // Caller is the sender of a request.
 type Caller struct {
-	// ID identifies the caller in results, sessions, rate limits, logs and info: "token:NAME" of the token table,
-	// "jwt:SUBJECT@ISSUER" of a JWT, for all clients of the subject. ISSUER is the first 8 hex digits of the SHA-256 of the issuer's
-	// name. A subject may contain @: it ends at the last one. Callers without tokens have a fixed name, such as "http".
+	// ID identifies the caller in results, sessions, rate limits, logs and info: "token:NAME" for a token of the token table,
+	// "jwt:SUBJECT@ISSUER" for a JWT. All clients of a subject share its ID. ISSUER is the first 8 hex digits of the SHA-256 of the issuer's
+	// name. A subject may contain @; the last @ ends it. Callers without tokens have a fixed name, such as "http".
 	ID string
 	Rights
 	Expires time.Time // when the token expires; zero: never
@@ -56,8 +56,8 @@ func (r Rights) WithDefaultTier() Rights {
 	return r
 }
 
-// Patterns joins a list into Rights.Functions, in its order; nil means all functions. Faults are bad_request. At is "/N" of the
-// list for a pattern that no name can match, and "" for an empty list, which must not mean all functions.
+// Patterns joins a list into Rights.Functions, in its order; nil means all functions. Faults are bad_request. At is "/N" for a pattern,
+// number N of the list, that no name can match, and "" for an empty list, which must not mean all functions.
 func Patterns(list []string) (functions string, faults []*fault.Error) {
 	if list != nil && len(list) == 0 {
 		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out where all are meant, or name some")}
@@ -70,9 +70,8 @@ func Patterns(list []string) (functions string, faults []*fault.Error) {
 	return strings.Join(list, " "), faults
 }
 
-// Unused returns a fault for each pattern that matches no function: none of names, which are the known functions, and no possible
-// function of the absent sources. The fault is unknown_function with the nearest names; At is "/N" of the list that Patterns
-// received.
+// Unused returns a fault for each pattern that matches neither a name in names, the known functions, nor any possible function of an absent
+// source. The fault is unknown_function with the nearest names; At is "/N" of the list that Patterns received.
 func (r Rights) Unused(names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, rule := range strings.Fields(r.Functions) {

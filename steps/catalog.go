@@ -32,8 +32,8 @@ type CatalogOptions struct {
 type Catalog struct {
 	options CatalogOptions
 
-	mu        sync.Mutex // functions that a source calls never acquire it
-	members   []*member  // if several offer a name, the first in this order has it
+	mu        sync.Mutex // never acquired in a callback from a source
+	members   []*member  // the first member that offers a name has it
 	offeredBy map[string]*member
 	warned    map[string]bool // warnings that were already given
 	base      *Registry       // before Wrap
@@ -258,7 +258,7 @@ type SourceInfo struct {
 	Name string
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
-	hideCause bool            // unavailable does not show the cause
+	hideCause bool            // unavailable omits the cause
 }
 
 // Sources returns all sources in the order in which they were added.

@@ -111,7 +111,7 @@ func (s SourceInfo) withoutCause() SourceInfo {
 
 // NotReady is wrapped by an unavailable fault if the function is not found because its source is starting or will be retried.
 type NotReady struct {
-	Message string // names the source and its state, and when it is retried if that is known
+	Message string // names the source, its state and, if known, when it is tried again
 	Err     error  // why it is being retried; nil: it is starting
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// Check reports the faults of arguments of which some values are not known yet. It reports only faults that no value of an unknown
-// could correct, and ignores the values in args at the unknowns. It returns at most 20 bad_arguments faults, sorted by position. At
-// is the position in args, which the message repeats; Available and Nearest list valid properties or values. If the function has
-// secrets (Spec.Redact), messages show keys and no values. A check that takes more than two seconds, or more work than the size of
-// the arguments allows, reports nothing: then Call decides.
+// Check reports the faults of arguments some of whose values are not known yet. It reports only faults that no value of an unknown could
+// correct, and ignores the values in args at the unknowns. It returns at most 20 bad_arguments faults, sorted by position. At is the
+// position in args, which the message repeats; Available and Nearest list valid properties or values. If the function has secrets
+// (Spec.Redact), messages show keys and no values. A check that takes more than two seconds, or more work than the size of the arguments
+// allows, reports nothing and leaves the decision to Call.
 func (e *Entry) Check(args []byte, unknowns []schema.Unknown) []*fault.Error {
 	return e.input.Check(args, unknowns, e.runCheck)
 }

@@ -73,7 +73,7 @@ func withoutSecrets(spec *Spec) []byte {
 	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 }
 
-// Spec returns the function's description. It must not be changed. Its schemas are compact; one that was not JSON is empty.
+// Spec returns the function's description. It must not be changed. Its schemas are compact; a schema that was not JSON is empty.
 func (e *Entry) Spec() *Spec { return e.spec }
 
 // Rung returns the function's rung on the ladder (see Registry.Rank); -1: none.
@@ -86,7 +86,7 @@ func (e *Entry) Rung() int { return e.rank - 1 }
 // Required arguments come first. It takes at most 120 tokens, about 390 bytes; "…" replaces what is deeper or longer, and
 // names of result members take precedence over their types (TypeText). An unknown result is left out.
 //
-// If the function declares no result, the signature ends with the shape of its results so far, once that is known: seen: {…}.
+// If the function declares no result, the signature ends with "seen: {…}", the shape of its results so far, once it is known.
 func (e *Entry) Signature() string {
 	shape := e.ResultShape()
 	if shape == nil {
@@ -100,15 +100,15 @@ func (e *Entry) Signature() string {
 // description.
 func (e *Entry) Summary() string { return schema.Summary(e.spec.Description) }
 
-// Argument returns the declared argument with this name or alias. Unless the schema accepts keys of the caller's choice, it also
-// returns an argument that differs only in case and the separators _ and -. "": there is none.
+// Argument returns the declared argument with this name or alias; "" if there is none. Unless the schema accepts arbitrary keys, it ignores
+// case and the separators _ and -.
 func (e *Entry) Argument(name string) string { return e.input.Name(name) }
 
 // Requires reports whether the input schema requires a top-level argument.
 func (e *Entry) Requires(argument string) bool { return e.input.Requires(argument) }
 
-// Properties returns the top-level properties that any branch of the input schema declares, in its order. The slice must
-// not be changed.
+// Properties returns the top-level properties that any branch of the input schema declares, in the schema's order. The slice must not be
+// changed.
 func (e *Entry) Properties() []string { return e.input.Names() }
 
 // Produces returns the JSON Schema types that the result may have at a path, nil if they are not known. It fails with
@@ -117,9 +117,9 @@ func (e *Entry) Produces(path []schema.Element) (types []string, f *fault.Error)
 	return e.output.TypesAt(e.spec.Name, e.spec.Output, path)
 }
 
-// Undeclared returns reference_missing, with the nearest names, if a path takes a member that the output schema allows but
-// does not declare, and that resembles a declared one; else nil. It is only a warning, as a result may have undeclared
-// members. It covers the paths that Produces was called with.
+// Undeclared returns reference_missing, with the nearest names, if a path names a member that the output schema allows but does not
+// declare, and the name resembles a declared one; else nil. It is only a warning, because a result may have undeclared members. It covers
+// the paths that Produces was called with.
 func (e *Entry) Undeclared(path []schema.Element) *fault.Error {
 	return e.output.Undeclared(e.spec.Name, e.spec.Output, path)
 }

@@ -29,7 +29,7 @@ var effectNames = [...]string{Write: "write", Read: "read", Destroy: "destroy"}
 
 type effectKey struct{}
 
-// EffectOf returns the effect of the function that ctx calls: the configured one if it differs from the source's, else declared.
+// EffectOf returns the effect of the function that ctx calls: the configured effect if it overrides the source's, else declared.
 func EffectOf(ctx context.Context, declared Effect) Effect {
 	if effect, ok := ctx.Value(effectKey{}).(Effect); ok {
 		return effect
@@ -115,7 +115,7 @@ type Spec struct {
 	EffectDeclared   bool // the effect was declared (annotation, configuration, method), not assumed
 	effectOverridden bool // the configuration changed the effect that the source declared
 	Idempotent       bool // safe to repeat although it writes
-	Deletes          bool // its call deletes its target, like an HTTP DELETE
+	Deletes          bool // a call deletes its target, like an HTTP DELETE
 	Tier             Tier
 	Local            bool   // a call reaches nothing outside this machine; false: unknown
 	Expression       string // the argument that is an expression; Check checks its names. Empty: none
@@ -144,15 +144,15 @@ type Spec struct {
 	// an MCP tool.
 	Listing json.RawMessage
 
-	// Check reports, before anything runs, what is wrong with arguments that match the schema, such as a pattern that does
-	// not compile. The fault's At is within the arguments. known reports whether the value at a JSON Pointer is known yet:
-	// an unknown value is null or an empty string in args; the keys of a known object are known. Check must not change or
-	// retain the arguments, and must be cheap. nil: there are no further checks.
+	// Check reports, before anything runs, what is wrong with arguments that match the schema, such as a pattern that does not compile. The
+	// fault's At is a position in the arguments. known reports whether the value at a JSON Pointer is known yet: an unknown value is null or
+	// an empty string in args; the keys of a known object are known. Check must not change or retain the arguments, and must be cheap. nil:
+	// there are no further checks.
 	Check func(args []byte, known func(at string) bool) *fault.Error
 
-	// Redact returns the arguments as recordings, logs and errors may show them; it copies them if it hides something. hide receives
-	// each secret as a JSON value and returns the JSON value to show instead. If a text contains the secret, the text of that value
-	// replaces it. nil: there is nothing to hide.
+	// Redact returns the arguments as recordings, logs and errors may show them; it copies them if it hides something. hide receives each
+	// secret as a JSON value and returns the JSON value to show instead. If a secret is part of a longer text, only that part is replaced, by
+	// the text of the new value. nil: there is nothing to hide.
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
 

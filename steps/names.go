@@ -92,7 +92,7 @@ func (x *index) bySpelling() map[string][]spelling {
 	return variants
 }
 
-// checkName refuses names that nobody could write in a chain or a configuration.
+// checkName rejects names that cannot be written in a chain or a configuration.
 func checkName(name string) *fault.Error {
 	isInvalid := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
@@ -106,11 +106,11 @@ func checkName(name string) *fault.Error {
 	return nil
 }
 
-// Resolve finds the function of this view for a name. It tries in this order: the exact name; the name without regard to case and
-// the separators . _ - /; the same without the source; the same for a suffix after a separator. The first match of exactly one
-// function wins. A name that begins with a source of this view means a function of that source, so that a rule for "fs.*" covers
-// everything that "fs.x" can mean. It returns unknown_function if nothing matches, with the three nearest names, or if several
-// functions match, with at most 20 of them.
+// Resolve returns the function of this view that a name means. It compares, in this order: the exact name; the name without regard to case
+// and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison that matches
+// decides; other functions take precedence over saved chains. A name that begins with a source of this view means a function of that
+// source, so that a rule for "fs.*" covers everything that "fs.x" can mean. It returns unknown_function if nothing matches, with the three
+// nearest names, or if several functions match, with at most 20 of them.
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
 		return r.entries[i], nil

@@ -33,8 +33,8 @@ func (c *Catalog) settings() *Settings { return c.options.Settings }
 
 func (v *View) settings() *Settings { return v.catalog.options.Settings }
 
-// sourcesOf returns all sources of a provider. candidates are those that could offer a function with this name: the name begins
-// with theirs, or a setting gives it to one of their functions.
+// sourcesOf returns all sources of a provider. candidates are those that could offer a function with this name: the name begins with the
+// source's name, or a setting renames one of the source's functions to it.
 func sourcesOf(p Provider, name string) (all, candidates []SourceInfo) {
 	s, ok := p.(sourceLister)
 	if !ok {

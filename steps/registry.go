@@ -149,9 +149,9 @@ func (r *Registry) Replace(w func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }
 
-// Observe returns a clone that calls o after each call that reached the function. args are checked and compact. result and err are
-// what Entry.Call returns, even for a call that was abandoned at its deadline. o must not change or retain args and result. Many
-// goroutines may call it at once, and each call waits for it. Several observers are all called.
+// Observe returns a clone that calls o after each call that reached the function. args are checked and compact. result and err are what
+// Entry.Call returns, even for a call that was abandoned at its deadline. o must not change or retain args and result. Many goroutines may
+// call it at once, and each call waits for it. If there are several observers, all are called.
 func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result []byte, err error)) *Registry {
 	return r.mapEntries(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
 }

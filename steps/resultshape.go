@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// ResultShape is the shape of a function's results so far, if it declares none.
+// ResultShape is the shape of the results so far of a function that declares none.
 type ResultShape struct {
 	// Schema is a compact JSON Schema with type, properties, required, additionalProperties and items.
 	Schema json.RawMessage
@@ -20,9 +20,9 @@ type ResultShape struct {
 	signature string // the function's signature with Schema as its result
 }
 
-// Learn returns a clone whose calls are wrapped as in Wrap, and whose functions get the result shapes that shape returns; nil while
-// none is known. shape may be called at any time. Both apply only to functions without an output schema; shape may be nil for a
-// function that is not observed.
+// Learn returns a clone whose calls are wrapped as in Wrap, and whose functions get the result shapes that shape returns. w is called only
+// for functions without an output schema. shape may be called at any time; it returns nil while no shape is known. If w returns a nil
+// shape, the function is left as it is.
 func (r *Registry) Learn(w func(*Spec, Call) (call Call, shape func() *ResultShape)) *Registry {
 	return r.mapEntries(func(e *Entry) {
 		if len(e.spec.Output) > 0 {
@@ -34,7 +34,7 @@ func (r *Registry) Learn(w func(*Spec, Call) (call Call, shape func() *ResultSha
 	})
 }
 
-// ResultShape is the shape of the results so far of a function that declares none.
+// ResultShape returns the shape of the function's results so far; nil if the function declares a result or no shape is known.
 func (e *Entry) ResultShape() *ResultShape {
 	if e.resultShape == nil {
 		return nil

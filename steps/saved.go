@@ -19,7 +19,7 @@ const MaxSavedDepth = 8
 // names it. A registry finds it only after LinkChains.
 type SavedChain struct {
 	Text   json.RawMessage // the chain
-	Names  []string        // the functions that its steps call, as they name them
+	Names  []string        // the functions that its steps call, as the steps name them
 	Undoes []string        // the functions that its steps' undo calls
 	Tool   bool            // MCP clients see it as a tool on every surface
 	Prompt bool            // MCP clients see it as a prompt

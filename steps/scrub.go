@@ -9,9 +9,9 @@ import (
 
 // Scrubber removes secrets from what leaves onecall. Many goroutines may use it.
 type Scrubber interface {
-	// Text returns a text that is not JSON without secrets.
+	// Text returns a text, which is not JSON, without its secrets.
 	Text(text string) string
-	// JSON returns a JSON value without secrets, which is valid JSON. It must not change value, and may return it.
+	// JSON returns a JSON value without its secrets; the result is valid JSON. It must not change value, and may return it.
 	JSON(value []byte) []byte
 }
 

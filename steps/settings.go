@@ -18,7 +18,7 @@ import (
 
 // Setting is what a configuration sets for the functions that match a pattern. A nil field is not set.
 type Setting struct {
-	// Pattern matches a function's canonical name or path, before renaming. * matches any characters, including dots, and ? any one.
+	// Pattern matches a function's canonical name or path, before renaming. * matches any characters, including dots, and ? matches one.
 	Pattern string
 
 	Effect      *Effect
@@ -130,8 +130,8 @@ func (s *Setting) restrictions() *Setting {
 	return &r
 }
 
-// restrict fills unset fields from a less specific setting. If the setting's effect and tier restrict more than minimum, they
-// replace its effect and tier.
+// restrict fills unset fields from a less specific setting, except the effect and the tier. If s has none of its own, they replace those of
+// minimum that restrict less.
 func (s *Setting) restrict(from Setting, minimum *Setting) {
 	if e := from.Effect; e != nil && s.Effect == nil && (minimum.Effect == nil || *e == Destroy) {
 		minimum.Effect = e

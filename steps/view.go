@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// View is a catalog as one caller sees it: the functions that the caller may use and the sources that it may know of. A source is
-// hidden if all its known functions are hidden. If its functions are not known, it is hidden if the settings for the whole source
-// allow the caller not even a function that reads.
+// View is a catalog as one caller sees it: the functions that the caller may use and the sources that it may know of. A source is hidden if
+// all its known functions are hidden. A source whose functions are not known is hidden if the settings for the whole source deny the caller
+// even a function that reads.
 type View struct {
 	catalog    *Catalog
 	keep       func(*Spec) bool
@@ -31,7 +31,7 @@ func NewView(c *Catalog, keep func(*Spec) bool) *View {
 	return &View{catalog: c, keep: keep, cache: &viewCache{}}
 }
 
-// WithoutCauses returns the same view for callers that must not learn why a source is unavailable: see WithoutCauses.
+// WithoutCauses returns the same view for callers that must not learn why a source is unavailable (see the function WithoutCauses).
 func (v *View) WithoutCauses() *View {
 	copied := *v
 	copied.hideCauses = true

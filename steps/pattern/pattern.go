@@ -10,8 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Matches reports whether a name matches a pattern. It allocates nothing, and takes at most the product of both
-// lengths in time.
+// Matches reports whether a name matches a pattern. It allocates nothing. Its time is at most proportional to the product of both lengths.
 func Matches(pattern, name string) bool {
 	star, rest := -1, 0 // the last * so far, and the index in name after the text that it matches
 	for p, n := 0, 0; ; {
@@ -62,7 +61,7 @@ func firstRunes(text string, n int) string {
 // maxLength bounds a pattern in bytes: no function's name is longer.
 const maxLength = 256
 
-// Check refuses a pattern that no name can fit: bad_request.
+// Check returns bad_request for a pattern that no name can match.
 func Check(pattern string) *fault.Error {
 	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {

@@ -24,7 +24,7 @@ type Arguments struct {
 	prepare   func() *preparation
 }
 
-// ArgumentsOptions has the settings of arguments that a schema cannot express.
+// ArgumentsOptions holds the settings of arguments that a schema cannot express.
 type ArgumentsOptions struct {
 	// Aliases map further accepted names of top-level arguments to the declared names.
 	Aliases map[string]string
@@ -53,12 +53,11 @@ func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings stri
 // Schema returns the compact input schema; empty if it is unusable. It must not be changed.
 func (a *Arguments) Schema() []byte { return a.schema }
 
-// Names returns the top-level properties that any branch of the schema declares, in its order. The slice must not be
-// changed.
+// Names returns the top-level properties that any branch of the schema declares, in the schema's order. The slice must not be changed.
 func (a *Arguments) Names() []string { return a.names() }
 
-// Name returns the declared argument with this name or alias. Unless the schema accepts keys of the caller's choice, it also
-// returns an argument that differs only in case and the separators _ and -. "": there is none.
+// Name returns the declared argument with this name or alias; "" if there is none. Unless the schema accepts arbitrary keys, it ignores
+// case and the separators _ and -.
 func (a *Arguments) Name(name string) string {
 	if slices.Contains(a.names(), name) {
 		return name
@@ -76,7 +75,7 @@ func (a *Arguments) Requires(name string) bool {
 	return false
 }
 
-// checkTime bounds the check of a plan, which has no deadline of the caller.
+// checkTime bounds Check, which has no deadline from a caller.
 const checkTime = 2 * time.Second
 
 // Check reports what is wrong with arguments that have unknown values. It reports only faults that no value of the unknowns could
@@ -135,7 +134,7 @@ func (a *Arguments) Accept(ctx context.Context, args []byte) (prepared []byte, f
 	return compact, nil, nil
 }
 
-// compactArguments compacts arguments; no arguments are an empty object.
+// compactArguments compacts arguments; empty args become {}.
 func compactArguments(args []byte) ([]byte, *fault.Error) {
 	if len(args) == 0 {
 		return []byte("{}"), nil
@@ -157,7 +156,7 @@ func tooMuchWork(what string, err error) *fault.Error {
 // maxJoinedBytes bounds the message of all faults of a call's arguments.
 const maxJoinedBytes = 4000
 
-// joinFaults joins all faults of a call's arguments; a single one keeps its position.
+// joinFaults joins all faults of a call's arguments. A single fault keeps its position.
 func joinFaults(faults []*fault.Error) *fault.Error {
 	joined := *faults[0]
 	for i, f := range faults[1:] {
@@ -171,7 +170,7 @@ func joinFaults(faults []*fault.Error) *fault.Error {
 	return &joined
 }
 
-// faults validates compact arguments, except for the unknowns. The error says why it could not.
+// faults validates compact arguments, except for the unknowns. The error reports why the validation was given up.
 func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
 	if compact[0] != '{' {
 		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are no JSON object")}, nil

@@ -13,8 +13,8 @@ import (
 // digits. A float64 has an exponent of 324 at most.
 const maxDigits, maxExponent = 1000, 400
 
-// decode decodes a compact, valid JSON value for the validator. Numbers become json.Number and keep their spelling. bad_arguments:
-// a duplicate key, which two readers could understand differently, or a number that is too long to compare.
+// decode decodes a compact, valid JSON value for the validator. Numbers become json.Number and keep their spelling. It fails with
+// bad_arguments for a duplicate key, which two readers could understand differently, or for a number that is too long to compare.
 func decode(compact []byte) (any, *fault.Error) {
 	d := decoder{b: compact}
 	return d.value()

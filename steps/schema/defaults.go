@@ -2,8 +2,8 @@ package schema
 
 import "github.com/tidwall/gjson"
 
-// WithDefaults returns an input schema in which arguments with a default have it and are not required. It changes only the root; a
-// schema that is not an object, or has no such properties, stays as it is. A property whose own default is the text redacted keeps
+// WithDefaults returns an input schema with these defaults in its properties. Arguments with a default are not required. It changes only
+// the root; a schema that is not an object, or has no such properties, stays as it is. A property whose own default equals redacted keeps
 // it.
 func WithDefaults(schema, defaults []byte, redacted string) []byte {
 	if len(defaults) == 0 || !gjson.ValidBytes(schema) {

@@ -47,7 +47,7 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 	return []*fault.Error{f}, faultCount(v)
 }
 
-// unknownProperties returns a fault for each of the first properties that an object must not have.
+// unknownProperties returns a fault for each of the first limit properties that an object must not have.
 func (r *report) unknownProperties(v *violation, names []string, limit int) []*fault.Error {
 	declared := r.declaredProperties(v.SchemaURL)
 	names = slices.Sorted(slices.Values(names))
@@ -99,7 +99,7 @@ func (r *report) withoutMisspelled(v *violation, missing []string) []string {
 	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(suggested, name) })
 }
 
-// misspelled returns a remark about the key that the caller probably wrote for a missing property; "": none.
+// misspelled returns a remark about the key that the caller probably wrote in place of a missing property; "": none.
 func (r *report) misspelled(v *violation, missing []string) string {
 	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
 	declared := r.declaredProperties(v.SchemaURL)
@@ -121,7 +121,7 @@ func (r *report) misspelled(v *violation, missing []string) string {
 func (r *report) declaredProperties(schema string) []string {
 	base, fragment, _ := strings.Cut(schema, "#")
 	if base != schemaURL {
-		return nil // below an id of its own
+		return nil // in a schema with its own id
 	}
 	violated, _ := lookup(r.document(), fragment)
 	object, _ := violated.(map[string]any)
@@ -129,7 +129,7 @@ func (r *report) declaredProperties(schema string) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// document returns the compiled form of the schema. It is computed again, because faults are rare.
+// document returns the normalized schema. It normalizes the schema again instead of keeping the result, because faults are rare.
 func (r *report) document() any {
 	if r.doc == nil {
 		doc, err := normalize(r.schema)

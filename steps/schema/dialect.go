@@ -19,8 +19,8 @@ type document struct {
 	rootID             string
 	ids                map[string]bool // names that $id and $anchor define
 	referenceTokens    map[string]bool // the tokens of all references
-	branches           map[int]bool    // how many branches schemas have
-	refSiblingsIgnored bool            // keywords beside a $ref do not count (before 2019-09)
+	branches           map[int]bool    // the numbers of branches that schemas have
+	refSiblingsIgnored bool            // keywords beside a $ref are ignored (before 2019-09)
 	subschemas         int
 	dropped            []string // parts that were left out, with the reason
 }
@@ -67,7 +67,7 @@ func (d *document) identifier(object map[string]any) string {
 	return id
 }
 
-// collectNames collects the names that references can use, and those that they do use.
+// collectNames collects the names that references can use, and the tokens that references do use.
 func (d *document) collectNames(v any, depth int) {
 	if depth > maxSchemaDepth {
 		return

@@ -11,7 +11,7 @@ import (
 // Paths caches the types of some paths of one schema, because the same paths are needed repeatedly. The zero value is ready. Many
 // goroutines may use it.
 type Paths struct {
-	hasWarnings atomic.Bool // some path has a warning; without one, Undeclared looks nothing up
+	hasWarnings atomic.Bool // some path has a warning; until then, Undeclared skips the lookup
 	mu          sync.RWMutex
 	paths       map[string]pathTypes
 }
@@ -24,10 +24,10 @@ type pathTypes struct {
 // Bounds of the cache of one function: paths, and bytes of each.
 const maxPaths, maxPathBytes = 64, 128
 
-// TypesAt returns the JSON Schema types that a value may have at path, according to the compact schema of a function's result; nil
-// if they are not known. It fails with reference_missing if the schema rules out a value there, with the available keys and the
-// nearest. An empty schema allows everything. A path through every element is ruled out if no element can have the rest of the
-// path. Possible paths are cached.
+// TypesAt returns the JSON Schema types that a value may have at path, according to the compact schema of a function's result; nil if they
+// are not known. It fails with reference_missing if the schema rules out a value there, with the available keys and the nearest. An empty
+// schema allows everything. A path through every element is ruled out if no element can have the rest of the path. Paths that are not ruled
+// out are cached.
 func (p *Paths) TypesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
 	if len(schema) == 0 {
 		return nil, nil
@@ -36,9 +36,9 @@ func (p *Paths) TypesAt(name string, schema []byte, path []Element) (types []str
 	return entry.types, f
 }
 
-// Undeclared returns reference_missing, with the nearest names, if a path takes a member that the schema allows but does
-// not declare, and that resembles a declared one; else nil. It is only a warning, as a value may have undeclared members.
-// It covers the paths that TypesAt was called with.
+// Undeclared returns reference_missing, with the nearest names, if a path names a member that the schema allows but does not declare, and
+// the name resembles a declared one; else nil. It is only a warning, because a value may have undeclared members. It covers only paths that
+// TypesAt was called with before.
 func (p *Paths) Undeclared(name string, schema []byte, path []Element) *fault.Error {
 	if len(path) == 0 || !p.hasWarnings.Load() {
 		return nil

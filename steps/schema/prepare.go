@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// preparation converts the arguments of a call to declared ones: it replaces aliases by declared names, and adds defaults.
+// preparation prepares the arguments of a call: it replaces aliases with declared names, and adds defaults.
 type preparation struct {
 	declared    map[string]bool
 	aliases     map[string]string
@@ -39,8 +39,8 @@ func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *prep
 	return p
 }
 
-// foldedNamesOf returns the declared names by folded name, so that pageSize is accepted for page_size. It returns none for a schema
-// that accepts keys of the caller's choice, because pageSize may then be such a key.
+// foldedNamesOf returns the declared names by folded name, so that pageSize is accepted for page_size. It returns none for a schema that
+// accepts arbitrary keys, because pageSize may then be such a key.
 func foldedNamesOf(schema json.RawMessage, declared []string) map[string]string {
 	root := gjson.ParseBytes(schema)
 	if additional := root.Get("additionalProperties"); additional.Exists() && additional.Type != gjson.False ||
@@ -117,7 +117,7 @@ func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	}
 	faults, _ := a.faults(context.Background(), a.options.Defaults, nil)
 	for _, f := range faults {
-		// The caller may add a missing argument.
+		// Other faults do not count, because the caller may add a missing argument.
 		if slices.ContainsFunc(positions, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
 			warnings = append(warnings, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
 		}

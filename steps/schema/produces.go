@@ -11,8 +11,8 @@ import (
 
 // Element is one element of a path into a result.
 type Element struct {
-	Key      string // an object's key; digits are also an array's index, unless Index is false and the value is an object
-	Index    bool   // Key is only an array's index; it may be negative, from the end, or "*" for any one element
+	Key      string // an object's key; digits may also index an array
+	Index    bool   // Key can only index an array; it may be negative, from the end, or "*" for any one element
 	Each     bool   // every element of an array; Key is empty
 	Optional bool   // a missing value is null
 }
@@ -117,7 +117,7 @@ func (p *producer) local(schema gjson.Result, position int) typeSet {
 	return reachable
 }
 
-// container returns the types that have such an element.
+// container returns the types of values that can have the element.
 func (e Element) container() typeSet {
 	switch _, err := strconv.Atoi(e.Key); {
 	case e.Index, e.Each:
@@ -199,7 +199,7 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 	}
 }
 
-// missing returns the fault of a walk that ended. verb is "has" or "declares".
+// missing returns the fault for a path that ends at p.deepest. verb is "has" or "declares".
 func (p *producer) missing(name, verb string) *fault.Error {
 	var before strings.Builder
 	p.deepest = max(p.deepest, 0)
@@ -239,7 +239,7 @@ func (e Element) String() string {
 	return "." + e.Key
 }
 
-// describe names what a walk looked for.
+// describe names the element in a message.
 func (e Element) describe() string {
 	if e.Each || e.Index {
 		return "element " + e.String()

@@ -72,7 +72,7 @@ func compileValidator(schema []byte) (compiled *compiledSchema, warnings string)
 	return compiled, doc.warnings()
 }
 
-// allowAllLoader loads every external schema as one that allows anything, so nothing is ever fetched.
+// allowAllLoader loads every external schema as a schema that allows anything, so nothing is ever fetched.
 type allowAllLoader struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -86,8 +86,8 @@ func compileRegexp(pattern string) (jsonschema.Regexp, error) {
 	return r, nil
 }
 
-// ecmaToRE2 rewrites \u00e9, the only notation of JSON Schema patterns that RE2 has in another form. Constructs that RE2 lacks
-// (look-around, back-references) stay, and its compiler refuses them.
+// ecmaToRE2 rewrites escapes like \u00e9, the only notation of JSON Schema patterns that RE2 spells differently. Constructs that RE2 lacks
+// (look-around, back-references) stay, and its compiler rejects them.
 func ecmaToRE2(pattern string) string {
 	if !strings.Contains(pattern, `\u`) {
 		return pattern

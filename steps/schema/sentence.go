@@ -130,7 +130,7 @@ func (r *report) typesOnly(v *violation) bool {
 	})
 }
 
-// describeAlternative says what is wrong with an alternative, with the position relative to the choice.
+// describeAlternative says why a value does not match an alternative, with the position relative to the choice.
 func (r *report) describeAlternative(choice, alternative *violation) string {
 	v := r.leaf(alternative)
 	position := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
@@ -148,7 +148,7 @@ func (r *report) first(v *violation) string {
 	return "does not fit the schema"
 }
 
-// leaf returns the first certain violation below one that only groups others. The order is stable.
+// leaf returns v, or, if v only groups other violations, the first certain violation below it. The order is stable.
 func (r *report) leaf(v *violation) *violation {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
@@ -227,7 +227,7 @@ func rational(r *big.Rat) string {
 	return fmt.Sprint(f)
 }
 
-// maxShown bounds, in characters, how much of one value a message shows: a longer one may be a secret or a document.
+// maxShown bounds, in characters, how much of a value a message shows: a longer value may be a secret or a document.
 const maxShown = 60
 
 // shorten cuts a text for a message, between characters.

@@ -22,8 +22,8 @@ type simpleSchema struct {
 // Bounds of a simple schema.
 const maxSimpleDepth, maxSimpleRequired, exactDigits = 16, 64, 15
 
-// ignoredKeywords refuse no value here: annotations, definitions (a schema with a reference is not simple), format, which is not
-// checked, and nullable, which only allows more.
+// ignoredKeywords reject no value here: annotations, definitions (a schema with a reference is not simple), format, which is not checked,
+// and nullable, which only allows more.
 var ignoredKeywords = []string{
 	"title", "description", "default", "examples", "example", "$schema", "$comment", "deprecated", "readOnly", "writeOnly", "format",
 	"nullable",

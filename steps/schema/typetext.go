@@ -37,8 +37,7 @@ type alternative struct {
 	array  *array
 }
 
-// array is the type of an array. first are the elements of a tuple, rest is the type of the further elements; nil: there are no
-// further ones.
+// array is the type of an array. first holds the types of a tuple's elements, rest the type of all further elements; nil: there are none.
 type array struct {
 	first []union
 	rest  union
@@ -121,8 +120,8 @@ func (w *typeWriter) line(limit int) string {
 	return text
 }
 
-// fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. If the
-// first object does not fit, it shows as many names as do.
+// fill opens objects, breadth first, while the text fits: first with the names of their members, then with their types. If the first object
+// does not fit, it shows as many names as fit.
 func (w *typeWriter) fill(within func() bool) {
 	misses := 0
 	for i := 0; i < len(w.objects) && misses < maxMisses; i++ {

@@ -14,7 +14,7 @@ type printer struct {
 	defaults bool // with the defaults of members that are not required
 }
 
-// union formats the allowed types. If typed is false, it shows only member names, of the types that have some.
+// union formats the allowed types. If typed is false, it shows only objects and arrays.
 func (p printer) union(u union, typed bool, indent string) string {
 	return strings.Join(p.alternatives(u, typed, indent), "|")
 }

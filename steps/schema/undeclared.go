@@ -46,7 +46,7 @@ func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool
 		}
 		all = append(all, target)
 		for _, keyword := range []string{"if", "dependentSchemas", "dependencies"} {
-			if child(target, keyword).Exists() { // which may declare more
+			if child(target, keyword).Exists() { // may declare more members
 				return nil, false
 			}
 		}
@@ -57,8 +57,8 @@ func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool
 	return all, true
 }
 
-// elementSchemas returns the schemas of one element of a value that some of these schemas describe. names are the member names that
-// they declare; nil if other members may have schemas too.
+// elementSchemas returns the schemas that apply to one element of a value, given the schemas that apply to the value. names are the member
+// names that these declare; nil if other members may have schemas too.
 func elementSchemas(schemas []gjson.Result, element Element) (next []gjson.Result, names []string) {
 	isOpen := false
 	for _, schema := range schemas {

@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// The work of a validation is the number of schemas applied to values, plus the branches of each schema and the members of each
-// value. It is at most minWork, and workPerByte more for each byte of the value. Without a bound it would grow exponentially in
-// recursive schemas with several branches.
+// The work of a validation is the number of schemas applied to values, plus the branches of each schema and the members of each value. It
+// may not exceed minWork plus workPerByte for each byte of the value. Without this bound it would grow exponentially in recursive schemas
+// with several branches.
 const minWork, workPerByte = 200_000, 16
 
 // errTooMuchWork is the error of a validation that was given up.
@@ -79,7 +79,7 @@ func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document)
 	}
 	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
 		if v.schema != nil {
-			return nil, nil // after compiling, only the format regex asks
+			return nil, nil // after compiling, only the format "regex" calls this
 		}
 		return compileRegexp(pattern)
 	})
@@ -125,8 +125,8 @@ func (v *Validator) release(compiled *compiledSchema) {
 	}
 }
 
-// Check returns where a JSON value violates the schema: at most 20 bad_arguments faults, sorted by position. It is for tests of
-// sources. Calls do not check results, because a wrongly documented answer is still an answer.
+// Check returns the faults of a JSON value: at most 20 bad_arguments faults, sorted by position. It is for tests of sources. Calls do not
+// check results, because a wrongly documented answer is still an answer.
 func (v *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	compact, f := CompactWithin(value, MaxResultDepth)
 	if f != nil {

@@ -33,7 +33,7 @@ type report struct {
 	leaves     map[*violation]*violation
 	choice     int // depth of choices in the current description
 
-	doc any // the compiled form of the schema; nil: not needed yet
+	doc any // the normalized schema; nil: not needed yet
 }
 
 type violation = jsonschema.ValidationError
@@ -203,8 +203,8 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	return false
 }
 
-// compatible returns the types of values that may match one of the named types. Of a number whose type alone is known, it is not
-// known whether it is an integer.
+// compatible returns the types of values that may match one of the named types. A value that is only known to be a number may be an integer
+// or not.
 func compatible(names []string) typeSet {
 	set := typeSetOf(names)
 	if set&(typeInteger|typeFraction) != 0 {

@@ -62,7 +62,7 @@ func typeSetOf(names []string) typeSet {
 	return set
 }
 
-// walker reads a schema from its bytes, and so in its order.
+// walker reads a schema from its bytes, and thus in the order of its members.
 type walker struct {
 	root    gjson.Result
 	targets map[string]gjson.Result            // targets of references
@@ -77,8 +77,8 @@ func newWalker(schema []byte) walker {
 	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}, inner: innerSchemas(schema)}
 }
 
-// innerSchemas finds the objects of a compact schema, except the root, that have an id (in drafts 3 and 4 id, else $id) that is
-// more than an anchor.
+// innerSchemas finds the objects of a compact schema, except the root, with an id that is more than an anchor. The keyword is id in drafts
+// 3 and 4, else $id.
 func innerSchemas(schema []byte) []span {
 	keyword := []byte(`"$id":"`)
 	dialect := gjson.GetBytes(schema, "$schema").Str
@@ -113,7 +113,7 @@ func innerSchemas(schema []byte) []span {
 	return inner
 }
 
-// inInner reports whether a schema is in an inner one with its own id.
+// inInner reports whether a schema is part of an inner schema with its own id.
 func (w *walker) inInner(at gjson.Result) bool {
 	return slices.ContainsFunc(w.inner, func(s span) bool { return s.start <= at.Index && at.Index < s.end })
 }

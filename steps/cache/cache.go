@@ -19,9 +19,8 @@ const (
 
 // Options configure a cache; nil is the zero value.
 type Options struct {
-	// TTL returns how long an answer of the function may be reused, from the start of its call; 0: it is not cached. It is
-	// called once per function and Wrap. nil: the spec's CacheTTL. It is ignored for a function that does not read, or has
-	// no source: see Check.
+	// TTL returns how long an answer of the function may be reused, from the start of its call; 0: it is not cached. It is called once per
+	// function and Wrap. nil: the spec's CacheTTL. It is ignored for a function that does not read or has no source.
 	TTL func(*steps.Spec) time.Duration
 
 	// Source returns the source of the function: a write only affects reads of its own source. nil: the spec's Source,
@@ -56,8 +55,8 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// Cache is a call cache. Many goroutines may use it. It needs no closing: it has no goroutines but those of running calls,
-// and a timer while it stores answers.
+// Cache is a call cache. Many goroutines may use it. It need not be closed: it has no goroutines but those of running calls, and a timer
+// while it stores answers.
 type Cache struct {
 	options Options
 
@@ -92,15 +91,15 @@ func (c *Cache) Wrap(r *steps.Registry) *steps.Registry {
 	})
 }
 
-// Flush drops the answers of a source; its running reads are neither stored nor joined any more. It is for a source that
-// was restarted or reconfigured. "": all sources.
+// Flush drops the answers of a source; its running reads are no longer stored or joined. It is for a source that was restarted or
+// reconfigured. "": all sources.
 func (c *Cache) Flush(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropReads(steps.FoldName(name))
 }
 
-// function has the cache's settings for a function of a registry.
+// function holds the cache's settings for a function of a registry.
 type function struct {
 	source    string // folded; "": none
 	isPrivate func(context.Context) bool

@@ -19,8 +19,8 @@ type flight struct {
 	read    *cachedRead
 	waiters int  // guarded by Cache.mu
 	ended   bool // likewise; result is set
-	// deadline is the latest deadline of all waiters; nil: one had none. The function sees this deadline, so that it does
-	// not give up for an impatient waiter; each waiter keeps its own. Written under Cache.mu.
+	// deadline is the latest deadline of all waiters; nil: one had none. The function sees this deadline, so that it does not give up when an
+	// impatient waiter leaves; each waiter keeps its own. Written under Cache.mu.
 	deadline atomic.Pointer[time.Time]
 	cancel   context.CancelCauseFunc
 	guard    *callbackGuard
@@ -29,7 +29,7 @@ type flight struct {
 	result readResult
 }
 
-// readResult is the result of a read. private: a value was stored in the store of the first caller, and the answer is for
+// readResult is the result of a read. If private is true, the call stored a value in the first caller's result store, and the answer is for
 // that caller only.
 type readResult struct {
 	answer  []byte
@@ -52,7 +52,7 @@ func (f *flight) join(ctx context.Context) {
 	f.waiters++
 }
 
-// flightContext has the values of the first caller's context. It ends when nobody waits any more.
+// flightContext has the values of the first caller's context. It ends when the last waiter leaves, or when the call has ended.
 type flightContext struct {
 	context.Context
 	flight *flight
@@ -65,11 +65,11 @@ func (c *flightContext) Deadline() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// start makes the call for all that join, and waits for it as they do.
+// start makes the call for all callers that join, and waits for it like them.
 func (c *Cache) start(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
 	guard, callbacks := newCallbackGuard(ctx)
 	detached, cancel := context.WithCancelCause(steps.WithCallbacks(context.WithoutCancel(ctx), callbacks))
-	f.cancel, f.guard = cancel, guard // read by the flight, and by the last waiter to leave: not before this one
+	f.cancel, f.guard = cancel, guard // read by run, and by the last waiter, which does not leave before this one
 	args = slices.Clone(args)         // the first caller may leave, and change its arguments
 	go c.run(&flightContext{detached, f}, f, next, args)
 	o, err := c.wait(ctx, f)
@@ -80,7 +80,7 @@ func (c *Cache) start(ctx context.Context, f *flight, next steps.Call, args []by
 	return o.answer, o.err
 }
 
-// run calls the function. It always calls finish, as others wait.
+// run calls the function. It always calls finish, because callers wait.
 func (c *Cache) run(ctx context.Context, f *flight, next steps.Call, args []byte) {
 	o := readResult{err: fault.New(fault.Internal, "the call ended without an answer")}
 	returned := false
@@ -98,7 +98,7 @@ func (c *Cache) run(ctx context.Context, f *flight, next steps.Call, args []byte
 	returned = true
 }
 
-// finish gives the result to all waiters, and stores it if it may.
+// finish gives the result to all waiters, and stores it if that is allowed.
 func (c *Cache) finish(f *flight, o readResult) {
 	r := f.read
 	o.private = f.guard.private.Load()
@@ -150,7 +150,7 @@ func (c *Cache) removeWaiter(ctx context.Context, f *flight) bool {
 	f.waiters--
 	last := f.waiters == 0
 	if last && f.read.source != nil {
-		c.drop(f.read) // nobody joins a cancelled read
+		c.drop(f.read) // no caller joins a cancelled read
 	}
 	c.mu.Unlock()
 	if last {
@@ -193,8 +193,7 @@ func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	return e, guarded
 }
 
-// with runs use while the first caller waits. It runs with that caller's context, not the flight's, so that it ends with
-// it.
+// with calls use if the first caller still waits. Callbacks get that caller's context, not the flight's, so that they end with it.
 func (e *callbackGuard) with(use func()) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

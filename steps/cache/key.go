@@ -16,8 +16,8 @@ type key [sha256.Size]byte
 // identity identifies a function in its current form.
 type identity [sha256.Size]byte
 
-// identify hashes what makes a function another one when it changes: an old answer may not fit the new function. Defaults
-// and aliases are not included, as arguments arrive with them applied.
+// identify hashes the parts of a function whose change makes it another function, because an old answer may not fit the new one. Defaults
+// and aliases are not included, because they are already applied to the arguments.
 func identify(spec *steps.Spec) identity {
 	h := sha256.New()
 	for _, piece := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String()} {
@@ -34,8 +34,8 @@ const maxPooled = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(jsontext.Value) }}
 
-// key returns the key of a call. storing reports whether the caller has a result store: the answer may depend on that. It
-// returns false if arguments are ambiguous (a duplicate key): such a call is not cached.
+// key returns the key of a call. storing reports whether the caller has a result store, because the answer may depend on it. It returns
+// false if the arguments are ambiguous (a duplicate key): such a call is not cached.
 func (f *function) key(args []byte, storing bool) (key, bool) {
 	buffer := buffers.Get().(*jsontext.Value)
 	defer func() {

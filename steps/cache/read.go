@@ -7,8 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// cachedRead is a read that a write may invalidate: a running one, or the stored answer. Cache.mu guards source, flight and
-// answer.
+// cachedRead is a read that a write may invalidate: a running read or a stored answer. Cache.mu guards source, flight and answer.
 type cachedRead struct {
 	key    key
 	begun  time.Time
@@ -24,8 +23,8 @@ func (r *cachedRead) forget() {
 	r.source = nil
 }
 
-// fresh reports whether the answer may be reused. Its age is measured both on the clock that stops while a computer sleeps
-// and on the one that does not, and a clock that was set back makes it old.
+// fresh reports whether the answer may be reused. Its age is measured on the monotonic clock, which may stop while the computer sleeps, and
+// on the wall clock. An answer from the future, by a wall clock that was set back, is not fresh.
 func (r *cachedRead) fresh(now time.Time, ttl time.Duration) bool {
 	ttl = min(ttl, r.ttl)
 	wall := now.Round(0).Sub(r.begun.Round(0))
@@ -70,8 +69,7 @@ func (c *Cache) readCall(f *function, next steps.Call) steps.Call {
 	}
 }
 
-// find returns a stored answer, else a flight to wait for; both are nil if there is neither. The caller becomes a waiter of
-// the flight.
+// find returns a stored answer, or else a flight to wait for; both are nil if there is neither. The caller becomes a waiter of the flight.
 func (c *Cache) find(ctx context.Context, f *function, k key) (answer []byte, joined *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +90,8 @@ func (c *Cache) findLocked(ctx context.Context, f *function, k key) (answer []by
 	return nil, nil
 }
 
-// findOrStart is find for a caller that has found nothing. own is a new flight, which the caller must start; if all three
-// are nil, a write that may affect the read is running, and the call must be made directly.
+// findOrStart is find for a caller that has found nothing. started is a new flight, which the caller must start. If all three are nil, a
+// write that may affect the read is running, and the call must be made directly.
 func (c *Cache) findOrStart(ctx context.Context, f *function, k key) (answer []byte, joined, started *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,8 +43,8 @@ func (c *Cache) writeCall(f *function, next steps.Call) steps.Call {
 	}
 }
 
-// beginWrite drops the reads of the source that a write is about to change. Until the write has ended, none of its reads is
-// stored, joined or answered from the cache, so there is nothing to drop then.
+// beginWrite drops the reads of the source that a write is about to change. Until the write has ended, none of the source's reads is
+// stored, joined or answered from the cache, so nothing is left to drop then.
 func (c *Cache) beginWrite(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +63,7 @@ func (c *Cache) endWrite(name string, broken bool) {
 	}
 }
 
-// dropReads drops the reads of a source; "": of all sources, as nobody knows what a write without a source changes.
-// Cache.mu is held.
+// dropReads drops the reads of a source; "": of all sources, because a write without a source may change anything. Cache.mu is held.
 func (c *Cache) dropReads(name string) {
 	for source, s := range c.sources {
 		if name != "" && source != name {

@@ -21,8 +21,7 @@ type Help struct {
 // isHelp reports whether an action always asks for help. To call a function with that name, `action` contains its resource too.
 func isHelp(action string) bool { return strings.EqualFold(action, "help") }
 
-// asksHelp reports whether the call asks for help: it has no action, the action help, or the action explain if no function has
-// that.
+// asksHelp reports whether the call asks for help: it has no action, the action help, or the action explain if no function has that action.
 func (r *reader) asksHelp() bool {
 	return r.action == "" || isHelp(r.action) || r.explains()
 }
@@ -31,8 +30,8 @@ func (r *reader) explains() bool {
 	return strings.EqualFold(r.action, "explain") && len(r.d.index().find(r.resource, r.action)) == 0
 }
 
-// help reads what to explain: `resource`, and a resource and an action in params. The resource may contain the action, and the
-// action its resource.
+// help reads what the help is about: `resource`, or a resource and an action in params. The resource may contain the action, and the action
+// may contain its resource.
 func (r *reader) help() *Request {
 	if r.action == "" && r.lacksAction() {
 		return nil
@@ -104,7 +103,7 @@ func (r *reader) helpField(request *Request, target *helpTarget, m member, at st
 	}
 }
 
-// lacksAction refuses a call with arguments but no action, because an answer with help would ignore them.
+// lacksAction reports whether a call has arguments but no action, and adds a fault, because help would ignore the arguments.
 func (r *reader) lacksAction() bool {
 	isArgument := func(m member) bool { return m.name != budgetField && !slices.Contains(helpFields, m.name) }
 	if len(members(r.params)) == 0 && !slices.ContainsFunc(r.flat, isArgument) {

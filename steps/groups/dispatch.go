@@ -31,9 +31,9 @@ type Group struct {
 	Description string // for the agent; "": only its resources
 
 	// Resources are prefixes of function names or paths, with or without the source's name. They match whole parts: "device" matches
-	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * matches any characters,
-	// including dots, and ? any one. A function belongs to the group whose entry covers most of its name. Among equals, a plain entry
-	// wins over a pattern, then the entry with more literal characters, then the first.
+	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * matches any characters, including dots,
+	// and ? matches one. A function belongs to the group whose entry covers most of its name. Among equals, a plain entry wins over a pattern,
+	// then the entry with more literal characters, then the first.
 	Resources []string
 }
 

@@ -133,10 +133,10 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 	return about + ". " + text
 }
 
-// maxDescription bounds a description in bytes, because clients cut longer ones, and with them how to get help.
+// maxDescription bounds a description in bytes, because clients cut longer descriptions, and with them the hint about help.
 const maxDescription = 2048
 
-// maxParts bounds the parts of a resource that a description shows.
+// maxSegments bounds the parts of a resource that a description shows.
 const maxSegments = 3
 
 // describe lists the first n names and the number of the omitted ones.

@@ -28,9 +28,9 @@ func (r *reader) token() (ok, inParams bool) {
 	return false, false
 }
 
-// fetch collects the fields of a fetch. Fields at the top replace those in params. Other fields repeat the earlier call and are
-// ignored. Two kinds are kept, so that the reader of fetches refuses them: steps, and all other fields if neither resource nor
-// action names the earlier call.
+// fetch collects the fields of a fetch. Fields at the top replace those in params. Other fields repeat the earlier call and are ignored,
+// except for two kinds, which the reader of fetches then rejects: steps, and all other fields if neither resource nor action names the
+// earlier call.
 func (r *reader) fetch(inParams bool) *Request {
 	_, hasResource := find(r.top, "resource")
 	_, hasAction := find(r.top, "action")

@@ -45,10 +45,10 @@ func newIndex(functions []*function) *index {
 	return x
 }
 
-// find returns the functions that match a resource ("": not given) and an action. It tries these forms and returns the matches of
-// the first that has some: as help shows them; the same as one path; ignoring case and the separators _ - /; the name without its
-// source, or in full; a suffix that starts at a part; for an action alone, the whole name without separators; for an action that
-// repeats the resource, the action alone.
+// find returns the functions that match a resource ("": not given) and an action. It tries these forms and returns the matches of the first
+// that has any: as help shows them; the same as one path; ignoring case and the separators _ - /; the name without its source, or in full;
+// a suffix that starts at a part; for an action alone, the whole name without separators; for an action that repeats the resource, the
+// action alone.
 func (x *index) find(resource, action string) []*function {
 	for _, f := range x.ends[foldPath(action)] {
 		if f.label == resource && callText(f) == action {

@@ -32,7 +32,7 @@ func (n name) source() string {
 // short returns the resource without the source, or the source if there is no other resource.
 func (n name) short() string { return n.prefix[strings.IndexByte(n.prefix, '.')+1:] }
 
-// isComplete reports whether no part of a name is empty. A call cannot name other functions.
+// isComplete reports whether no part of a name is empty. A call cannot name a function with an empty part.
 func isComplete(full string) bool {
 	return full != "" && full[0] != '.' && full[len(full)-1] != '.' && !strings.Contains(full, "..")
 }
@@ -134,7 +134,7 @@ func (e *entry) beginning(full string) int {
 	return match[1] - 1
 }
 
-// moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m. Neither of two equals is.
+// moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m; false if they are equal.
 func (e *entry) moreExact(n int, other *entry, m int) bool {
 	switch {
 	case n != m:

@@ -65,7 +65,7 @@ func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 	return request, nil
 }
 
-const maxPointer = 400 // bytes; deeper is no help
+const maxPointer = 400 // bytes; a longer pointer is left out
 
 // strict checks that text is one JSON value in UTF-8 without duplicate keys, and drops the white space between its tokens.
 func strict(text []byte) ([]byte, *fault.Error) {
@@ -301,8 +301,8 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	}
 }
 
-// arguments encodes given, followed by the hoisted arguments that the function declares and given lacks. unused are those that it
-// does not declare.
+// arguments encodes given, followed by the hoisted arguments that the function declares and given lacks. unused are the hoisted names that
+// the function does not declare.
 func (r *reader) arguments(e *steps.Entry, given []member) (args []byte, unused []string) {
 	args = []byte{'{'}
 	add := func(m member) {

@@ -16,8 +16,8 @@ type Mode uint8
 // The modes.
 const (
 	Off     Mode = iota // "off": nothing is checked
-	Warn                // "warn": it is made, its caller is warned (Warn of steps.Callbacks), and it is logged (Options.Log)
-	Enforce             // "enforce": it is refused with denied, and the function is not called
+	Warn                // the call is made and logged (Options.Log), and its caller is warned (Warn of steps.Callbacks)
+	Enforce             // the call is refused with denied, and the function is not called
 )
 
 var modeNames = []string{Off: "off", Warn: "warn", Enforce: "enforce"}
@@ -40,7 +40,7 @@ func ParseMode(word string) (Mode, error) {
 // defaultMaxSubjects is how many subjects a session remembers by default.
 const defaultMaxSubjects = 4096
 
-// maxRungs bounds a ladder: nobody keeps a longer order in mind.
+// maxRungs bounds a ladder: people cannot keep a longer order in mind.
 const maxRungs = 100
 
 // Options describe a ladder.
@@ -49,22 +49,21 @@ type Options struct {
 	Subject string   // the argument that says what a call is about, in any spelling that its functions accept
 	Rungs   []string // names of functions from cheap to expensive, resolved as in a chain (Registry.Resolve); 2 to 100
 
-	// Partial says that not all functions are known, as in a replay: then a rung that names none does not exist even in
-	// Enforce mode.
+	// Partial says that not all functions are known, as in a replay. A rung that names no function then does not exist, even in Enforce mode.
 	Partial bool
 
 	// MaxSubjects bounds what a session remembers; the least recently called subject is forgotten first, and starts below
 	// the first rung again. 0: 4,096.
 	MaxSubjects int
 
-	// Log receives each call that Warn mode lets pass, as a warning and without its subject: a caller may not see it
-	// otherwise, if its answer has no space for warnings. nil: nothing is logged.
+	// Log receives a warning for each call that Warn mode lets pass, without its subject. The caller itself may not see the warning, if its
+	// answer has no space for warnings. nil: nothing is logged.
 	Log *slog.Logger
 }
 
 // Ladder is an order of functions. Many goroutines may use it. nil is no ladder.
 type Ladder struct {
-	id        string // identifies its rungs and its subject: a session treats equal ladders as the same
+	id        string // identifies its rungs and its subject; a session treats equal ladders as the same
 	enforce   bool
 	strict    bool // refuse calls that may skip a rung whose function is unknown
 	subject   string
@@ -116,7 +115,7 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	return l, nil
 }
 
-// resolve finds the function of each rung; nil for one that names none, several, or that of another rung, with a fault.
+// resolve finds the function of each rung. A rung that names no function, several, or that of another rung gets nil and a fault.
 func (l *Ladder) resolve(r *steps.Registry) (entries []*steps.Entry, faults []*fault.Error) {
 	for i, name := range l.rungNames {
 		entry, err := r.Resolve(name)

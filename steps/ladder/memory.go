@@ -14,8 +14,8 @@ const belowFirst = -1
 
 type memoryKey struct{}
 
-// memory returns the memory of ctx's session, or a new one if ctx has no session. After a change of the ladder a session
-// starts again, as the rungs are different.
+// memory returns the memory of ctx's session, or a new one if ctx has no session. After a change of the ladder a session starts again,
+// because the rungs are different.
 func (l *Ladder) memory(ctx context.Context) *memory {
 	session := steps.SessionOf(ctx)
 	if session == nil {
@@ -27,7 +27,7 @@ func (l *Ladder) memory(ctx context.Context) *memory {
 // memory holds the rungs of a session's most recent subjects.
 type memory struct {
 	mu       sync.Mutex
-	ladderID string // the ladder of the rungs
+	ladderID string // the ladder to which the rungs belong
 	seen     *simplelru.LRU[key, int]
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// key is part of a subject's hash, so that no subject is stored, however long it is.
+// key is a truncated hash of a subject. It is stored in place of the subject, however long that is.
 type key [16]byte
 
 // subject is a subject of a call, with the JSON Pointer of its position in the arguments.
@@ -103,8 +103,8 @@ func subjectsOf(args []byte, argument string) (list []subject) {
 	return list
 }
 
-// subjectsIn returns the subjects that a result, compact JSON, names under a member of the folded name: the first ones, at
-// most limit. It is one pass over the bytes, whatever their nesting; it does not look inside such members.
+// subjectsIn returns at most the first limit subjects that a result, compact JSON, names under a member of the folded name. It makes one
+// pass over the bytes, whatever their nesting, and does not look inside such members.
 func subjectsIn(result []byte, folded string, limit int) (list []key) {
 	for i := 0; i < len(result) && len(list) < limit; {
 		start := bytes.IndexByte(result[i:], '"')

@@ -8,12 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Wrap returns a clone of the registry that enforces the ladder. It must wrap the call cache and recordings, whose answers
-// count too. Functions on no rung are unaffected. The functions of the clone have their rungs (Entry.Rung), from 0, the
-// cheapest.
+// Wrap returns a clone of the registry that enforces the ladder. It must wrap the call cache and recordings, whose answers count too.
+// Functions on no rung are unaffected. The functions of the clone have their rungs (Entry.Rung), from 0, the cheapest.
 //
-// In Enforce mode, a call that skips too much fails with denied: the message names the rung to call first, Available those
-// that may be called now, At the position of the subject in the arguments. A rung that names no function counts as skipped,
+// In Enforce mode, a call that skips more than one rung fails with denied. The message names the function to call first, Available lists
+// those that may be called now, and At is the position of the subject in the arguments. A rung that names no function counts as skipped,
 // and a call that needs it first fails with unavailable. In Warn mode such calls are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
@@ -49,8 +48,8 @@ type boundLadder struct {
 	folded string // the subject's argument, folded
 }
 
-// rung is a function, and its name of the subject's argument. name is "" if the rung names no function, argument if the
-// function declares none.
+// rung is a function and its name for the subject's argument. name is "" if the rung names no function, argument if the function declares
+// none.
 type rung struct {
 	name, argument string
 	writes         bool
@@ -97,7 +96,7 @@ func (c *boundLadder) warn(ctx context.Context, i int, f *fault.Error) {
 	}
 }
 
-// judge returns what is wrong with a call at rung i for these subjects, whose keys are given too; nil: it may be made.
+// judge returns the fault of a call at rung i for these subjects and their keys; nil: the call may be made.
 func (c *boundLadder) judge(ctx context.Context, m *memory, i int, subjects []subject, keys []key) *fault.Error {
 	if len(subjects) == 0 || len(c.between(ctx, belowFirst, i)) < 2 {
 		return nil // there are no two rungs to skip
@@ -113,7 +112,7 @@ func (c *boundLadder) judge(ctx context.Context, m *memory, i int, subjects []su
 	if len(skipped) < 2 {
 		return nil
 	}
-	// One of the first two may be called now.
+	// The first two may be called now, because a call may skip one rung.
 	callable := slices.DeleteFunc(slices.Clone(skipped[:2]), func(r rung) bool { return r.name == "" })
 	if len(callable) == 0 {
 		return fault.New(fault.Unavailable,
@@ -122,8 +121,7 @@ func (c *boundLadder) judge(ctx context.Context, m *memory, i int, subjects []su
 	return c.skipFault(ctx, i, where, callable, len(skipped))
 }
 
-// between returns the rungs above low and below high that the caller has, and, if the ladder is strict, those that name no
-// function.
+// between returns the rungs above low and below high that the caller may use, and, if the ladder is strict, those that name no function.
 func (c *boundLadder) between(ctx context.Context, low, high int) (list []rung) {
 	if high-low < 3 {
 		return nil
@@ -137,8 +135,8 @@ func (c *boundLadder) between(ctx context.Context, low, high int) (list []rung) 
 	return list
 }
 
-// skipFault says what to call first: of the rungs that may be called now, the first that takes the subject, as the caller
-// knows it already.
+// skipFault names the function to call first: the first callable rung that takes the subject, because the caller already knows the subject,
+// else the first callable rung.
 func (c *boundLadder) skipFault(ctx context.Context, i int, subject subject, callable []rung, skipped int) *fault.Error {
 	first, how := callable[0].name, "which may find it"
 	for _, r := range callable {

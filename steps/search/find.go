@@ -18,12 +18,13 @@ type Hit struct {
 // minShare is the share of the best score below which a function is no hit.
 const minShare = 0.25
 
-// Find ranks the functions that keep accepts (nil: all) by how well they match the query, best first, equal ones by name,
-// at most limit of them (0: all). It drops those far behind the best. A query of more than one word that is the name of
-// functions, as in Registry.Resolve, or a keyword of theirs, finds only these. Only the first 1,024 bytes and 32 words of a
-// query count; a query without words finds nothing.
+// Find returns the functions that keep accepts (nil: all) and that match the query, best first, and by name if they match equally well. It
+// returns at most limit functions (0: all), and drops those far behind the best. A query of more than one word that is the name (as in
+// Registry.Resolve) or a keyword of functions finds only these functions. Only the first 1,024 bytes and 32 words of a query count; a query
+// without words finds nothing.
 //
-// The answer, including scores, is the same as if the registry contained only what keep accepts. keep is called once for
+// The answer, including scores, is the same as if the registry contained only the functions that keep accepts. keep is called once for
+// every function and must not change its spec.
 // every function and must not change it.
 func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit {
 	f := newSearchRun(x, keep)
@@ -90,7 +91,7 @@ func (f *searchRun) exactNames(query string) (hits []Hit) {
 	return hits
 }
 
-// endsIn reports whether what follows a separator of a name folds to folded.
+// endsIn reports whether the rest of a name after one of its separators folds to folded.
 func endsIn(name, folded string) bool {
 	for {
 		at := strings.IndexAny(name, "._-/")
@@ -103,8 +104,8 @@ func endsIn(name, folded string) bool {
 	}
 }
 
-// count adds the scores of one word of the query: of the terms that stand for it, the best. The word's rarity follows from
-// all functions that it finds.
+// count adds the scores of one word of the query. For each function it uses the best term that stands for the word. The word's rarity
+// follows from the number of functions that it finds.
 func (f *searchRun) count(group []alternative) {
 	f.matched = f.matched[:0]
 	for _, a := range group {

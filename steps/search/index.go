@@ -1,6 +1,5 @@
-// Package search finds functions by words in their names, in their sources' names and titles for them, in their
-// descriptions and their arguments, ranked by BM25F. It also finds other forms of words, abbreviations and common synonyms,
-// and corrects small mistakes in words that it does not find.
+// Package search finds functions by words in their names, keywords, titles, descriptions and arguments, ranked by BM25F. It also finds
+// other forms of words, abbreviations and common synonyms, and corrects small mistakes in words that no function has.
 package search
 
 import (
@@ -61,7 +60,7 @@ type posting struct {
 	impact float32
 }
 
-// New builds the index of the functions of r: some 5 ms and 1 MB for 1,000 functions, twice the time if their schemas were
+// New builds the index of the functions of r. For 1,000 functions it takes about 5 ms and 1 MB, and twice the time if their schemas were
 // not read before.
 func New(r *steps.Registry) *Index {
 	x := &Index{entries: r.All(), terms: map[string]int32{}, families: map[string][]int32{}}

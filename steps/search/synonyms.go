@@ -22,8 +22,8 @@ func pairs(text string) map[string]string {
 	return all
 }
 
-// kin are synonyms: each word of a line also finds, with less weight, what the other words of that line find. They are verbs and nouns
-// that people use for those of interfaces; none is particular to one service.
+// kin are synonyms: each word of a line also finds, with less weight, what the other words of that line find. They are verbs and nouns that
+// people use in place of those in interfaces; none is specific to one service.
 const kin = `
 create add new make open insert post register
 delete remove drop destroy erase discard

@@ -8,7 +8,7 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// maxWord bounds a word in bytes: nobody searches for longer ones.
+// maxWord bounds a word in bytes; longer words are ignored.
 const maxWord = 64
 
 // split yields the words of a text in lower case, until yield returns false. A word ends at every character that is neither

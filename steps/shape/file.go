@@ -30,11 +30,11 @@ type fileContent struct {
 	Shapes  map[string]fileSection `json:"shapes"` // by a hash of the function's identity
 }
 
-// fileSection is one function.
+// fileSection is the part of the file about one function.
 type fileSection struct {
 	Schema  json.RawMessage `json:"schema,omitempty"`
-	Pending string          `json:"pending,omitempty"` // base64 of what appendTo writes
-	Used    int64           `json:"used"`              // the day, since 1970
+	Pending string          `json:"pending,omitempty"` // base64 of the encoded sightings
+	Used    int64           `json:"used"`              // the day when it was last saved, counted from 1970
 }
 
 // sightingBytes is the length of an encoded sighting: 6 bytes of its path's hash, the calls, the types, 2 bytes of the
@@ -60,7 +60,7 @@ func (f *function) section() fileSection {
 	return section
 }
 
-// join adds the file's section of the function. The caller holds the function's lock.
+// join merges the file's section into the function. The caller holds the function's lock.
 func (f *function) join(section fileSection) {
 	if schema := gjson.ParseBytes(section.Schema); schema.IsObject() && len(section.Schema) <= 2*maxSchema {
 		root := parse(schema, maxDepth)
@@ -81,7 +81,7 @@ func (f *function) join(section fileSection) {
 		mine, counted := f.pending[path]
 		theirs.types |= mine.types
 		if counted && mine.caller != theirs.caller {
-			theirs.caller = manyCallers // kept when it is seen again
+			theirs.caller = manyCallers // stored when it is seen again
 		}
 		theirs.calls = max(theirs.calls, mine.calls)
 		f.pending[path] = theirs
@@ -91,7 +91,7 @@ func (f *function) join(section fileSection) {
 	}
 }
 
-// dropStored stops counting what is stored at a path and below it.
+// dropStored removes the counts of stored nodes, at a path and below it.
 func (f *function) dropStored(n *node, at hash) {
 	delete(f.pending, at)
 	for _, m := range n.members {
@@ -113,7 +113,7 @@ func (s *Store) read() {
 	form, f := readContent(s.options.Path)
 	if f != nil {
 		s.warn(f)
-		s.scheduleSave() // write it again
+		s.scheduleSave() // replace the broken file
 		return
 	}
 	if form == nil {
@@ -149,7 +149,7 @@ func readContent(path string) (*fileContent, *fault.Error) {
 	return &form, nil
 }
 
-// save merges what was learnt into the file, if there is something new. It waits for a running save.
+// save merges new data into the file, if there is any. It waits for a running save.
 func (s *Store) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()

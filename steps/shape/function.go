@@ -12,10 +12,10 @@ import (
 // is stored.
 const maxSchema, maxPending, enoughCalls = 4096, 256, 5
 
-// forgetAfter is the number of readings after which names seen in one call are forgotten.
+// forgetAfter is the number of readings after which names that only one call has seen are forgotten.
 const forgetAfter = 256
 
-// Which results are read: the first firstReads, then one of readInterval.
+// Which results are read: the first firstReads, then one in readInterval.
 const firstReads, readInterval = 32, 32
 
 // hash identifies the path of a name that is not stored yet.
@@ -25,7 +25,7 @@ type hash uint64
 type sighting struct {
 	calls  uint8
 	types  types
-	caller uint16 // a hash of the first caller; manyCallers: of more than one
+	caller uint16 // a hash of the first caller; manyCallers if there are several
 }
 
 // manyCallers is the caller of a name that several callers have seen.
@@ -79,7 +79,7 @@ type observation struct {
 	queue   []match
 }
 
-// match is a node of a result with the stored node at the same path; nil: there is none.
+// match is a node of a result with the stored node at the same path; stored is nil if there is none.
 type match struct {
 	stored, read *node
 	path         hash
@@ -110,7 +110,7 @@ func (o *observation) match(m match) {
 	o.matchUnnamed(m, itemStep, func(n *node) **node { return &n.items })
 }
 
-// matchUnnamed continues at the values of names that are data, or at the elements of an array.
+// matchUnnamed continues with the values of names that are data, or with the elements of an array.
 func (o *observation) matchUnnamed(m match, step string, pick func(*node) **node) {
 	read := *pick(m.read)
 	if read == nil {
@@ -129,7 +129,7 @@ func (o *observation) matchUnnamed(m match, step string, pick func(*node) **node
 	o.queue = append(o.queue, next)
 }
 
-// widen adds the types of a reading to a stored node, with their consequences.
+// widen adds to a stored node what a reading allows: types, unknown or missing members, or any name as in a map.
 func (o *observation) widen(known, read *node) {
 	if known.types|read.types != known.types || read.open && !known.open {
 		known.types |= read.types
@@ -154,14 +154,14 @@ func (o *observation) widen(known, read *node) {
 	}
 }
 
-// member continues at a member of an object if its name is stored, and counts the name if it is not.
+// member continues with a member of an object. If the name is not stored, it counts the name.
 func (o *observation) member(m match, read *member) {
 	path := o.step(m.path, read.name)
 	var known *node
 	switch {
 	case m.stored == nil:
 		o.count(path, read.node)
-	case m.stored.isMap: // since an earlier name of this result
+	case m.stored.isMap: // an earlier name of this result made it a map
 		m.read.other().union(read.node)
 		return
 	case m.stored.member(read.name) != nil:
@@ -183,7 +183,7 @@ func (o *observation) member(m match, read *member) {
 		default:
 			m.stored.open = true
 		}
-		if len(m.stored.members)+m.stored.novel > maxMembers { // what is stored of this one is now among the others
+		if len(m.stored.members)+m.stored.novel > maxMembers { // the new node is now merged into others
 			m.stored.toMap()
 			o.changed = true
 		}
@@ -191,7 +191,7 @@ func (o *observation) member(m match, read *member) {
 	o.queue = append(o.queue, match{known, read.node, path})
 }
 
-// count counts that this call has seen a path, and returns the node to store when that is enough.
+// count counts that this call has seen a path. It returns the node to store if enough calls or callers have seen the path.
 func (o *observation) count(path hash, read *node) *node {
 	s, counted := o.pending[path]
 	if !counted && len(o.pending) >= maxPending {

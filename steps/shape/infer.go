@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Bounds of what is read of one result: bytes, values and levels.
+// Bounds on how much of one result is read: bytes, values and levels.
 const maxBytes, maxValues, maxDepth = 1 << 20, 4096, 10
 
 // infer returns the shape of one result, which is valid JSON. Elements of an array share one shape. Beyond the bounds
@@ -40,8 +40,8 @@ func (n *node) finish() {
 	}
 }
 
-// isRecordLike reports whether the members are similar records, whose names are data: at least three objects with the same
-// two or more members.
+// isRecordLike reports whether the members are similar records, so that their names are data: at least three objects with the same two or
+// more members.
 func (n *node) isRecordLike() bool {
 	if len(n.members) < 3 {
 		return false
@@ -60,8 +60,8 @@ func (n *node) isRecordLike() bool {
 	return true
 }
 
-// reader bounds what is read of one result.
-type reader struct{ values int } // that may still be read
+// reader reads one result within the bounds.
+type reader struct{ values int } // how many may still be read
 
 // value reads one value into n.
 func (r *reader) value(n *node, v gjson.Result, depth int) {
@@ -120,8 +120,8 @@ func typeOf(v gjson.Result) types {
 	return integer
 }
 
-// memberNamed returns the node of an object's member. Objects of one array mostly have their members in one order, so the
-// one at position is tried first.
+// memberNamed returns the node of an object's member. Objects of one array mostly have their members in one order, so the member at
+// position is tried first.
 func (n *node) memberNamed(name string, position int) *node {
 	var m *member
 	if position < len(n.members) && n.members[position].name == name {

@@ -183,7 +183,7 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 	return append(dst, '}')
 }
 
-// list appends the names of the members that are optional, or are not, under a keyword.
+// list appends, under a keyword, the names of the members whose optional field equals optional.
 func (n *node) list(dst []byte, keyword string, optional bool) []byte {
 	before := `,"` + keyword + `":[`
 	for _, m := range n.members {
@@ -215,7 +215,7 @@ func (t types) append(dst []byte) []byte {
 	return dst
 }
 
-// parse parses what schema wrote for a file. It drops anything else.
+// parse parses a schema that node.schema wrote for the file. It drops anything else.
 func parse(schema gjson.Result, depth int) *node {
 	n := &node{isMap: schema.Get("map").Bool(), novel: int(schema.Get("novel").Int())}
 	for _, name := range schema.Get("type").Array() {

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// The names for array elements and for names that are data in counted paths. No name contains a zero byte.
+// The steps of counted paths for array elements and for names that are data. No member's name contains a zero byte.
 const itemStep, keyStep = "\x00item", "\x00key"
 
 // step returns the path of a name below another path.
@@ -23,7 +23,7 @@ func (f *function) callerHash(caller string) uint16 {
 	return max(1, uint16(f.step(0, "\x00caller"+caller)))
 }
 
-// publish computes the schema of what is stored now, within its bound. The caller holds the lock.
+// publish publishes the schema of the stored nodes. It drops members to stay within maxSchema. The caller holds the lock.
 func (f *function) publish() {
 	if f.root == nil {
 		return

@@ -22,11 +22,11 @@ const (
 type Options struct {
 	// Path is the file that holds the shapes; "": in memory only. Its folder is created when it is needed.
 	Path string
-	// Warn receives a problem with the file, once: unavailable. The store continues in memory. May be nil.
+	// Warn receives only the first problem with the file, as unavailable. The store continues in memory. May be nil.
 	Warn func(*fault.Error)
 }
 
-// Store holds the shapes of functions. Many goroutines may use it, and many processes its file.
+// Store holds the shapes of functions. Many goroutines may use it, and many processes may share its file.
 type Store struct {
 	options Options
 	load    func() // reads the file, once
@@ -52,9 +52,9 @@ func Open(o *Options) *Store {
 	return s
 }
 
-// Learn returns a clone of a registry that learns the shapes of its functions' results, and shows them. identity identifies a function:
-// it is equal for the same function of the same source, and not secret. A function with the identity "" is not learned. Learn may be
-// called for many registries.
+// Learn returns a clone of a registry that learns the shapes of its functions' results, and shows them. identity returns the identity of a
+// function, which is not secret and is the same for the same function of the same source. A function with the identity "" is not learned.
+// Learn may be called for many registries.
 func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *steps.Registry {
 	return r.Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.ResultShape) {
 		id := identity(spec)
@@ -109,8 +109,7 @@ func (s *Store) scheduleSave() {
 	}
 }
 
-// Close writes new data and waits for a running save. Functions may still be called; their results are then learnt in
-// memory only.
+// Close writes new data and waits for a running save. Functions may still be called; their results are then learned in memory only.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

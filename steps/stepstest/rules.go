@@ -122,8 +122,8 @@ func (s *suite) call(ctx context.Context, name string, call steps.Call, args []b
 	}
 }
 
-// invalidArguments returns arguments that violate the schema: each declared property with values of all types that it may not have, each
-// required one left out, one that is not declared where none is allowed.
+// invalidArguments returns arguments that violate the schema: each declared property with a value of each type that it may not have, each
+// required property left out, and an undeclared property if none is allowed.
 func invalidArguments(entry *steps.Entry, args string) []string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(args), &members); err != nil {
@@ -213,7 +213,7 @@ func checkArguments(s *suite) {
 		}
 		before := bytes.Clone(result)
 		for i := range given {
-			given[i] = '#' // a function that still reads them is found by the race detector
+			given[i] = '#' // the race detector finds a function that still reads them
 		}
 		if !bytes.Equal(result, before) {
 			s.fail("%s answers a piece of its arguments' memory", name)
@@ -285,7 +285,7 @@ func checkClose(s *suite) {
 	})
 }
 
-// outputFaults returns where a result violates its output schema.
+// outputFaults returns the violations of the output schema by a result.
 func outputFaults(ctx context.Context, output, result []byte) []*fault.Error {
 	if validator, _ := schema.Compile(output); validator != nil {
 		return validator.Check(ctx, result)

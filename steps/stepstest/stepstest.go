@@ -28,9 +28,9 @@ type Options struct {
 // Run runs the suite, each rule as a subtest:
 //
 //   - spec: a canonical name (source.tool), a description, a declared effect, an input schema that is a plain root object
-//     and compiles whole, an output schema that does; the same functions every time;
-//   - result: a call that succeeds answers one JSON value that fits the output schema;
-//   - misfit: arguments that do not fit the schema are refused with bad_arguments, and do not make the function panic;
+//     and compiles without warnings, an output schema that compiles too; the same functions every time;
+//   - result: a call that succeeds answers one JSON value that matches the output schema;
+//   - misfit: arguments that do not match the schema are rejected with bad_arguments, and do not make the function panic;
 //   - fails: the calls of Options.Fails give coded errors;
 //   - args: a function neither changes its arguments nor keeps them nor answers a piece of them;
 //   - cancel: a call returns soon after its context is done;
@@ -47,7 +47,7 @@ func Run(t *testing.T, o Options) {
 type suite struct {
 	Options
 	t           *testing.T
-	callTimeout time.Duration // how long to wait before saying that a call hangs
+	callTimeout time.Duration // how long to wait before reporting that a call hangs
 	fail        func(format string, args ...any)
 	source      steps.Source
 	functions   []steps.Function
@@ -68,7 +68,7 @@ var rules = []struct {
 	{"close", checkClose},
 }
 
-// newSuite opens a source and puts its functions into a registry. What is wrong with them is told by fail.
+// newSuite opens a source and puts its functions into a registry. It reports problems with them through fail.
 func newSuite(t *testing.T, o Options, fail func(string, ...any)) *suite {
 	t.Helper()
 	s := &suite{Options: o, t: t, callTimeout: callTimeout, fail: fail, source: o.New(t)}

@@ -31,7 +31,7 @@ type search struct {
 	nextCheck int // size of the result at which checkSize checks again
 }
 
-// newSearch refuses a pattern that is not RE2 or is too large for the text.
+// newSearch begins a search. It rejects a pattern that is not RE2 or is too large for the text.
 func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 	s := &search{ctx: ctx, nextCheck: chunkBytes}
 	if admit.NeedsSlot(ctx) { // before the pattern is compiled, which may take as long as a search
@@ -63,16 +63,16 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 // acquireSlot is called by the search after some work.
 func (s *search) acquireSlot() error { return s.slot.Acquire(s.ctx) }
 
-// release releases the slot and the memory: the receiver of the result counts it.
+// release releases the slot and the memory, which the receiver of the result counts from now on.
 func (s *search) release() {
 	_ = admit.Hold(s.ctx, -s.heldBytes) // releasing never fails
 	s.slot.Release()
 }
 
-// perMatch is the work of a match besides searching and its bytes in the result, in units of refs.Search.
+// perMatch is the work of a match in addition to the search and its bytes in the result, in units of refs.Search.
 const perMatch = 64
 
-// addMatch counts a match; out is the result so far. An error ends the search: the context's, or that of a bound.
+// addMatch counts a match; out is the result so far. An error ends the search: it is the context's, or reports an exceeded bound.
 func (s *search) addMatch(out []byte) error {
 	s.matches++
 	grown := len(out) - s.size
@@ -113,7 +113,7 @@ func (s *search) appendString(out []byte, text string) ([]byte, error) {
 	return append(out, '"'), err
 }
 
-// appendText appends text escaped for the inside of a JSON string. The error is the context's, or that of a bound.
+// appendText appends text escaped for the inside of a JSON string. An error is the context's, or reports an exceeded bound.
 func (s *search) appendText(out []byte, text string) ([]byte, error) {
 	for from := 0; from < len(text); {
 		to := min(from+chunkBytes, len(text))
@@ -181,7 +181,7 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer s.release()
-	// Each match is written at once: many small ones would take several times their length in memory.
+	// Each match is written immediately, because many small matches would take several times their length in memory.
 	out := []byte{'['}
 	for indexes := range s.All() {
 		if s.matches > 0 {

@@ -84,8 +84,8 @@ type replacementSegment struct {
 	isGroup bool
 }
 
-// parseReplacement parses \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take
-// `$1` for its step 1; the notation of other languages is refused, with the remedy, instead of being taken as text.
+// parseReplacement parses \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take `$1` for its
+// step 1. The notation of other languages is rejected, with the correct form, instead of being taken as text.
 func parseReplacement(with string, names []string) ([]replacementSegment, error) {
 	var segments []replacementSegment
 	var literal []byte

@@ -1,5 +1,5 @@
-// Package exprs offers expr.eval, an expression over variables, and what chains over text need beyond expressions:
-// text.match and text.replace, with the groups of regular expressions.
+// Package exprs offers expr.eval, which evaluates an expression over variables, and text.match and text.replace, which work with regular
+// expressions and their groups.
 package exprs
 
 import (
@@ -17,7 +17,7 @@ import (
 // Source offers expr.eval, text.match and text.replace.
 type Source struct{ closed atomic.Bool }
 
-// New creates the source. It holds nothing; Close only ends its service.
+// New creates the source. It holds no resources; Close only makes later calls fail.
 func New() *Source { return &Source{} }
 
 // Close makes later calls fail with unavailable.
@@ -100,8 +100,8 @@ func eval(ctx context.Context, args []byte) ([]byte, error) {
 	return refs.EvalFree(ctx, *a.Expression, a.Vars)
 }
 
-// decode decodes arguments strictly. The registry has checked them against the schema; a source that is called without one
-// still returns coded errors.
+// decode decodes arguments strictly. The registry has checked them against the schema; a source that is called without a registry still
+// returns coded errors.
 func decode(args []byte, into any) error {
 	if err := jsonv2.Unmarshal(args, into, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + err.Error(), Err: err}

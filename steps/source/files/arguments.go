@@ -57,7 +57,7 @@ func badArgument(name, format string, args ...any) *fault.Error {
 	return f
 }
 
-// checkPage refuses values that the schemas refuse, for callers that do not validate.
+// checkPage rejects values that the schemas reject, for callers that do not validate.
 func checkPage(limit, offset integer) error {
 	if limit < 1 || limit > maxPage {
 		return badArgument("limit", "limit is 1 to %d", maxPage)

@@ -133,7 +133,7 @@ func (c *catResult) tooLarge(maxBytes int64) *fault.Error {
 		"tail, or from and to", shorten(c.Path), c.Size, maxBytes))
 }
 
-// readWhole reads a file within the bound and counts all its lines, and takes the requested ones.
+// readWhole reads a whole file within the bound, counts its lines, and takes the requested ones.
 func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) error {
 	r, encoding := textReader(f)
 	var b bytes.Buffer

@@ -96,8 +96,8 @@ func (c *folderCounts) add(folder string) {
 	c.folders = append(c.folders, folderCount{folder, 1})
 }
 
-// top adds up the counts by folder, one level below the deepest common folder, which is from or below it. The largest come first.
-// After maxFolders, one sum covers the others; its path is the common folder's with "/…" at its end.
+// top adds up the counts by folder, one level below the deepest common folder, which is from or a folder below it. The largest come first.
+// If there are more than maxFolders, the last sum covers the rest; its path is the common folder's with "/…" at its end.
 func (c *folderCounts) top(from string) []folderCount {
 	common := c.folders[0].Path
 	for _, f := range c.folders {

@@ -14,9 +14,9 @@ const maxGlobBytes, maxAlternatives = 1000, 1000
 // rule is one pattern with the meaning of a .gitignore line, shared by excludePatterns, pattern and glob. Without "/" it matches
 // names at any depth, else the path from the rule's folder.
 type rule struct {
-	glob     string // the part that literal and suffix do not cover
-	literal  string // the whole of a pattern without wildcards
-	suffix   string // of a pattern that is "*" and plain text
+	glob     string // a pattern that is neither literal nor suffix
+	literal  string // a pattern without wildcards
+	suffix   string // the plain text after "*", of a pattern without other wildcards
 	negated  bool   // "!": includes a match again
 	dirOnly  bool   // "/" at the end: folders only
 	anchored bool   // holds "/" before its end: matched with the path, not with the name
@@ -41,8 +41,8 @@ func argumentRule(argument, pattern string) (rule, error) {
 	return newRule(pattern), nil
 }
 
-// alternatives returns the number of patterns that braces, also nested ones, expand to. The alternatives of a group add up,
-// consecutive groups multiply. A group counts as at least two, for its own step.
+// alternatives returns the number of patterns that braces, including nested braces, expand to. The alternatives of a group add up,
+// consecutive groups multiply. A group counts as at least two, to cover its own step.
 func alternatives(pattern string) int {
 	type group struct{ ended, product int } // alternatives before the last comma, and of what follows it
 	groups := []group{{product: 1}}         // the whole pattern, then the open groups

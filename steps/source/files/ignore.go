@@ -52,7 +52,7 @@ func (i *ignores) enter(root *os.Root, base string, has func(name string) bool, 
 	return i
 }
 
-// read adds the rules of a file; it returns g if there are none.
+// read adds the rules of a file; it returns i if there are none.
 func (i *ignores) read(root *os.Root, base, name string, skipped *skipList) *ignores {
 	f, _, err := openRegular(root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -89,7 +89,7 @@ func (i *ignores) read(root *os.Root, base, name string, skipped *skipList) *ign
 	return next
 }
 
-// parseIgnores parses the rules of a file, up to a number of them; all reports that there are no more.
+// parseIgnores parses the rules of a file, at most limit of them; complete reports whether these are all.
 func parseIgnores(text []byte, limit int) (rules []rule, complete bool) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	for line := range strings.Lines(string(text)) {

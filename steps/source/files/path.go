@@ -19,8 +19,8 @@ const maxPathBytes = 4096
 // maxNames bounds the names of a folder that are compared with a missing one.
 const maxNames = 5000
 
-// relative converts a path argument to a clean path relative to the root, with "/". It accepts an absolute path below the root and
-// denies one that leads out. It only reads the text: os.Root handles links.
+// relative converts a path argument to a clean path relative to the root, with "/". It accepts an absolute path below the root and denies
+// one that leads out. It looks only at the text, because os.Root handles links.
 func (s *Source) relative(name string) (string, error) {
 	switch {
 	case name == "":
@@ -40,7 +40,7 @@ func (s *Source) relative(name string) (string, error) {
 	return filepath.ToSlash(filepath.Clean(local)), nil
 }
 
-// belowRoot makes an absolute path relative to the root; ".." if it is not below it.
+// belowRoot makes an absolute path relative to the root; ".." if the path is not below the root.
 func (s *Source) belowRoot(absolute string) string {
 	for _, root := range s.names {
 		if rel, err := filepath.Rel(root, absolute); err == nil && filepath.IsLocal(rel) {

@@ -19,8 +19,8 @@ import (
 // literals that are searched for in parallel.
 const maxPatternBytes, maxLiterals = 10_000, 16
 
-// pattern is a compiled search. If every match must contain one of a few literals, the regular expression sees only lines with one
-// of them. Many goroutines share it; each has its own finder.
+// pattern is a compiled search. If every match must contain one of a few literals, the regular expression is tried only on lines that
+// contain one. Many goroutines share it; each has its own finder.
 type pattern struct {
 	re       *regexp.Regexp
 	literals []literal // nil: every line must be matched
@@ -41,7 +41,7 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 	if a.IgnoreCase {
 		source = `(?i:` + source + `)`
 	}
-	if !a.Literal { // a literal pattern costs its length
+	if !a.Literal { // the cost of a literal pattern is its length
 		if f := refs.CheckPattern(source); f != nil && !errors.As(f.Err, new(*syntax.Error)) {
 			return nil, badArgument("pattern", "%s", f.Message)
 		}
@@ -141,8 +141,8 @@ type literal struct {
 	rare int // with fold: position of the byte to search for first
 }
 
-// literalOf converts a literal of an expression. If case does not matter, it keeps only characters whose forms are all ASCII. k and
-// s have others: the Kelvin sign, the long s.
+// literalOf converts a literal of an expression. If case does not matter, it keeps only characters whose forms are all ASCII. k and s have
+// other forms: the Kelvin sign and the long s.
 func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 	if slices.Contains(re.Rune, utf8.RuneError) {
 		return nil, false // the expression matches it for any invalid byte
@@ -190,8 +190,8 @@ func rarity(c byte) int {
 	return len(byFrequency)
 }
 
-// finder searches regions for a pattern, one after the other. It remembers the next position of each literal, so that it reads a
-// region only once for each.
+// finder searches regions for a pattern, one after the other. It remembers the next position of each literal, so that it reads a region
+// only once for each literal.
 type finder struct {
 	p      *pattern
 	region []byte
@@ -247,7 +247,7 @@ func (f *finder) find(ctx context.Context, pos int) (l line, ok bool) {
 	return line{}, false
 }
 
-// longMatch is the length from which on matching a line can be stopped.
+// longMatch is the length of a line, in bytes, from which its matching can be stopped.
 const longMatch = 16 << 10
 
 // match returns the start and end of the first match in a line; nil if there is none.

@@ -33,7 +33,7 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// definingWords are the keywords that precede the name of what they define.
+// definingWords are the keywords that precede the name that they define.
 var definingWords = wordSet("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
 	"record struct sub trait type typedef union val var")
 

@@ -156,7 +156,7 @@ func (w *walk) folder(ctx context.Context, f *folder, ignores *ignores, depth in
 	return nil
 }
 
-// passes reports whether the filter accepts an entry. It accepts a hidden one also if .gitignore includes it again.
+// passes reports whether the filter accepts an entry. It also accepts a hidden entry if a .gitignore includes it again.
 func (w *walk) passes(ignores *ignores, at string, e fs.DirEntry) bool {
 	name := e.Name()
 	if name == ".git" || w.filter.excluded(at[w.start:], name, e.IsDir()) {

@@ -29,8 +29,8 @@ type answerKey struct {
 	chain  string // "" for lines that every chain sees
 }
 
-// newAnswers indexes the calls of all spellings of a function's name. Secret arguments of the recording are hidden like
-// those of calls: it may have been written by hand.
+// newAnswers indexes the calls of all spellings of a function's name. Secret arguments in the recording are hidden like those of calls,
+// because a recording may be written by hand.
 func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact redaction) (*answers, error) {
 	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
 	for _, fn := range variants {
@@ -47,7 +47,7 @@ func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact 
 			configured = c.Secrets
 		}
 		if one.hasMarks {
-			args = textMarks(args) // else the member "secret" of a mark would be hidden as one
+			args = textMarks(args) // otherwise the member "secret" of a mark would be hidden as a secret
 		}
 		var hidden []string
 		if shown := sealArguments(one.seal, redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
@@ -68,11 +68,11 @@ type request struct {
 	shown       []byte   // its arguments without secrets
 	digest      digest   // of shown
 	hidden      []string // the secrets
-	chainCalls  []*call  // its answers that only this chain sees,
-	sharedCalls []*call  // and those that every chain sees
+	chainCalls  []*call  // the answers that only this chain sees
+	sharedCalls []*call  // the answers that every chain sees
 }
 
-// find finds the answers to a call of a chain, in every part of a recording with its own salt.
+// find finds the answers to a call of a chain, in all parts of a recording, each of which has its own salt.
 func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error) {
 	r := &request{}
 	var first [1]digest
@@ -120,7 +120,7 @@ func mergeByLine(list, more []*call) []*call {
 	return list
 }
 
-// searchMarked searches the calls with marks for those that are the same by sameCall.
+// searchMarked adds to r the recorded calls with marks that sameCall accepts.
 func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *request) {
 	shown := map[*secret.Seal][]byte{}
 	for i := range a.calls {

@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxLine bounds one line of a recording, in bytes with its line break: the longest result, arguments of the same length,
-// and a bit.
+// maxLine bounds one line of a recording, in bytes with its line break: the longest result, arguments of the same length, and 1 MiB for the
+// rest.
 const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 
 // Cassette is a recording that was read: each function's calls and their answers. It does not change, and many goroutines
@@ -42,8 +42,8 @@ type Cassette struct {
 	warnings       []*fault.Error
 }
 
-// Warnings returns what is suspicious in the recording but stops nothing: lines that differ, and calls that could not be
-// recorded.
+// Warnings returns the problems of the recording that do not prevent a replay: functions that changed while they were recorded, and calls
+// that could not be recorded.
 func (c *Cassette) Warnings() []*fault.Error {
 	warnings := c.warnings
 	if c.gaps > 0 {

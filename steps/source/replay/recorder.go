@@ -120,8 +120,7 @@ func (t *recordWriter) failure(err error, hidden []string) *failure {
 	return l
 }
 
-// Functions records functions, each once while it does not change; it is for chain.Options.Planned. Digests replace secret
-// defaults.
+// Functions records each function once, and again when it has changed; it is for chain.Options.Planned. Digests replace secret defaults.
 func (r *Recorder) Functions(entries []*steps.Entry) {
 	for _, entry := range entries {
 		if r.isPlanned(entry) {
@@ -136,8 +135,8 @@ func (r *Recorder) Functions(entries []*steps.Entry) {
 	}
 }
 
-// Failing returns why lines cannot be written; nil if they can. After a failure it tries to mark the gap, as a server that
-// is not ready gets no calls that would.
+// Failing returns why lines cannot be written; nil if they can. After a failure it tries to mark the gap itself, because a server that is
+// not ready gets no calls whose lines would mark it.
 func (t *recordWriter) Failing() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base
-// keep their specs, and arguments are checked against their schemas. Functions that only the recording knows are added;
-// they accept any arguments and count as writing unless a line's effect says otherwise. A recorded name that differs from
-// one of base only in case and separators means that one; one that base hides (steps.Registry.View) stays hidden. To hide
-// functions that only the recording knows, use a view of the returned registry. Recorded results are bounded as in base.
-// Calls need a context from Cursor. It fails like steps.Registry.With for an invalid recorded name.
+// Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base keep their specs,
+// and arguments are checked against their schemas. Functions that only the recording knows are added; they accept any arguments and count
+// as writing unless a line's effect says otherwise. A recorded name that differs from a name of base only in case and separators means that
+// function; a name that base hides (steps.Registry.View) stays hidden. To hide functions that only the recording knows, use a view of the
+// returned registry. Recorded results are bounded as in base. Calls need a context from Cursor. It fails like steps.Registry.With for an
+// invalid recorded name.
 func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	known := map[string][]*recordedFunction{} // by exact name of base
 	byFold := map[string][]string{}
@@ -93,7 +93,7 @@ func (c *Cassette) unknownFunction(variants []*recordedFunction) (steps.Function
 
 type cursorKey struct{ cassette *Cassette }
 
-// cursor is how far one run of a chain has come in a recording: how often each call was answered.
+// cursor is the progress of one run of a chain through a recording: how often each call was answered.
 type cursor struct {
 	chain    string
 	mu       sync.Mutex
@@ -117,8 +117,8 @@ type answeredKey struct {
 	digest  digest
 }
 
-// Cursor starts a run of the chain of that name, "" for none: calls with the returned context get the recorded answers from
-// the first on. Lines of other chains are not seen. Any number of runs may be active.
+// Cursor starts a run of the chain of that name, "" for none: calls with the returned context get the recorded answers, starting with the
+// first. Lines of other chains are not seen. Any number of runs may be active.
 func (c *Cassette) Cursor(ctx context.Context, chain string) context.Context {
 	return context.WithValue(ctx, cursorKey{c}, &cursor{chain: chain, answered: map[answeredKey]position{}})
 }
@@ -129,7 +129,7 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// A cursor shared by all runs would give one run's answers to another.
+		// If all runs shared a cursor, one run would get the answers of another.
 		run, ok := ctx.Value(cursorKey{c}).(*cursor)
 		if !ok {
 			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")

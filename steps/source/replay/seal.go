@@ -26,8 +26,8 @@ func redactionOf(spec *steps.Spec) redaction {
 	return secret.Redaction(spec.Input)
 }
 
-// sealArguments returns arguments with marks instead of secrets, and adds those that were arguments to hidden, as texts. A
-// [redacted] stays: in old recordings it stands for any secret.
+// sealArguments returns arguments with marks instead of secrets, and adds the secrets that were arguments to hidden, as texts. A [redacted]
+// stays: in old recordings it stands for any secret.
 func sealArguments(seal *secret.Seal, redact redaction, args []byte, configured []string, hidden *[]string) []byte {
 	shown := redact(args, func(value []byte) []byte {
 		if string(value) == `"`+secret.Redacted+`"` {
@@ -70,8 +70,8 @@ func textMarks(value json.RawMessage) json.RawMessage {
 	})
 }
 
-// sameCall reports whether a call is the recorded one although their digests differ: a mark replaces an argument that is no
-// longer known to be secret, or a configured secret that is missing. args are sealed like the recorded ones.
+// sameCall reports whether a call equals a recorded call although their digests differ, because a mark stands for an argument that is no
+// longer known to be secret, or for a configured secret that is missing. args are sealed like the recorded ones.
 func (c *Cassette) sameCall(one *call, recorded, args gjson.Result, hidden *[]string) bool {
 	isOld := one.seal == c.unsalted
 	if isOld && recorded.Type == gjson.String && recorded.Str == secret.Redacted {

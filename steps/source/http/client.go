@@ -44,11 +44,11 @@ const (
 	defaultUserAgent    = "onecall"
 )
 
-// Client sends the HTTP requests of every source, to allowed hosts only. It retries where that is safe and useful, and revalidates
-// cached answers. Many goroutines may use it.
+// Client sends the HTTP requests of every source, to allowed hosts only. It retries if that is safe and useful, and revalidates cached
+// answers. Many goroutines may use it.
 type Client struct {
 	options ClientOptions
-	cache   *responseCache        // shared by all clients that With made from one; nil: no cache
+	cache   *responseCache        // shared by all clients that With derives from one client; nil: no cache
 	repeats *retryablehttp.Client // for repeatable requests
 	once    *http.Client          // for all others, because a write must not be sent twice if its answer is lost
 	closed  atomic.Bool
@@ -120,14 +120,13 @@ func idempotent(request *http.Request) bool {
 	return request.Context().Value(idempotentKey{}) != nil
 }
 
-// Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 where that is safe, and honors
-// Retry-After. If the wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer. It
-// turns a 304 of its own revalidation into the whole cached answer. A body without GetBody is read into memory if it may be sent
-// again.
+// Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 if that is safe, and honors Retry-After. If the
+// wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer. If the server confirms a cached
+// answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be sent again.
 //
 // Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied, limit_exceeded
-// (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid
-// URL). So are errors when reading the body, which is not bounded; the caller closes it. A status of 400 or more is not an error.
+// (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid URL). So
+// is every error when reading the body. The body is not bounded, and the caller closes it. A status of 400 or more is not an error.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	var s requestState
 	response, err := c.send(&s, request, nil)
@@ -153,8 +152,8 @@ func (b *codedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// send sends the request and passes the answer to read, which closes it; nil: the caller reads it. Reading is part of an attempt,
-// so a body that breaks off counts as a failed connection.
+// send sends the request and passes the answer to read, which closes it; if read is nil, the caller reads it. Reading is part of an
+// attempt, so a body that breaks off counts as a failed connection.
 func (c *Client) send(s *requestState, request *http.Request, read func(*http.Response) error) (*http.Response, error) {
 	if err := c.check(request); err != nil {
 		if request.Body != nil {

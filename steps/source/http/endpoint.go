@@ -247,7 +247,7 @@ func (c *endpointCompiler) addSecret(value []byte) []byte {
 func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
 	t, faults := refs.CompileTemplate(text, refs.CompileScope{At: c.at + field, Input: func(string) bool { return true }})
 	for _, f := range faults {
-		if f.Source != "" { // the text for a caret is configuration
+		if f.Source != "" { // the source text is configuration, and may hold secrets
 			f.Source, f.Offset = "", 0
 		}
 		c.faults = append(c.faults, f)

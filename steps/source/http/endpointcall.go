@@ -137,8 +137,8 @@ func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, 
 	return nil, &copied
 }
 
-// atConfiguration names the part of the configuration that the arguments do not fit, because their own positions are not known
-// there.
+// atConfiguration replaces a fault's position with the name of the part of the configuration, because the positions of the arguments are
+// not known there.
 func atConfiguration(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Code != fault.BadArguments {

@@ -15,10 +15,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// redact returns the arguments as a recording may show them. replace returns the replacement of each secret: of header values,
-// except those of a safe list, and of values whose names look like secrets in the URL's query, in query and in body. The URL's
-// fragment, which is never sent, is dropped. Names are compared without regard to case, because the arguments may not be checked
-// yet.
+// redact returns the arguments as a recording may show them. Secrets are header values, except those of a safe list, and values whose names
+// look like secrets in the URL's query, in query and in body. replace returns the replacement of each secret. The URL's fragment, which is
+// never sent, is dropped. Names are compared without regard to case, because the arguments may not be checked yet.
 func redact(args []byte, replace func(value []byte) []byte) []byte {
 	return (&redaction{replace: replace}).arguments(args)
 }

@@ -31,7 +31,7 @@ type arguments struct {
 	Body    json.RawMessage            `json:"body"`
 }
 
-// methods are the allowed methods: CONNECT and TRACE are for proxies and debuggers.
+// methods are the allowed methods. CONNECT and TRACE are not allowed: they are for proxies and debuggers.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch,
 	http.MethodDelete}
 

@@ -73,8 +73,8 @@ func (c *responseCache) lookup(request *http.Request) (*requestKey, *cachedRespo
 	return &key, cached
 }
 
-// isCacheableRequest excludes requests other than plain GETs, GETs that write, and requests that the caller made conditional,
-// because then the 304 is the answer.
+// isCacheableRequest reports whether a request is a plain GET that does not write. It excludes requests that the caller made conditional,
+// because a 304 is then the caller's answer.
 func isCacheableRequest(request *http.Request) bool {
 	if request.Method != http.MethodGet && request.Method != "" || request.Body != nil && request.Body != http.NoBody ||
 		httpbody.Writes(request) {

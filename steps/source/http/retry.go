@@ -42,8 +42,8 @@ func isTransient(ctx context.Context, response *http.Response, err error) bool {
 	return false
 }
 
-// connectionFailed reports whether another attempt may help. After a refusal of onecall's own, an unknown host, a certificate error
-// or a malformed request it does not.
+// connectionFailed reports whether another attempt may help. It does not help after a refusal by onecall itself, an unknown host, a
+// certificate error or a malformed request.
 func connectionFailed(ctx context.Context, err error) bool {
 	var dns *net.DNSError
 	if _, coded := fault.As(err); coded || errors.As(err, &dns) && dns.IsNotFound {
@@ -68,7 +68,7 @@ func backoff(shortest, longest time.Duration, attempt int, response *http.Respon
 // maxWait bounds the wait for the next attempt if the context has no deadline.
 const maxWait = 2 * time.Minute
 
-// maxRetryAfter prevents the overflow of a huge Retry-After; no context lives that long.
+// maxRetryAfter, in seconds, prevents the overflow of a huge Retry-After; no context lives that long.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses Retry-After, seconds or an HTTP date; a date in the past is 0. response may be nil.

@@ -29,8 +29,8 @@ type Options struct {
 	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
 	Timeout      time.Duration // of a call, including retries, if its context has no deadline; 0: 2 minutes
 
-	// Client shares its cache, for instance with other sources; its rules do not apply. The source does not close it. nil: a new
-	// client with the fields below, as in ClientOptions.
+	// Client is a client whose cache and settings the source uses, for instance to share them with other sources; its rules do not apply. The
+	// source does not close it. nil: a new client with the fields below, as in ClientOptions.
 	Client *Client
 
 	Retries      int
@@ -196,7 +196,7 @@ func (s *Source) withTimeout(ctx context.Context, timeout time.Duration) (contex
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// send sends the request, with retries where that is safe and useful, and reads the answer.
+// send sends the request, with retries if they are safe and useful, and reads the answer.
 func (s *Source) send(client *Client, request *http.Request) (*reply, error) {
 	var answer *reply
 	var status *fault.Error

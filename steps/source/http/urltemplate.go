@@ -90,7 +90,7 @@ func (t *urlTemplate) authorityProblem(u *url.URL) string {
 	return ""
 }
 
-// parseExpressions records the variables, and refuses expressions with which a value could change other parts of the URL.
+// parseExpressions records the variables, and rejects expressions with which a value could change other parts of the URL.
 func (t *urlTemplate) parseExpressions(text string) (problem string) {
 	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
 		before, inside, after := text[:at[0]], text[at[2]:at[3]], text[at[1]:]
@@ -136,7 +136,7 @@ func (t *urlTemplate) literalQuery() string {
 	return query
 }
 
-// expand fills in the arguments. bad_arguments: one does not fit; At names it.
+// expand fills in the arguments. It fails with bad_arguments if one does not fit; At names the argument.
 func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	values := uritemplate.Substitutions{}
 	for _, v := range t.variables {

@@ -250,7 +250,7 @@ func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
 // noContent is the stub for results of calls.
 func noContent(gjson.Result) []byte { return []byte(`{"content":[]}`) }
 
-// answerLost returns the fault of a request without an answer. The caller holds x.mu.
+// answerLost returns the fault of a request without an answer. The caller holds pending.mu.
 func (c *connection) answerLost(ctx context.Context, t *tool, pending *pendingRequest, err error) *fault.Error {
 	s := c.source
 	outcome := fault.NotSent

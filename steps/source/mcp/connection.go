@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// connection is an open session with the server. A new one replaces it after its end.
+// connection is an open session with the server. After its end, a new connection replaces it.
 type connection struct {
 	source       *Source
 	tap          *tap
@@ -34,7 +34,7 @@ type connection struct {
 	cancel context.CancelFunc
 
 	unreachable atomic.Bool   // the server could not be reached: the connection is closed when no call uses it
-	expired     chan struct{} // signaled at that moment
+	expired     chan struct{} // signaled when no call uses the unreachable connection
 
 	serving bool // calls may use it; for the supervisor
 
@@ -324,7 +324,7 @@ func statusCode(status int) fault.Code {
 	return fault.Unavailable
 }
 
-// statusName returns a status for messages.
+// statusName names a status in messages.
 func statusName(status int) string {
 	return cmp.Or(http.StatusText(status), "HTTP status "+strconv.Itoa(status))
 }

@@ -83,7 +83,7 @@ func (d *downstream) askContext(method string, request *pendingRequest) (ctx con
 	return d.upstream.ctx, false
 }
 
-// wantsLog reports whether the client asked in this request for log messages of a level (MCP 2026-07-28). x may be nil.
+// wantsLog reports whether the client asked in this request for log messages of a level (MCP 2026-07-28). r may be nil.
 func (r *pendingRequest) wantsLog(level string) bool {
 	return r != nil && r.logLevel != "" && protocol.LogLevels[levelOf(level)] >= protocol.LogLevels[levelOf(r.logLevel)]
 }

@@ -28,7 +28,7 @@ type eventBody struct {
 	warned  bool   // about data that is not JSON
 
 	ended     sync.Once
-	streamEnd chan struct{} // closed at the end; nil: nobody waits
+	streamEnd chan struct{} // closed at the end; nil: the stream answers no request
 
 	out []byte // filtered events, not read yet
 	err error  // returned after out

@@ -90,7 +90,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		return response, nil
 	}
 	id := t.carried(request, pending)
-	// The SDK also uses a call's context to resume its answer and to cancel it. Failures of those say nothing about the call.
+	// The SDK also uses a call's context to resume its answer and to cancel it. Failures of those requests say nothing about the call.
 	isOurs := id != 0 || pending != nil && pending.stub == nil
 	if isOurs {
 		pending.markSent()
@@ -245,8 +245,8 @@ func neverSent(err error) bool {
 		errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// applied reports whether the request may have been carried out despite the status. A server error can come at any time, and a
-// redirect may follow the work; a client error comes before it.
+// applied reports whether the request may have been carried out despite the status. A server error can come at any time, and a redirect may
+// follow the work; a client error precedes the work.
 func applied(status int) bool {
 	return status >= 500 || status == http.StatusMovedPermanently || status == http.StatusFound || status == http.StatusSeeOther
 }

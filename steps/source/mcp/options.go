@@ -24,9 +24,8 @@ type Options struct {
 	// most 64.
 	Name string
 
-	// Command is the program of a stdio server, looked up in PATH (that of Env, if set) unless it contains a separator. It runs
-	// without a shell, in Dir ("": the working directory). Its environment is Env on top of the few variables in environ.go, not
-	// onecall's.
+	// Command is the program of a stdio server, looked up in PATH (that of Env, if set) unless it contains a separator. It runs without a
+	// shell, in Dir ("": the working directory). Its environment is not onecall's: it is Env on top of the few variables in environ.go.
 	Command string
 	Args    []string
 	Env     map[string]string
@@ -60,8 +59,8 @@ type Options struct {
 	StartTimeout    time.Duration // until the tools are listed; 0: 30 s
 	MaxMessageBytes int64         // one message of the server; 0: 65 MiB; a longer one fails only its own call
 
-	// MaxSessions bounds the connections of client sessions, each a process of its own over stdio; 0: 64, and 1,000 with a URL.
-	// Beyond that, the connection that was idle longest is closed and opened again at its next use; the server loses its state.
+	// MaxSessions bounds the connections of client sessions, each a process of its own over stdio; 0: 64, or 1,000 with a URL. Beyond that,
+	// the connection that was idle longest is closed and opened again at its next use; the server loses its state.
 	MaxSessions int
 
 	// Protocol is the MCP version to use; "": the newest that the SDK and the server have in common.

@@ -21,7 +21,7 @@ type pendingRequest struct {
 
 	cancel context.CancelFunc // ends the request with its connection; nil: the connection does that itself
 
-	notifications chan notification // queued for the callbacks; nil: nobody listens
+	notifications chan notification // queued for the callbacks; nil: there are no listeners
 	delivered     chan struct{}     // closed when the callbacks have received all of them
 
 	mu          sync.Mutex
@@ -40,7 +40,7 @@ type pendingRequest struct {
 	posted   bool           // sent without the SDK; set before it is sent
 
 	rawErrors  bool          // errors of the server are returned unchanged
-	done       chan struct{} // closed when no more answer will come; nil: nobody waits
+	done       chan struct{} // closed when no more answer will come; nil: no goroutine waits
 	doneClosed bool          // done is closed
 
 	ctx       context.Context    // of the call, for the server's requests and notifications during it; nil: no client takes them
@@ -125,7 +125,7 @@ func (r *pendingRequest) setAnswer(m *message) {
 	r.result = []byte(m.result.Raw)
 }
 
-// closeDone closes done. The caller holds x.mu.
+// closeDone closes done. The caller holds r.mu.
 func (r *pendingRequest) closeDone() {
 	if r.done != nil && !r.doneClosed {
 		r.doneClosed = true
@@ -155,7 +155,7 @@ func (r *pendingRequest) handToSDK(response *http.Response) (done <-chan struct{
 	return r.done
 }
 
-// takeResponse returns the response that handToSDK stored; nil: none. The request may be nil.
+// takeResponse returns the response that handToSDK stored; nil: none. r may be nil.
 func (r *pendingRequest) takeResponse() *http.Response {
 	if r == nil {
 		return nil

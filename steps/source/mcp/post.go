@@ -73,7 +73,7 @@ func clientMetaOf(version string, info *sdk.Implementation, capabilities *sdk.Cl
 	}
 }
 
-// message builds a call. Its params are body[begin:len(body)-1].
+// message builds a call. Its params are body[start:len(body)-1].
 func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, start int, err error) {
 	meta := p.meta
 	if len(params.Meta) > 0 {

@@ -18,7 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// How long a server may take to exit: after its stdin is closed, after SIGTERM, and to drain its pipes.
+// How long a server may take to exit after its stdin is closed (quickExitGrace: before the handshake is done), to exit after SIGTERM, and
+// to drain its pipes.
 const (
 	exitGrace, quickExitGrace, termGrace = 2 * time.Second, 200 * time.Millisecond, time.Second
 	pipeGrace                            = time.Second
@@ -37,7 +38,7 @@ type process struct {
 	err      error         // the child's exit error; set before exited is closed
 }
 
-// startProcess starts the server. Its stderr is always read, so that it cannot block; the end of it is stored for messages.
+// startProcess starts the server. Its stderr is always read, so that it cannot block; the end of stderr is stored for messages.
 func (s *Source) startProcess() (*process, *fault.Error) {
 	p := &process{cmd: command(&s.options), exited: make(chan struct{})}
 	var files []*os.File

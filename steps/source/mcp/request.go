@@ -125,7 +125,7 @@ func (c *connection) request(ctx context.Context, method string, params json.Raw
 	return c.answer(ctx, pending, method, number, err)
 }
 
-// noResult is the stub for requests that the SDK did not make: it ignores the answers.
+// noResult is the stub for requests that the SDK did not make, because the SDK ignores their answers.
 func noResult(gjson.Result) []byte { return []byte("{}") }
 
 // answer returns the answer to a request.
@@ -153,7 +153,7 @@ func (c *connection) answer(ctx context.Context, pending *pendingRequest, method
 	return nil, c.answerLost(ctx, &tool{function: s.options.Name + " " + method, effect: steps.Read}, pending, err)
 }
 
-// cancelRequest tells the server that nobody waits for the answer any longer.
+// cancelRequest tells the server that the answer is no longer needed.
 func (c *connection) cancelRequest(number int64) {
 	ctx, cancel := context.WithTimeout(c.ctx, closeGrace)
 	defer cancel()
@@ -182,7 +182,7 @@ func (c *connection) notify() notifyFunc {
 	return c.tap.downstream.upstream.downstream.Notify
 }
 
-// addClientParams adds the client's params beside name and arguments to a tool call.
+// addClientParams adds the client's params other than name and arguments to a tool call.
 func (c *connection) addClientParams(ctx context.Context, pending *pendingRequest, params *sdk.CallToolParams) *fault.Error {
 	call, ok := ctx.Value(sessionCallKey{c.source}).(*sessionCall)
 	if !ok || c.tap.downstream == nil {

@@ -70,8 +70,8 @@ func malformed(result gjson.Result) (problem string) {
 	return problem
 }
 
-// smallResult is the size in bytes up to which a result is converted at once. lateGrace is how long converting a larger one may
-// continue after the end of its context.
+// smallResult is the size in bytes up to which a result is converted without a time limit. lateGrace is how long converting a larger result
+// may continue after the end of its context.
 const smallResult, lateGrace = 256 << 10, 50 * time.Millisecond
 
 // valueInTime is resultValue with a time limit. done is false if it gave up soon after the end of ctx.
@@ -120,8 +120,8 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	}
 }
 
-// keeper returns a function that stores blocks with the callback Keep. It returns "" for a block that is not stored in time, and
-// does not try further ones.
+// keeper returns a function that stores blocks with the callback Keep. The function returns "" for a block that is not stored in time, and
+// then stores no further blocks.
 func keeper(ctx context.Context) func(block string) (token string) {
 	keep, late := steps.CallbacksOf(ctx).Keep, false
 	return func(block string) (token string) {

@@ -127,7 +127,7 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 	return refused
 }
 
-// ask passes a request to the client. The caller holds k.mu.
+// ask passes a request to the client. The caller holds r.mu.
 func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, request *pendingRequest) {
 	client := r.conn.tap.downstream
 	within, guessed := client.askContext(method, request)

@@ -64,8 +64,8 @@ var _ steps.Live = (*Source)(nil)
 // dialer opens the transport of one connection through a tap; process is nil for HTTP.
 type dialer func(t *tap) (sdk.Transport, *process, *fault.Error)
 
-// New creates the source and starts its server in the background; a lazy source with a cached list starts it at the first call.
-// bad_request: the options do not fit together. The caller closes it.
+// New creates the source and starts its server in the background; a lazy source with a cached list starts it at the first call. It fails
+// with bad_request if the options do not fit together. The caller closes the source.
 func New(o *Options) (*Source, error) {
 	options, f := o.withDefaults()
 	if f != nil {

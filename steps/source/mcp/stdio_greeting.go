@@ -55,8 +55,8 @@ func (g *greeting) giveUp() int64 {
 	return g.discover
 }
 
-// filter returns what the SDK should read in place of a message; "": nothing. held: the message is a refusal of initialize, held
-// back until server/discover is answered or the timeout is over.
+// filter returns what the SDK should read in place of a message; "": nothing. withheld reports that the message is a refusal of initialize,
+// held back until server/discover is answered or the timeout is over.
 func (g *greeting) filter(text string) (forward string, withheld bool) {
 	if !g.pending.Load() {
 		return text, false

@@ -61,8 +61,8 @@ func (s *Source) recordFailure(f *fault.Error) {
 	s.broadcast()
 }
 
-// awaitRestart waits before the next start: for the end of the back-off or for a call. After faults that only a change of
-// configuration or installation solves, it waits for a call alone.
+// awaitRestart waits before the next start: for the end of the back-off or for a call. After faults that only a change of configuration or
+// installation solves, it waits only for a call.
 func (s *Source) awaitRestart(f *fault.Error, failures int) {
 	wait := backoff(failures)
 	status := steps.Status{State: steps.StateRetrying, Error: f}

@@ -173,8 +173,8 @@ func (t *tap) givenUp() *fault.Error {
 	return t.failure
 }
 
-// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or
-// nothing. owner is the request whose answer stream contains the message; nil: none.
+// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or nothing.
+// request is the request whose answer stream contains the message; nil: none.
 func (t *tap) filter(text string, request *pendingRequest) string {
 	m := parseMessage(text)
 	switch {
@@ -240,7 +240,7 @@ func (t *tap) notified(m *message, request *pendingRequest) bool {
 	return t.downstream != nil && t.downstream.notified(m, request)
 }
 
-// queue queues a notification; false: nobody listens. The caller holds tap.mu.
+// queue queues a notification; false: there is no listener. The caller holds tap.mu.
 func (r *pendingRequest) queue(n notification) bool {
 	if r.notifications == nil {
 		return false
@@ -260,7 +260,7 @@ func levelOf(word string) string {
 	return word
 }
 
-// tooLong returns the fault of a call whose answer exceeds MaxMessageBytes, which is more than the result that may be in it.
+// tooLong returns the fault of a call whose answer exceeds MaxMessageBytes. This limit is above the limit for the result in an answer.
 func (t *tap) tooLong() *fault.Error {
 	return fault.New(fault.LimitExceeded,
 		"the answer of MCP server %q is longer than a result may be: ask for less, or raise limits.maxResultBytes",

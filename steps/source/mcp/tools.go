@@ -65,7 +65,7 @@ func (c *connection) list(ctx context.Context) ([]tool, *fault.Error) {
 	}
 }
 
-// page returns one page of the list, which x or err holds.
+// page returns one page of the list from pending, or the fault that pending or err holds.
 func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fault.Error) {
 	s := c.source
 	pending.mu.Lock()

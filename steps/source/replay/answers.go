@@ -94,7 +94,7 @@ func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error)
 		}
 		r.sharedCalls = mergeByLine(r.sharedCalls, a.index[answerKey{d, ""}])
 		if len(r.hidden) == 0 && bytes.Equal(shown, args) {
-			break // without a secret every seal gives the same
+			break // without secrets, every seal gives the same arguments
 		}
 	}
 	if len(seen) == 0 { // the recording holds no call at all

@@ -80,7 +80,7 @@ func (t *tokenCache) token(ctx context.Context, scopes []string) (string, error)
 	if cached.Valid() {
 		return cached.AccessToken, nil
 	}
-	// The fetch is detached from the caller: other callers may wait for it after this one is gone.
+	// The fetch is detached from the caller: other callers may wait for it after this caller has left.
 	fetch := t.fetches.DoChan(key, func() (any, error) { return t.fetch(key, scopes) })
 	select {
 	case <-ctx.Done():
@@ -121,8 +121,7 @@ func (t *tokenCache) forget(scopes []string, refused string) {
 	}
 }
 
-// errorWord matches an error code of RFC 6749, section 5.2. Other texts of the server are not quoted, because they may repeat what
-// was sent to it.
+// errorWord matches an error code of RFC 6749, section 5.2. Other texts of the server are not quoted, because they may repeat the request.
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 func (t *tokenCache) fault(ctx context.Context, err error) *fault.Error {

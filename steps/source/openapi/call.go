@@ -105,7 +105,7 @@ func pathPieces(template string, parameters []parameter) (pieces []pathPiece, re
 	return pieces, ""
 }
 
-// escapeLiteral escapes what may not appear in a path or a query, but nothing that is already escaped.
+// escapeLiteral escapes characters that must not appear in a path or a query, and keeps existing escapes.
 func escapeLiteral(text string, query bool) string {
 	allowed := "!$&'()*+,;=:@/"
 	if query {
@@ -328,8 +328,8 @@ func (c *call) addParameters(r *requestBuilder, values []jsontext.Value) *fault.
 	return c.checkPath(r.path)
 }
 
-// checkPath refuses a path in which the delimiters of a style, or the text around a parameter, make a dot segment. An example is
-// the style label with two empty texts.
+// checkPath rejects a path in which the delimiters of a style, or the text around a parameter, make a dot segment. An example is the style
+// label with two empty texts.
 func (c *call) checkPath(path string) *fault.Error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {

@@ -80,8 +80,8 @@ const upperHex = "0123456789ABCDEF"
 // escapeAll percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
 func escapeAll(text string) string { return escapeBut(text, "") }
 
-// escapeReserved is escapeAll for parameters that allow reserved characters. It keeps those that neither end a query value nor
-// change its meaning (many servers read "+" as a blank).
+// escapeReserved is escapeAll for parameters that allow reserved characters. It keeps the reserved characters that neither end a query
+// value nor change its meaning (many servers read "+" as a blank).
 func escapeReserved(text string) string { return escapeBut(text, ":/?@!$'()*,;=") }
 
 // escapeReservedItem is escapeReserved for the elements of a list, which a comma would end.
@@ -115,8 +115,7 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// checkSeparator refuses a list or an object with a text that contains the separator, because the service would read other
-// elements.
+// checkSeparator rejects a list or an object with a text that contains the separator, because the service would read other elements.
 func (p *parameter) checkSeparator(s styledValue, separator string) *fault.Error {
 	if s.kind == 0 {
 		return nil
@@ -146,8 +145,8 @@ func (p *parameter) read(value jsontext.Value) styledValue {
 	return newStyledValue(value)
 }
 
-// pathText formats a path parameter. An argument must fill exactly one part of the path, so a value that is empty, or that would
-// add or remove a segment, is refused.
+// pathText formats a path parameter. An argument must fill exactly one part of the path, so a value that is empty, or that would add or
+// remove a segment, is rejected.
 func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	s := p.read(value)
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
@@ -160,7 +159,7 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 		style = expansions["simple"]
 	}
 	if p.style == "label" && p.explode {
-		if f := p.checkSeparator(s, "."); f != nil { // escaping keeps it
+		if f := p.checkSeparator(s, "."); f != nil { // escaping keeps the dot
 			return "", f
 		}
 	}

@@ -71,8 +71,8 @@ func newStyledValue(value jsontext.Value) styledValue {
 	return s
 }
 
-// writeDeepObject formats a value in the style deepObject: name[key]=…, name[key][key]=…. The key of an array element is its index;
-// no other form keeps objects in arrays apart. The names are not escaped.
+// writeDeepObject formats a value in the style deepObject: name[key]=…, name[key][key]=…. The key of an array element is its index, because
+// no other form distinguishes the objects in an array. The names are not escaped.
 func writeDeepObject(name string, value jsontext.Value, add func(name, text string)) {
 	switch value.Kind() {
 	case 'n':

@@ -13,7 +13,7 @@ import (
 // (dcim.device.list).
 type filter struct{ include, exclude []string }
 
-// check refuses empty patterns with bad_request at their position.
+// check returns bad_request for an empty pattern; At is the pattern's position.
 func (f *filter) check() error {
 	for field, patterns := range map[string][]string{"include": f.include, "exclude": f.exclude} {
 		for i, pattern := range patterns {
@@ -56,7 +56,7 @@ func (f *filter) unused(used map[string]bool) []string {
 	return unused
 }
 
-// glob takes time proportional at most to the product of the lengths: it backtracks only to the last *.
+// glob matches in a time at most proportional to the product of the lengths, because it backtracks only to the last *.
 func glob(pattern, text string) bool {
 	pattern, text = strings.ToLower(pattern), strings.ToLower(text)
 	p, t, star, mark := 0, 0, -1, 0

@@ -21,7 +21,7 @@ type loadOptions struct {
 	// to the document that contains it. nil: references to other files are left open, with a warning.
 	external func(ref string) ([]byte, error)
 
-	// source is the source's name. It, a dot and the operation's name have at most 64 bytes. "": 16 bytes are reserved for it.
+	// source is the source's name. With a dot and the operation's name it has at most 64 bytes. "": 16 bytes are reserved for it.
 	source string
 
 	headers map[string]bool // headers that every call has, in canonical form

@@ -111,8 +111,8 @@ func (w *yamlWriter) write(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// members writes a mapping's own members, then those of its merge keys that the mapping lacks. It writes a duplicate key twice; the
-// JSON parser decides.
+// members writes a mapping's own members, then those of its merge keys that the mapping lacks. It writes a duplicate key twice; the JSON
+// parser decides which of them counts.
 func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) error {
 	if depth > maxYAMLDepth {
 		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)

@@ -196,7 +196,7 @@ func (r *route) standardAction(method, id string, last noun) string {
 	return method
 }
 
-// saysList reports whether an operationId contains the word list where an action stands.
+// saysList reports whether an operationId contains the word list in a position where an action would be.
 func saysList(id string) bool {
 	words := lastIDSegment(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"

@@ -12,9 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// emitter writes a schema of the document as one self-contained JSON Schema (draft 2020-12). Referenced schemas are under $defs,
-// each once, so that recursive schemas end. OpenAPI's own keywords are converted (nullable, boolean exclusive bounds) or dropped
-// (example, xml, discriminator, x-…). A keyword with an invalid value is dropped with a warning.
+// emitter writes a schema of the document as one self-contained JSON Schema (draft 2020-12). Referenced schemas are under $defs, each once,
+// so that recursive schemas stay finite. OpenAPI's own keywords are converted (nullable, boolean exclusive bounds) or dropped (example,
+// xml, discriminator, x-…). A keyword with an invalid value is dropped with a warning.
 type emitter struct {
 	l        *loader
 	out      []byte
@@ -173,8 +173,7 @@ func (e *emitter) object(v value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// describe writes the description if one is wanted. preceded, here and below, reports whether something was written before it in
-// the object.
+// describe writes the description if one is wanted. preceded, here and below, reports whether the object already has a member before it.
 func (e *emitter) describe(v value, depth int, description string, preceded bool) bool {
 	if !e.input || e.terse && depth > 1 {
 		return preceded

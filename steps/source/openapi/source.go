@@ -26,8 +26,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Doer sends requests; an *http.Client is one. It is responsible for retries, redirects, rate limits and the rules of which
-// hosts may be called. It decides by the method whether a request may be sent again, and has GetBody for that.
+// Doer sends requests; an *http.Client is one. It is responsible for retries, redirects, rate limits and the rules of which hosts may be
+// called. It decides by the method whether a request may be sent again; requests with a body have GetBody for that.
 type Doer interface {
 	Do(request *http.Request) (*http.Response, error)
 }
@@ -37,9 +37,9 @@ type Options struct {
 	Name string // the source's name, the first part of function names: letters, digits, "_" and "-"
 	Spec string // path of a file, or an http(s) URL
 
-	// BaseURL is the service's URL; "": the first server of each operation whose URL is absolute (http or https), or becomes so
-	// relative to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL, or
-	// if that is empty, of Spec. They never go to a host that only the document names.
+	// BaseURL is the service's URL; "": the first server of each operation whose URL is absolute (http or https), or becomes absolute relative
+	// to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL, or if that is empty,
+	// of Spec. They never go to a host that only the document names.
 	BaseURL string
 
 	// Headers are added to every call and override arguments. Their values are secrets and never shown.
@@ -61,7 +61,7 @@ type Options struct {
 	// and one about schemas that were changed. It receives a fault with another code if a document at a URL cannot be loaded again.
 	// May be nil. One goroutine calls it at a time: New's for a file, else one of the source's.
 	Warn func(*fault.Error)
-	// WarnOfAll has warnings name every operation that they are about, not only the first.
+	// WarnOfAll makes warnings name all operations concerned, not only the first.
 	WarnOfAll bool
 }
 

@@ -88,7 +88,7 @@ func (s *Source) trusts(u *url.URL) bool {
 	return s.base != nil && egress.SameOrigin(u, s.base) || s.spec != nil && egress.SameOrigin(u, s.spec)
 }
 
-// origin returns the scheme and the host of a URL, as a baseUrl begins.
+// origin returns the scheme and the host of a URL, in the form in which a baseUrl begins.
 func origin(u *url.URL) string { return u.Scheme + "://" + egress.Host(u) }
 
 // resolve makes a URL of the document absolute, relative to the document's URL.

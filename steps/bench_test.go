@@ -15,7 +15,7 @@ const grepSchema = `{"type":"object","properties":{"pattern":{"type":"string","m
 	"port":{"oneOf":[{"type":"integer"},{"type":"null"}]},"kind":{"oneOf":[{"const":"a"},{"type":"string","maxLength":3}]}},
 	"required":["pattern"],"dependentRequired":{"mode":["path"]},"additionalProperties":false}`
 
-// BenchmarkCall is what the guard costs around a function that does nothing; the baseline is that function.
+// BenchmarkCall measures the cost of the guard around a function that does nothing; the baseline is that function.
 func BenchmarkCall(b *testing.B) {
 	noop := func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }
 	ctx, cancel := context.WithCancel(b.Context())

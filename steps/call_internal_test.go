@@ -51,7 +51,7 @@ func TestCallAnswers(t *testing.T) {
 			if strings.Contains(test.name, "deep") {
 				e = calling(t, "", nil, test.call)
 			}
-			for _, ctx := range []context.Context{context.Background(), t.Context()} { // in place, and watched
+			for _, ctx := range []context.Context{context.Background(), t.Context()} { // on the caller's goroutine, and on its own
 				got, err := e.Call(ctx, []byte("{}"))
 				if string(got) != test.want || fault.CodeOf(err) != test.code {
 					t.Fatalf("got %s, %v, want %s, %s", got, err, test.want, test.code)
@@ -131,13 +131,13 @@ func TestCallEnds(t *testing.T) {
 				if fault.CodeOf(err) != test.code || (err == nil) != (string(got) == `"done"`) || took != test.took {
 					t.Errorf("got %s, %v after %v, want %q after %v", got, err, took, test.code, test.took)
 				}
-				time.Sleep(2 * time.Hour) // until a function that was abandoned has returned
+				time.Sleep(2 * time.Hour) // until an abandoned function has returned
 			})
 		})
 	}
 }
 
-// Outcomes are not mixed up between calls that are abandoned and calls that are made at the same time.
+// Outcomes are not mixed up between abandoned calls and concurrent calls.
 func TestCallsSideBySide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// calling registers one function and gives its entry.
+// calling registers one function and returns its entry.
 func calling(t testing.TB, input string, o *RegistryOptions, call Call) *Entry {
 	t.Helper()
 	r, err := NewRegistry([]Function{{Spec: Spec{Name: "test.call", Input: []byte(input)}, Call: call}}, o)
@@ -22,7 +22,7 @@ func calling(t testing.TB, input string, o *RegistryOptions, call Call) *Entry {
 	return r.All()[0]
 }
 
-// answering is a function that gives always the same.
+// answering returns a function that always gives the same answer.
 func answering(result string, err error) Call {
 	return func(context.Context, []byte) ([]byte, error) { return []byte(result), err }
 }
@@ -75,7 +75,7 @@ func TestCallWithEndedContext(t *testing.T) {
 	}
 }
 
-// A function that ends its goroutine is no hang. A panic of a wrapping is one of the call.
+// A function that ends its goroutine does not hang the call. A panic of a wrapper counts as a panic of the call.
 func TestCallsThatEndUnusually(t *testing.T) {
 	t.Parallel()
 	e := calling(t, "", nil, func(context.Context, []byte) ([]byte, error) {

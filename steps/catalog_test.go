@@ -101,7 +101,7 @@ func TestCatalogNamesThatClash(t *testing.T) {
 	if c.Registry(); len(*warnings) != 3 {
 		t.Errorf("told again: %q", *warnings)
 	}
-	// The name goes to the other source with the function that had it, and comes back to the first.
+	// The name moves to the other source when its function disappears, and back to the first when it returns.
 	a.become(StateReady, nil)
 	if infos := c.Sources(); names(c.Registry()) != "a.one" || !infos[1].Functions["a.one"] {
 		t.Errorf("%s, %v", names(c.Registry()), infos)
@@ -148,7 +148,7 @@ func TestCatalogSettles(t *testing.T) {
 	})
 }
 
-// TestAwaitMissesNothing: a source that comes while it is looked whether enough is there is in what is given.
+// TestAwaitMissesNothing: the result includes a source that becomes ready while enough runs.
 func TestAwaitMissesNothing(t *testing.T) {
 	t.Parallel()
 	late, never := &fake{name: "late", status: Status{State: StateStarting}}, &fake{name: "never", status: Status{State: StateStarting}}
@@ -162,7 +162,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 	}
 }
 
-// TestCatalogUnderLoad changes sources while others read.
+// TestCatalogUnderLoad changes sources while other goroutines read.
 func TestCatalogUnderLoad(t *testing.T) {
 	t.Parallel()
 	var sources []*fake

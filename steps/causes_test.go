@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// away is a live source whose one function fails when it is let go on.
+// away is a live source whose only function fails once goOn receives a value.
 type away struct {
 	status  steps.Status
 	goOn    chan struct{}
@@ -40,8 +40,7 @@ func unreachable(why string) *fault.Error {
 	return fault.New(fault.Unavailable, "cannot start /opt/%s", why)
 }
 
-// TestCallersShareACall: callers who wait for the same call are each told of its failure what they may know, whoever was
-// first.
+// TestCallersShareACall: if callers wait for the same call, each reads only the cause that it may know, whichever came first.
 func TestCallersShareACall(t *testing.T) {
 	t.Parallel()
 	for _, hidingFirst := range []bool{false, true} {
@@ -80,7 +79,7 @@ func TestCallersShareACall(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			source.goOn <- struct{}{} // once: it is one call
+			source.goOn <- struct{}{} // only once: both callers wait for one call
 			first, second := <-errs[false], <-errs[true]
 			if !holds(first, "secret") || holds(second, "secret") || !holds(second, "the source \"away\" is unavailable") ||
 				fault.CodeOf(second) != fault.Unavailable {
@@ -93,7 +92,7 @@ func TestCallersShareACall(t *testing.T) {
 	}
 }
 
-// TestViewWithoutCauses: what a view without causes says of a source, and since when it is not there.
+// TestViewWithoutCauses checks what a view without causes reports of an unavailable source, and since when.
 func TestViewWithoutCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestViewWithoutCauses(t *testing.T) {
 		source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("secret"), Retry: deadline.Add(time.Minute)})
 		view.Registry()
 		time.Sleep(time.Hour)
-		for i := range 3 { // it is tried again in vain
+		for i := range 3 { // the state stays the same
 			if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || holds(one.Error, "secret") ||
 				!holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
 				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
@@ -146,7 +145,7 @@ func TestViewWithoutCauses(t *testing.T) {
 	})
 }
 
-// TestWithoutCauseWhereACallEnded: why a chain has ended is said in the words of who ended it.
+// TestWithoutCauseWhereACallEnded: the reason why a chain has ended is not hidden.
 func TestWithoutCauseWhereACallEnded(t *testing.T) {
 	t.Parallel()
 	ourFault := fault.New(fault.Timeout, "the chain's time of 5 ms is over")
@@ -166,7 +165,7 @@ func TestWithoutCauseWhereACallEnded(t *testing.T) {
 	}
 }
 
-// TestWithoutCauseOfTime: a source's timeout is reported and logged, but not its text.
+// TestWithoutCauseOfTime: a source's timeout is reported and logged, but its text is hidden.
 func TestWithoutCauseOfTime(t *testing.T) {
 	t.Parallel()
 	logged := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestLongDescription: a registry cuts descriptions to what clients read, between characters.
+// TestLongDescription: a registry cuts descriptions to the length that clients read, between characters.
 func TestLongDescription(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// recursive has a tree of alternatives that grows by four with each level of the arguments.
+// recursive is a schema with a tree of alternatives that grows by four with each level of the arguments.
 const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
 	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
 	"required":["y"]},
@@ -21,8 +21,7 @@ func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
 }
 
-// A validation that would take exponential work is given up, by its work or at its deadline, and a plan's check of it
-// finds nothing.
+// A validation that would take exponential work is stopped, by its work or at its deadline, and Check then reports nothing.
 func TestExponentialValidation(t *testing.T) {
 	t.Parallel()
 	hostile := map[string]string{
@@ -42,13 +41,13 @@ func TestExponentialValidation(t *testing.T) {
 			if faults := e.Check([]byte(nested(40)), []schema.Unknown{{At: "/x"}}); faults != nil {
 				t.Errorf("the check of a plan finds %v", faults)
 			}
-			args := `{"text":"` + strings.Repeat("x", 1<<20) + `","a":` + nested(40) + `}` // allowed much work
+			args := `{"text":"` + strings.Repeat("x", 1<<20) + `","a":` + nested(40) + `}` // its size allows much work
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			if _, err := e.Call(ctx, []byte(args)); fault.CodeOf(err) != fault.Timeout {
 				t.Errorf("with a deadline: %v", err)
 			}
-			// The next call is checked as if nothing had been.
+			// The stopped validation does not affect the next call.
 			if _, err := e.Call(t.Context(), []byte(`{"a":{},"x":1}`)); fault.CodeOf(err) == fault.LimitExceeded {
 				t.Errorf("a small call: %v", err)
 			}
@@ -56,7 +55,7 @@ func TestExponentialValidation(t *testing.T) {
 	}
 }
 
-// Arguments as deep as they may be, and a result as deep as it may be.
+// Arguments and results may be nested up to their limits, and no deeper.
 func TestDepths(t *testing.T) {
 	t.Parallel()
 	for depth, want := range map[int]fault.Code{schema.MaxArgumentsDepth: "", schema.MaxArgumentsDepth + 1: fault.BadArguments} {

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestFunctionCheck: it is asked for arguments that fit the schema, told what is known, and not trusted.
+// TestFunctionCheck: Spec.Check is called with arguments that match the schema, learns which values are known, and may panic.
 func TestFunctionCheck(t *testing.T) {
 	t.Parallel()
 	var asked []string

@@ -13,10 +13,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// echo answers its arguments.
+// echo returns its arguments.
 func echo(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }
 
-// functions make echoes of those names.
+// functions returns echo functions with these names.
 func functions(names ...string) []Function {
 	var fns []Function
 	for _, name := range names {
@@ -34,7 +34,7 @@ func registry(t testing.TB, fns ...Function) *Registry {
 	return r
 }
 
-// entry registers one function with these schemas and gives it, and what was warned of.
+// entry registers one function with these schemas and returns it with the warnings.
 func entry(t testing.TB, input, output string) (e *Entry, warnings []string) {
 	t.Helper()
 	fn := Function{Spec: Spec{Name: "test.call", Input: []byte(input), Output: []byte(output)}, Call: echo}
@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 		"netbox.rack.list", "git.log", "log.git", "a.b.c", "x.abc", "case.One", "müller.straße")...)
 	tests := []struct {
 		name string
-		want string // names after "?" are those that an ambiguous name lists
+		want string // names after "?" are those that the fault of an ambiguous name lists
 	}{
 		{"fs.grep", "fs.grep"}, {"FS.Grep", "fs.grep"}, {"fs_grep", "fs.grep"}, {"fsgrep", "fs.grep"}, {"fs/grep", "fs.grep"},
 		{"grep", "fs.grep"}, {"symbolSearch", "symbol.search"}, {"symbolGetCard", "symbol.getCard"}, {"symbol_get_card", "symbol.getCard"},
@@ -84,8 +84,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveRanks: a full name wins over one without its source, and that over a suffix. A name that begins with a source means one of
-// its functions or none ("-"), so that a rule for "fs.*" holds of all that "fs.x" can mean.
+// TestResolveRanks: a full name wins over a name without its source, and that over a suffix. A name that begins with a source means one of
+// its functions or none ("-"), so that a rule for "fs.*" covers everything that "fs.x" can mean.
 func TestResolveRanks(t *testing.T) {
 	t.Parallel()
 	ranked := registry(t, functions("a.bc", "x.a.bc", "y.z.a-bc", "bc.d")...)
@@ -183,7 +183,7 @@ func TestViewsWrappingsAndMore(t *testing.T) {
 	}
 }
 
-// What a view hides leaves no trace in any answer, and does not make a visible name ambiguous.
+// Hidden functions leave no trace in any answer, and do not make a visible name ambiguous.
 func TestViewHides(t *testing.T) {
 	t.Parallel()
 	word := rapid.StringMatching(`[a-c]{1,2}([._-][a-cA-C]{1,2}){0,3}`)
@@ -251,7 +251,7 @@ func FuzzResolveName(f *testing.F) {
 	})
 }
 
-// Stand-ins are guarded as functions are, and observers hear what callers get.
+// Replacements are guarded like functions, and observers receive what callers get.
 func TestReplaceAndObserve(t *testing.T) {
 	t.Parallel()
 	fn := Function{Spec: Spec{Name: "a.b", Input: []byte(`{"required":["x"]}`)}, Call: func(context.Context, []byte) ([]byte, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestUnseenIsWalkedOnce: a path that was found in a shape is not walked again until the shape changes.
+// TestUnseenIsWalkedOnce: a path that was found in a shape is not looked up again until the shape changes.
 func TestUnseenIsWalkedOnce(t *testing.T) {
 	call := func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }
 	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.b"}, Call: call}}, nil)

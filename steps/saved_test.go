@@ -14,12 +14,12 @@ import (
 
 func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
-// chainOf is a saved chain that calls functions.
+// chainOf returns a saved chain that calls these functions.
 func chainOf(name string, calls ...string) steps.Function {
 	return steps.Function{Call: nothing, Spec: steps.Spec{Name: "chain." + name, Saved: &steps.SavedChain{Text: []byte("{}"), Names: calls}}}
 }
 
-// linkedRegistry has functions of each effect and tier, and saved chains; broken are those that are left out, and why.
+// linkedRegistry returns functions of each effect and tier, and saved chains; broken holds the chains that are left out, and why.
 func linkedRegistry(t *testing.T, chains ...steps.Function) (r *steps.Registry, broken map[string]string) {
 	t.Helper()
 	all := append([]steps.Function{
@@ -37,7 +37,7 @@ func linkedRegistry(t *testing.T, chains ...steps.Function) (r *steps.Registry, 
 	return r.LinkChains(func(name string, why *fault.Error) { broken[name] = why.Message }), broken
 }
 
-// TestLinkedChains: a saved chain has the strongest effect and tier of what it calls, also through another.
+// TestLinkedChains: a saved chain has the strongest effect and tier of the functions that it calls, also through another chain.
 func TestLinkedChains(t *testing.T) {
 	t.Parallel()
 	undoes := chainOf("undoes", "a.write")
@@ -70,7 +70,7 @@ func TestLinkedChains(t *testing.T) {
 	}
 }
 
-// TestChainsOfViews: a view without a function has none of the chains that call it.
+// TestChainsOfViews: a view without a function has no chain that calls it.
 func TestChainsOfViews(t *testing.T) {
 	t.Parallel()
 	r, _ := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("both", "chain.reads", "a.guess"), chainOf("round", "chain.round"),
@@ -122,7 +122,7 @@ func TestBrokenChains(t *testing.T) {
 	}
 }
 
-// TestChainNames: a saved chain makes the short name of no other function ambiguous.
+// TestChainNames: a saved chain does not make the short name of another function ambiguous.
 func TestChainNames(t *testing.T) {
 	t.Parallel()
 	r, _ := linkedRegistry(t, chainOf("read", "a.write"), chainOf("tidy", "a.write"))

@@ -50,7 +50,7 @@ func TestScrubbedCalls(t *testing.T) {
 	}
 }
 
-// TestSecretDefaults: a default argument that is a secret of the configuration is in no schema and no signature.
+// TestSecretDefaults: a default argument that is a configuration secret appears in no schema and no signature.
 func TestSecretDefaults(t *testing.T) {
 	t.Parallel()
 	const hidden = "hunter2hunter"

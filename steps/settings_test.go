@@ -52,7 +52,7 @@ func TestMostExactSettingApplies(t *testing.T) {
 	}
 }
 
-// TestSettingsByPath: a pattern fits a name or a path, so that no rule stops to hold when names are read.
+// TestSettingsByPath: a pattern matches a name or a path, so that rules still apply when a name is split into a path.
 func TestSettingsByPath(t *testing.T) {
 	t.Parallel()
 	s := mustSettings(t,
@@ -139,8 +139,7 @@ func TestSettingsThatFitNothing(t *testing.T) {
 	}
 }
 
-// TestSpellings: arguments are found in another case and with other separators, at the top level alone, and nothing is
-// taken for another where that is not certain.
+// TestSpellingVariants: case and separators of arguments do not matter, at the top level only, and only if the argument is unambiguous.
 func TestSpellingVariants(t *testing.T) {
 	t.Parallel()
 	const properties = `"properties":{"pageSize":{"type":"integer"},"owner_id":{"type":"string"},"filter":{"type":"object"},"aB":{},"a_b":{}}`
@@ -187,7 +186,7 @@ func TestAliasesAndDefaults(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{`{"repo_id":"r"}`, `{"repoId":"r","owner":"me","limit":10}`},
 		{`{"repoId":"r","owner":"you","limit":1}`, `{"repoId":"r","owner":"you","limit":1}`},
-		{`{"limit":7,"repo_id":"\u00e9"}`, `{"limit":7,"repoId":"\u00e9","owner":"me"}`}, // limit is declared: no alias
+		{`{"limit":7,"repo_id":"\u00e9"}`, `{"limit":7,"repoId":"\u00e9","owner":"me"}`}, // limit is declared, so its alias does not apply
 	} {
 		got, err := entry.Call(t.Context(), []byte(test.args))
 		if err != nil || string(got) != test.want {
@@ -197,12 +196,12 @@ func TestAliasesAndDefaults(t *testing.T) {
 			t.Errorf("%s: %v", test.args, faults)
 		}
 	}
-	// Both names: nothing is dropped silently.
+	// If both names are given, nothing is dropped silently.
 	_, err = entry.Call(t.Context(), []byte(`{"repo_id":"a","repoId":"b"}`))
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
 		t.Errorf("both names: %v", err)
 	}
-	// A fault's position is where the caller wrote it, and so is that of an unknown value.
+	// A fault's position uses the caller's name for the argument, and so does the position of an unknown value.
 	_, err = entry.Call(t.Context(), []byte(`{"repo_id":7}`))
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
 		t.Errorf("a wrong type: %v", err)

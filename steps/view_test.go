@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// downSource is one that never came, or has gone.
+// downSource is a source that never started or is no longer available.
 type downSource struct {
 	names []string
 	state State
@@ -29,7 +29,7 @@ func (s *downSource) Status() Status {
 	return Status{State: s.state, Error: fault.New(fault.Unavailable, "cannot start /opt/secret")}
 }
 
-// catalogOf is a catalog without sources, with settings.
+// catalogOf returns a catalog with settings and without sources.
 func catalogOf(t *testing.T, settings ...Setting) *Catalog {
 	t.Helper()
 	c, err := NewCatalog(&CatalogOptions{Settings: mustSettings(t, settings...)})
@@ -40,8 +40,7 @@ func catalogOf(t *testing.T, settings ...Setting) *Catalog {
 	return c
 }
 
-// TestNarrowSources: a view tells nothing of a source whose functions are all hidden, nor of one that settings put above
-// the caller as a whole.
+// TestNarrowSources: a view does not reveal a source whose functions are all hidden, or that settings place above the caller's tier.
 func TestNarrowSources(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, Setting{Pattern: "above.*", Tier: ptr(TierAdmin)}, Setting{Pattern: "gone.*", Hide: ptr(true)})
@@ -70,7 +69,7 @@ func TestNarrowSources(t *testing.T) {
 	}
 }
 
-// TestHasAll: what a source may yet offer counts, in each tier that a setting gives.
+// TestHasAll: the functions that a source may still offer count, in each tier that a setting gives.
 func TestHasAll(t *testing.T) {
 	t.Parallel()
 	few := []Setting{{Pattern: "bank.*", Tier: ptr(TierRead)}, {Pattern: "*.purge", Tier: ptr(TierReadWrite)},
@@ -97,7 +96,7 @@ func TestHasAll(t *testing.T) {
 	}
 }
 
-// TestViewStarting: nobody waits for a source that it may not know of, and its name looks like an unknown one.
+// TestViewStarting: a caller does not wait for a source that it may not know of, and the source's name looks unknown.
 func TestViewStarting(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, Setting{Pattern: "above.*", Tier: ptr(TierAdmin)})

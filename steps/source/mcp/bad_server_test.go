@@ -13,10 +13,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// answerText is the message that a server of raw has got last.
+// answerText is the last message that a raw server received.
 var answerText string
 
-// serveRaw plays a server by hand: answer gets each request, and writes what it likes.
+// serveRaw plays a server without the SDK: answer receives each request, and writes anything.
 func serveRaw(answer func(method string, id, params gjson.Result)) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -29,7 +29,7 @@ func serveRaw(answer func(method string, id, params gjson.Result)) {
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// greet answers what comes before the first call; false when the method is another.
+// greet answers the requests before the first call; false if the method is another.
 func greet(method string, id gjson.Result, tools string) bool {
 	switch method {
 	case "server/discover":
@@ -44,7 +44,7 @@ func greet(method string, id gjson.Result, tools string) bool {
 	return true
 }
 
-// serveTool greets, and answers each call of its tool with the result.
+// serveTool greets, and answers each call of its tool with result.
 func serveTool(tools, result string) {
 	serveRaw(func(method string, id, _ gjson.Result) {
 		if !greet(method, id, tools) {
@@ -55,13 +55,13 @@ func serveTool(tools, result string) {
 
 const oneTool = `{"name":"a","description":"A.","icons":[{"src":"x"}],"_meta":{"x":1},"inputSchema":{"type":"object"}}`
 
-// hang blocks for good, also after the end of stdin. With a signal handler the runtime does not take that for a deadlock.
+// hang blocks forever, even after the end of stdin. The signal handler keeps the runtime from reporting a deadlock.
 func hang() {
 	ossignal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	select {}
 }
 
-// badServers do what servers should not.
+// badServers misbehave.
 var badServers = map[string]func(){
 	"silent":  func() { serveRaw(func(string, gjson.Result, gjson.Result) {}) },
 	"at once": func() { fmt.Fprintln(os.Stderr, "no api key: "+os.Getenv("SHELF_TOKEN")); os.Exit(4) },
@@ -83,7 +83,7 @@ var badServers = map[string]func(){
 	"mute in calls": func() {
 		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
 	},
-	"old": func() { // does not answer what it does not know
+	"old": func() { // does not answer requests that it does not know
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if method != "server/discover" && !greet(method, id, oneTool) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
@@ -157,7 +157,7 @@ var badServers = map[string]func(){
 			greet(method, id, "")
 		})
 	},
-	"deaf": func() { // reads nothing once it is greeted
+	"deaf": func() { // reads nothing after the greeting
 		calls := make(chan struct{})
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if greet(method, id, oneTool); method == "tools/list" {
@@ -165,7 +165,7 @@ var badServers = map[string]func(){
 			}
 		})
 	},
-	"asks": func() { // what its client answers first is the result of its tool
+	"asks": func() { // returns the client's first answer as the result of its tool
 		var call gjson.Result
 		serveRaw(func(method string, id, params gjson.Result) {
 			switch {
@@ -183,7 +183,7 @@ var badServers = map[string]func(){
 			}
 		})
 	},
-	"floods": func() { // asks without end once it is called, and reads nothing more
+	"floods": func() { // asks endlessly once it is called, and reads nothing more
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if !greet(method, id, oneTool) {
 				for i := range 300_000 {
@@ -199,7 +199,7 @@ var badServers = map[string]func(){
 		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
 		hang()
 	},
-	"parent": func() { // as npx: the server is a grandchild's sibling
+	"parent": func() { // like npx: it starts a child of its own
 		ossignal.Ignore(syscall.SIGTERM)
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), serverEnv+"=sleeper")
@@ -212,7 +212,7 @@ var badServers = map[string]func(){
 			hang()
 		}
 	},
-	"heeds": func() { // it ends at the end of its stdin alone, or at SIGTERM alone; its child at the end of its stdin
+	"heeds": func() { // ends only at the end of its stdin or only at SIGTERM; its child ends at the end of its stdin
 		if os.Getenv("HEEDS") == "eof" {
 			ossignal.Ignore(syscall.SIGTERM)
 		}

@@ -11,7 +11,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// messages gathers warnings and log lines.
+// messages collects warnings and log lines.
 type messages struct {
 	mu    sync.Mutex
 	texts []string
@@ -31,7 +31,7 @@ func (h *messages) all() string {
 	return strings.Join(h.texts, "\n")
 }
 
-// openBad opens a source on a server that does what it should not.
+// openBad opens a source on a misbehaving server.
 func openBad(t *testing.T, kind string, change func(*mcpsource.Options)) (*mcpsource.Source, *messages) {
 	t.Helper()
 	h := &messages{}
@@ -118,7 +118,7 @@ func TestFloodOnStderr(t *testing.T) {
 		o.Log = func(line string) {
 			select {
 			case sizes <- len(line):
-			default: // the flood goes on; a hundred lines are enough to look at
+			default: // a hundred lines are enough
 			}
 		}
 	})
@@ -126,7 +126,7 @@ func TestFloodOnStderr(t *testing.T) {
 	for range 20 {
 		mustCall(t, s, "shelf.a", `{}`)
 	}
-	// The answers come over another pipe: a busy machine may have read all of them before the first line.
+	// The answers come over another pipe, so all of them may have been read before the first line.
 	for range 10 {
 		select {
 		case n := <-sizes:
@@ -171,7 +171,7 @@ func TestUnusualLists(t *testing.T) {
 	}
 }
 
-// An answer that is too long fails its own call; the stream goes on behind it.
+// An answer that is too long fails only its own call.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
 	s, _ := openBad(t, "huge", func(o *mcpsource.Options) { o.MaxMessageBytes = 1 << 20 })

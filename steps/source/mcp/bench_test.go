@@ -33,8 +33,8 @@ func bare(b *testing.B, o *mcpsource.Options) *sdk.ClientSession {
 	return session
 }
 
-// BenchmarkAgainstBareClient makes ten calls one after another, through the source and by the SDK's client alone, in
-// turns, and reports the median ratio of their times.
+// BenchmarkAgainstBareClient makes ten calls one after another, alternately through the source and with the SDK's client alone, and reports
+// the median ratio of their times.
 func BenchmarkAgainstBareClient(b *testing.B) {
 	for _, name := range []string{"stdio", "stdio 2025-11-25", "http stateless", "http json", "http sessions"} {
 		b.Run(name, func(b *testing.B) {

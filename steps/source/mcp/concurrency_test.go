@@ -16,7 +16,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestConcurrency: a server is called no more often at once than it is said to bear, and callers get their turns.
+// TestConcurrency: the calls to a server never exceed Options.Concurrency, and callers take turns.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	seen, goOn := make(chan string), make(chan struct{})
@@ -55,12 +55,12 @@ func TestConcurrency(t *testing.T) {
 	}
 	goOn <- struct{}{}
 	calls.Wait()
-	if i := slices.Index(order, "modest"); i < 1 || i > 2 { // it may come just after the second was let in
+	if i := slices.Index(order, "modest"); i < 1 || i > 2 { // it may come just after the second was admitted
 		t.Errorf("%v: modest waits for more than one call of greedy's", order)
 	}
 }
 
-// watchedContext is a context that tells when somebody waits for its end.
+// watchedContext is a context that reports when a goroutine waits for its end.
 type watchedContext struct {
 	context.Context
 	first chan struct{}

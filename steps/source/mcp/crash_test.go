@@ -39,7 +39,7 @@ func TestCrashInACall(t *testing.T) {
 	}
 }
 
-// TestCrashByEffect: a call that a server died of is sent again, once, if it only reads; a configured effect counts more than annotations.
+// TestCrashByEffect: a call during which the server died is sent once more if it only reads; a configured effect overrides annotations.
 func TestCrashByEffect(t *testing.T) {
 	t.Parallel()
 	read, write, destroy := steps.Read, steps.Write, steps.Destroy

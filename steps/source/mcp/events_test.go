@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// What the SDK reads of a stream of events is what is in it, whatever pieces it comes in.
+// The SDK reads the events of a stream unchanged, however the stream is split.
 func TestEventsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newSource(Options{Name: "s", URL: "http://h", MaxMessageBytes: 4096, Warn: func(*fault.Error) {}})
@@ -55,7 +55,7 @@ func TestEventsPassUnchanged(t *testing.T) {
 	})
 }
 
-// pieceReader is a reader that gives a few bytes at a time.
+// pieceReader is a reader that returns a few bytes at a time.
 type pieceReader struct {
 	text string
 	size int

@@ -26,7 +26,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// resourceCounts are the goroutines, and the open files where the system lists them.
+// resourceCounts are the numbers of goroutines and, if the system lists them, open files.
 type resourceCounts struct{ goroutines, files int }
 
 func countResources() resourceCounts {
@@ -37,8 +37,7 @@ func countResources() resourceCounts {
 	return c
 }
 
-// settles waits until the counts are about what they were: other connections of the process may come and go, but not by
-// the dozen.
+// settles waits until the counts are about the same as before. Other connections of the process may come and go, but only a few.
 func settles(t *testing.T, before resourceCounts) {
 	t.Helper()
 	const slack = 12
@@ -51,10 +50,10 @@ func settles(t *testing.T, before resourceCounts) {
 	}
 }
 
-// switchedHandler is a handler before the good server that a test can change while it runs.
+// switchedHandler wraps the good server with a handler that a test can change while it runs.
 type switchedHandler struct {
 	next   http.Handler
-	before atomic.Pointer[func(w http.ResponseWriter, r *http.Request, body string) bool] // true: it has answered
+	before atomic.Pointer[func(w http.ResponseWriter, r *http.Request, body string) bool] // returns true if it has answered
 	mu     sync.Mutex
 	seen   []http.Header
 
@@ -87,7 +86,7 @@ func (f *switchedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-// onCalls lets a test answer calls of tools.
+// onCalls lets a test answer tool calls.
 func onCalls(answer func(w http.ResponseWriter, id string)) func(http.ResponseWriter, *http.Request, string) bool {
 	return func(w http.ResponseWriter, _ *http.Request, body string) bool {
 		if gjson.Get(body, "method").Str != "tools/call" {
@@ -133,7 +132,7 @@ func TestHeadersAndRefusals(t *testing.T) {
 	}
 }
 
-// Headers hold secrets: a redirect to another host does not get them.
+// Headers contain secrets, so a redirect to another host does not receive them.
 func TestHeadersStayAtTheirHost(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Bool
@@ -169,13 +168,13 @@ func TestServerThatIsNotThere(t *testing.T) {
 	server := &http.Server{Handler: httpServer(goodServer(endOf(t)), nil)}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
-	await(t, s, steps.StateReady) // its functions appear when it comes
+	await(t, s, steps.StateReady) // its functions appear when it is ready
 	if len(s.Functions()) == 0 {
 		t.Error("no functions")
 	}
 }
 
-// A server that has forgotten the session has not done the call: it is made in a new one.
+// A server that has lost the session has not carried out the call, so the call is made in a new session.
 func TestSessionExpired(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
@@ -190,7 +189,7 @@ func TestSessionExpired(t *testing.T) {
 	}
 }
 
-// What goes wrong with one call is that call's own: the session goes on.
+// An unusable answer fails only its own call, and the session continues.
 func TestAnswersThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	answer := func(kind, format string) func(w http.ResponseWriter, id string) {
@@ -252,7 +251,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Calls use the connections again that earlier ones have made.
+// Calls reuse the connections of earlier calls.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
@@ -270,7 +269,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	for range 1000 {
 		mustCall(t, s, "shelf.get", `{"name":"a"}`)
 	}
-	if n := opened.Load(); n > 200 { // a busy machine has some ends come late
+	if n := opened.Load(); n > 200 { // on a busy machine some streams end late
 		t.Errorf("%d connections for 1000 calls one after another", n)
 	}
 }
@@ -304,7 +303,7 @@ func TestTransportErrors(t *testing.T) {
 		}
 		failing.Store(nil)
 		if test.code == fault.Unavailable && test.outcome == fault.NotSent {
-			until(t, s, func() bool { return f.greetings.Load() > before }) // a server that cannot be reached is greeted again
+			until(t, s, func() bool { return f.greetings.Load() > before }) // an unreachable server is greeted again
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -318,7 +317,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The data of a JSON-RPC error holds no secret either.
+// The data of a JSON-RPC error contains no secret either.
 func TestErrorDataIsCleaned(t *testing.T) {
 	t.Parallel()
 	const key = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"

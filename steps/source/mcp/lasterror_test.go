@@ -2,7 +2,7 @@ package mcp
 
 import "testing"
 
-// TestLastError: of a stack trace the line with the error is told, of other words all.
+// TestLastError: the message shows only the error line of a stack trace, and all of any other output.
 func TestLastError(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

@@ -13,7 +13,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// The answers of a server that is greeted in both ways.
+// The answers of a server that receives both greetings.
 const (
 	lateDiscovered = `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`
 	lateUnknown    = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`
@@ -21,8 +21,8 @@ const (
 	lateWelcome    = `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"late","version":"0"}}}`
 )
 
-// playLate is a server that answers server/discover not before it is sent initialize: to each number in order the answer of
-// that place, 0 to server/discover, 1 to initialize. Greeted again it answers at once.
+// playLate is a server that does not answer server/discover until it has received initialize. Then it answers in the given order: 0 means
+// server/discover, 1 means initialize. When it is greeted again, it answers immediately.
 func playLate(discovered, initialized string, order ...int) func() {
 	return func() {
 		var discover gjson.Result
@@ -55,16 +55,16 @@ var lateServers = map[string]func(){
 	"refuses":            playLate("", lateDuplicate, 1),
 }
 
-// TestLateGreeting: a server that takes longer to start than server/discover waits is greeted with initialize as well, and
-// may refuse that for having got both. It is ready all the same, in the process that was started first.
+// TestLateGreeting: a server that starts too slowly for server/discover also gets initialize, and may refuse that because it got both. It
+// still becomes ready, in the process that was started first.
 func TestLateGreeting(t *testing.T) {
 	t.Parallel()
 	const newer, older = `2026-07-28`, `""`
 	for _, c := range []struct {
 		kind string
-		meta string // what a call's _meta has, by which it is of one era or the other
+		meta string // a member of a call's _meta, which shows the MCP version
 	}{
-		{"slow", ""}, // as the SDK's servers are, which answer both greetings side by side
+		{"slow", ""}, // like the SDK's servers, which answer both greetings concurrently
 		{"late", newer},
 		{"late, out of order", newer},
 		{"late, of both", older},
@@ -86,7 +86,7 @@ func TestLateGreeting(t *testing.T) {
 	}
 }
 
-// TestLateRefusal: a refusal is told as such, whether the server answers server/discover or not.
+// TestLateRefusal: a refusal is reported as such, whether or not the server answers server/discover.
 func TestLateRefusal(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"late, refuses", "refuses"} {

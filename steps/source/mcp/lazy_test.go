@@ -17,7 +17,7 @@ func TestLazy(t *testing.T) {
 	o.Lazy, o.CacheFile = true, filepath.Join(t.TempDir(), "sub", "tools.json")
 	o.Env["SHELF_TOKEN"] = "verysecret"
 	s := openSource(t, o)
-	await(t, s, steps.StateReady) // no cache: it is started to list
+	await(t, s, steps.StateReady) // without a cache, it is started to list its tools
 	first := s.Functions()
 	if len(first) == 0 {
 		t.Fatal("it has no functions")
@@ -52,7 +52,7 @@ func TestLazy(t *testing.T) {
 	if third.Status().State == steps.StateIdle {
 		t.Error("a list of other options was used")
 	}
-	for _, s := range []*mcpsource.Source{again, third} { // they may be about to write the cache
+	for _, s := range []*mcpsource.Source{again, third} { // they may still write the cache
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestLazy(t *testing.T) {
 	}
 }
 
-// A list is kept for the server of one path; what the query holds may be a secret, and counts for nothing.
+// A cached list belongs to the server of one path. The query may contain a secret, and is ignored.
 func TestLazyDistinguishesServers(t *testing.T) {
 	t.Parallel()
 	url, file := listen(t, newFront(t, nil)), filepath.Join(t.TempDir(), "tools.json")

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// note writes to the file STARTS, if it is named, when a server begins and when it leaves by itself.
+// record appends to the file STARTS, if set, when a server starts and when it exits by itself.
 func record(what string) {
 	if file, err := os.OpenFile(os.Getenv("STARTS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 		_, _ = file.WriteString(what)
@@ -56,7 +56,7 @@ func play(kind string) {
 	switch kind {
 	case "good":
 		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
-	case "slow": // it reads nothing before initialize is there too, behind server/discover
+	case "slow": // reads nothing until both server/discover and initialize have arrived
 		in := bufio.NewReader(os.Stdin)
 		discover, _ := in.ReadString('\n')
 		initialize, _ := in.ReadString('\n')
@@ -72,7 +72,7 @@ func play(kind string) {
 
 const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`
 
-// goodServer is a server of the SDK that does what tools do. stop ends the calls that wait.
+// goodServer is a well-behaved server of the SDK. stop ends waiting calls.
 func goodServer(stop <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1.2"}, &sdk.ServerOptions{PageSize: 3})
 	yes := true
@@ -102,7 +102,7 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-stop: // without a session a server is not told of cancellations
+		case <-stop: // without a session a server does not receive cancellations
 		}
 		return text("waited"), nil
 	})
@@ -162,7 +162,7 @@ func text(t string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: t}}}
 }
 
-// answering is a tool that answers always the same.
+// answering is a tool that always gives the same answer.
 func answering(t string) sdk.ToolHandler {
 	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(t), nil }
 }
@@ -172,7 +172,7 @@ func httpServer(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
-// child are the options of a server that the test binary plays.
+// child returns the options of a server that the test binary plays.
 func child(t testing.TB, kind string) *mcpsource.Options {
 	exe, err := os.Executable()
 	if err != nil {
@@ -181,7 +181,7 @@ func child(t testing.TB, kind string) *mcpsource.Options {
 	return &mcpsource.Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: kind}}
 }
 
-// openSource makes a source that is closed with the test.
+// openSource opens a source and closes it at the end of the test.
 func openSource(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
 	s, err := mcpsource.New(o)
@@ -192,7 +192,7 @@ func openSource(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	return s
 }
 
-// openReady opens a source, and waits until its server is ready.
+// openReady opens a source and waits until its server is ready.
 func openReady(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
 	s := openSource(t, o)
@@ -200,10 +200,10 @@ func openReady(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 	return s
 }
 
-// patience is how long a test waits for what has to come; it fails long before on a machine that is not overloaded.
+// patience is how long a test waits for an event. Unless the machine is overloaded, the event comes much earlier.
 const patience = 60 * time.Second
 
-// poll waits for a condition that nothing announces; false: it did not come.
+// poll waits for a condition that is not announced; false: it did not become true.
 func poll(holds func() bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -237,7 +237,7 @@ func function(t testing.TB, s *mcpsource.Source, name string) *steps.Function {
 	return find(t, s.Functions(), name)
 }
 
-// waiting calls shelf.wait, and returns when the server has the call.
+// waiting calls shelf.wait, and returns when the server has received the call.
 func waiting(t testing.TB, s *mcpsource.Source) <-chan error {
 	t.Helper()
 	begun, fn, done := filepath.Join(t.TempDir(), "begun"), function(t, s, "shelf.wait"), make(chan error, 1)
@@ -251,7 +251,7 @@ func waiting(t testing.TB, s *mcpsource.Source) <-chan error {
 	return done
 }
 
-// mustCall calls a function, which has to succeed.
+// mustCall calls a function that must succeed.
 func mustCall(t testing.TB, s *mcpsource.Source, name, args string) string {
 	t.Helper()
 	result, err := function(t, s, name).Call(t.Context(), []byte(args))
@@ -261,7 +261,7 @@ func mustCall(t testing.TB, s *mcpsource.Source, name, args string) string {
 	return string(result)
 }
 
-// mustFail calls a function, which has to fail with the code.
+// mustFail calls a function that must fail with the code.
 func mustFail(ctx context.Context, t testing.TB, s *mcpsource.Source, name, args string, code fault.Code) *fault.Error {
 	t.Helper()
 	result, err := function(t, s, name).Call(ctx, []byte(args))

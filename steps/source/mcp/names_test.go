@@ -19,18 +19,18 @@ import (
 
 var update = flag.Bool("update", false, "write what is read into testdata")
 
-// pathOf is how a name is read, without the source; "": whole.
+// pathOf returns a function's path without the source; "": the name is not split.
 func pathOf(fn *steps.Function) string { return strings.TrimPrefix(fn.Path, "net.") }
 
-// named opens a source whose server lists tools with these names; configured: Options.Names.
+// withNames opens a source whose server lists tools with these names; configured is Options.Names.
 func withNames(t testing.TB, configured string, names ...string) *mcpsource.Source {
 	t.Helper()
 	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolList(names...))
 }
 
-// TestToolNames reads the tools of public servers (testdata/toolnames.txt: the package, its version and the form that is found), and names
-// written in other ways (testdata/readings.txt: what they show, and in brackets the configured form). Behind a name stands what it is read
-// as, and in the second file what it may be read as by itself.
+// TestToolNames splits the tool names of public servers (testdata/toolnames.txt: the package, its version and the detected form) and other
+// names (testdata/readings.txt: the case, and in brackets the configured form). Each name is followed by its path, and in the second file
+// also by the possible paths of the name alone.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"testdata/toolnames.txt", "testdata/readings.txt"} {
@@ -56,7 +56,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// readNames writes a section again: the names of a server's tools, with what they are read as.
+// readNames writes a section again: the names of a server's tools with their paths.
 func readNames(t *testing.T, section string, possible bool) string {
 	t.Helper()
 	lines := strings.Split(section, "\n")
@@ -80,8 +80,8 @@ func readNames(t *testing.T, section string, possible bool) string {
 	return read.String()
 }
 
-// TestNamesStayApart: whatever the names, no two tools are read alike, the order of the list is of no importance, and a path is
-// among those that the name alone may be read as.
+// TestNamesStayApart: no two tools have the same path, the order of the list does not matter, and a path is among the possible paths of the
+// name alone.
 func TestNamesStayApart(t *testing.T) {
 	t.Parallel()
 	word := rapid.SampledFrom([]string{"get", "list", "delete", "or", "a", "Device", "devices", "issue", "issues", "branches", "categories",
@@ -128,7 +128,7 @@ func TestNamesStayApart(t *testing.T) {
 	})
 }
 
-// TestFormIsDeterminedOnce: the first list that holds a tool decides how names are read, unless it is configured.
+// TestFormIsDeterminedOnce: the first list with a tool determines the form of the names, unless the form is configured.
 func TestFormIsDeterminedOnce(t *testing.T) {
 	t.Parallel()
 	server := &rawServer{}
@@ -153,7 +153,7 @@ func TestFormIsDeterminedOnce(t *testing.T) {
 	}
 }
 
-// TestManyNames: a list of the longest names is read at once.
+// TestManyNames: a list of the longest names is split quickly.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -166,7 +166,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// TestFunctionNames: a name that no function can have is replaced by one that is the same in every list.
+// TestFunctionNames: an invalid function name is replaced by a valid one that is the same in every list.
 func TestFunctionNames(t *testing.T) {
 	t.Parallel()
 	names := func(tools ...string) (functions []string) {
@@ -189,7 +189,7 @@ func TestFunctionNames(t *testing.T) {
 	}
 }
 
-// TestHints: the effect is declared by readOnlyHint or destructiveHint, whatever they say, and by nothing else.
+// TestHints: the effect counts as declared if readOnlyHint or destructiveHint is given, with either value, and only then.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	tests := map[string]steps.Spec{
@@ -221,7 +221,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestListing: a tool is listed as its server did, but for nulls and the order, and shares its bytes with the schemas.
+// TestListing: a tool's definition stays as listed except for nulls and order, and the schemas are slices of it.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	s := openRaw(t, &rawServer{}, mcpsource.Options{}, `{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},
@@ -243,7 +243,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestRulesSurviveTheList: a rule that restricts holds whatever else is in the list.
+// TestRulesSurviveTheList: a rule that restricts applies whatever other tools are in the list.
 func TestRulesSurviveTheList(t *testing.T) {
 	t.Parallel()
 	admin, hide := steps.TierAdmin, true
@@ -280,7 +280,7 @@ func TestRulesSurviveTheList(t *testing.T) {
 	}
 }
 
-// functionsIn are the functions in a client's session with the server.
+// functionsIn returns the functions in a client's session with the server.
 func functionsIn(t testing.TB, s *mcpsource.Source) []steps.Function {
 	t.Helper()
 	functions, err := openSession(t, s, nil).Functions(context.Background())
@@ -290,7 +290,7 @@ func functionsIn(t testing.TB, s *mcpsource.Source) []steps.Function {
 	return functions
 }
 
-// TestGrantsFollowTheSharedList: lists of access fit the whole name and the path of the shared list, rules also what the name alone gives.
+// TestGrantsFollowTheSharedList: grants match the whole name and the path in the shared list; rules also match the possible paths.
 func TestGrantsFollowTheSharedList(t *testing.T) {
 	t.Parallel()
 	server := &rawServer{all: toolList("delete_issues", "get_widget", "list_users")}

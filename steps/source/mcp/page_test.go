@@ -11,7 +11,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestPageIsNoServer: the URL of a page, or of another service, is the likeliest wrong one.
+// TestPageIsNoServer: a likely mistake is the URL of a web page or of another service.
 func TestPageIsNoServer(t *testing.T) {
 	t.Parallel()
 	for what, want := range map[string]string{

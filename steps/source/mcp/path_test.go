@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// inHome makes folders below a user's folder, each with a program in it.
+// inHome makes folders below a home directory, each with a program.
 func inHome(t *testing.T, program string, folders ...string) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -53,7 +53,7 @@ func TestCompletePath(t *testing.T) {
 	}
 }
 
-// TestProgramOfServer: a server is started by its whole path, and finds what stands beside it.
+// TestProgramOfServer: a server is started by its full path, and finds the programs next to it.
 func TestProgramOfServer(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

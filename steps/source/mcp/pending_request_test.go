@@ -59,7 +59,7 @@ func TestNothingStaysPending(t *testing.T) {
 	}
 }
 
-// TestRegisterOnce: what else is sent in the context of a call is another request than the call.
+// TestRegisterOnce: another request in the context of a call is not registered as the call.
 func TestRegisterOnce(t *testing.T) {
 	t.Parallel()
 	over, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
@@ -69,8 +69,8 @@ func TestRegisterOnce(t *testing.T) {
 	}
 }
 
-// TestStreamsEndAgain: a server whose streams stayed open for a while is waited for again once they end, so that its connections
-// are used again.
+// TestStreamsEndAgain: if a server kept its streams open for a while and then ends them again, calls wait for the end again, so that
+// connections are reused.
 func TestStreamsEndAgain(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

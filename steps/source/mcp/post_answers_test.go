@@ -15,7 +15,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestPostHearsOfTools: what a server says in the stream of an answer is heard, though the SDK does not read it.
+// TestPostHearsOfTools: notifications in the stream of an answer arrive, although the SDK does not read that stream.
 func TestPostHearsOfTools(t *testing.T) {
 	t.Parallel()
 	server := &rawServer{}
@@ -32,7 +32,7 @@ func TestPostHearsOfTools(t *testing.T) {
 	until(t, s, func() bool { return len(s.Functions()) == 2 })
 }
 
-// TestPostAnsweredElsewhere: an answer on the stream for what belongs to no call ends the call too.
+// TestPostAnsweredElsewhere: an answer on the session's general stream also ends the call.
 func TestPostAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	answers := make(chan string, 1)
@@ -62,7 +62,7 @@ func TestPostAnsweredElsewhere(t *testing.T) {
 
 type userKey struct{}
 
-// userHeader writes to the requests that it gets, which it should not.
+// userHeader modifies the requests that it receives, which a round tripper should not do.
 type userHeader struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -74,7 +74,7 @@ func (userHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestPostsApart: what a round tripper writes into the request of one call is in no other.
+// TestPostsApart: changes that a round tripper makes to one call's request appear in no other request.
 func TestPostsApart(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -98,7 +98,7 @@ func TestPostsApart(t *testing.T) {
 	}
 }
 
-// staleLogin judges refusals as a login does: a token that is not the present one is simply replaced, one that was just given is not.
+// staleLogin handles refusals as a login does: it replaces a refused token that is outdated, and reports a refused current token.
 type staleLogin struct {
 	mu      sync.Mutex
 	current string
@@ -129,8 +129,8 @@ func (l *staleLogin) Authorize(_ context.Context, r *http.Request, answer *http.
 	return nil
 }
 
-// TestPostRefusedLate: two calls go out with a token that is refused. The refusal of one comes when the other has a new one already: it is
-// the old one that was refused.
+// TestPostRefusedLate: two calls are sent with a token that is refused. When the refusal of one arrives, the other already has a new token:
+// only the old token was refused.
 func TestPostRefusedLate(t *testing.T) {
 	t.Parallel()
 	var refusing atomic.Bool

@@ -18,7 +18,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// postRecorder keeps the calls of tools that go over HTTP.
+// postRecorder records the tool calls that are sent over HTTP.
 type postRecorder struct {
 	mu    sync.Mutex
 	calls []sentCall
@@ -49,14 +49,14 @@ func (p *postRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestPostIsWhatTheSDKSends: a call that is made past the SDK is the request that the SDK would send, but for its id. The SDK itself
-// calls tools whose arguments go into headers too.
+// TestPostIsWhatTheSDKSends: a call that bypasses the SDK sends the same request as the SDK, except for its id. The SDK still makes the
+// calls of tools whose arguments are also sent as headers.
 func TestPostIsWhatTheSDKSends(t *testing.T) {
 	t.Parallel()
 	const client = `{"_meta":{"progressToken":7,"mine":{"a":1},"io.modelcontextprotocol/clientInfo":{"name":"ann","version":"2"}}}`
 	for name, c := range map[string]struct {
 		options mcpsource.Options
-		params  string // of a client that has a session; "": none
+		params  string // of a client with a session; "": none
 		parent  string // the trace
 	}{
 		"sessions":                {mcpsource.Options{Protocol: protocol.Stateful}, "", ""},
@@ -114,7 +114,7 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 	}
 }
 
-// TestArgumentsInHeaders: a tool whose arguments go into headers too is called by the SDK, which knows how.
+// TestArgumentsInHeaders: the SDK calls a tool whose arguments are also sent as headers.
 func TestArgumentsInHeaders(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1"}, nil)

@@ -38,7 +38,7 @@ func init() {
 	}
 }
 
-// pids are the processes that the server "parent" has written down.
+// pids returns the process ids that the server "parent" has written down.
 func pids(t *testing.T, file string) (ids []int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -55,7 +55,7 @@ func pids(t *testing.T, file string) (ids []int) {
 	return ids
 }
 
-// running reports whether the process is there, and is more than an entry in the table that nobody has removed.
+// running reports whether the process exists and is not a zombie.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -73,8 +73,8 @@ func awaitExit(t *testing.T, all []int) {
 	}
 }
 
-// TestKilledHost: a child that ends at the end of its stdin, or at SIGTERM, ends with onecall, also when onecall is killed; what
-// that child has started sees the same. Only Linux sends the signal.
+// TestKilledHost: a child that ends at the end of its stdin or at SIGTERM ends with onecall, even if onecall is killed. The processes that
+// the child has started see their stdin end too. Only Linux sends the signal.
 func TestKilledHost(t *testing.T) {
 	t.Parallel()
 	for _, heeds := range []string{"eof", "term"} {
@@ -117,7 +117,7 @@ func killHost(t *testing.T, heeds string) {
 	awaitExit(t, all)
 }
 
-// TestCloseEndsProcesses: Close ends a server that ignores signals, and what a server has started, whether that server leaves or not.
+// TestCloseEndsProcesses: Close ends a server that ignores signals, and the processes that a server has started, even if the server exits.
 func TestCloseEndsProcesses(t *testing.T) {
 	t.Parallel()
 	for _, server := range []struct{ kind, leaves string }{{"stubborn", ""}, {"parent", ""}, {"parent", "yes"}} {
@@ -137,7 +137,7 @@ func TestCloseEndsProcesses(t *testing.T) {
 	}
 }
 
-// TestNothingLeaks makes many calls, and starts and stops many servers. ONECALL_TEST_LONG=1 makes it 100,000 calls.
+// TestNothingLeaks makes many calls, and starts and stops many servers. With ONECALL_TEST_LONG=1 it makes 100,000 calls.
 func TestNothingLeaks(t *testing.T) {
 	calls, cycles := 2500, 5
 	if os.Getenv("ONECALL_TEST_LONG") != "" {

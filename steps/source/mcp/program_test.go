@@ -10,7 +10,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestFindProgram: a program is found as a start would find it.
+// TestFindProgram: FindProgram finds a program like a start does.
 func TestFindProgram(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

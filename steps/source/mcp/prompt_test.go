@@ -18,8 +18,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// returnsSoon calls a function that would not return by itself, ends its context, and waits for it. The promise is 100
-// ms; what the machine is busy with may add to that, but not what the server could add, which is for ever.
+// returnsSoon calls a function that would never return by itself, ends its context, and waits for it. The promise is 100 ms; a busy machine
+// may need longer, but the server must not delay the return.
 func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -27,7 +27,7 @@ func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string
 	return returnsWithContext(ctx, t, call, args)
 }
 
-// returnsWithContext makes a call that returns because its context ends.
+// returnsWithContext calls a function that returns because its context ends.
 func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args string) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -44,7 +44,7 @@ func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args
 	}
 }
 
-// A server that does not read holds up nobody longer than they want to wait.
+// A server that does not read delays no caller beyond the end of its context.
 func TestPromptWithDeafServer(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -56,7 +56,7 @@ func TestPromptWithDeafServer(t *testing.T) {
 	if !fn.Prompt {
 		t.Fatal("no promise is made")
 	}
-	// One call fills the pipe and goes on to wait; others do not wait for it.
+	// One call fills the pipe and keeps waiting; other calls do not wait for it.
 	big := `{"a":"` + strings.Repeat("x", 4<<20) + `"}`
 	long, cancel := context.WithCancel(t.Context())
 	filling := make(chan error, 1)
@@ -122,7 +122,7 @@ func TestPromptWithMuteServer(t *testing.T) {
 	}
 }
 
-// A server that does not even read what it is sent.
+// A server that does not even read the requests.
 func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +146,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 	}
 }
 
-// A store that hangs holds up a call no longer than a server does. The work was done, and counts as done.
+// A store that hangs delays a call no longer than a server does. The work was done, and counts as done.
 func TestPromptWithKeep(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "good"))
@@ -173,7 +173,7 @@ func TestPromptWithKeep(t *testing.T) {
 	}
 }
 
-// A store that panics does so in the caller's goroutine, which may recover. A value that is large is made on another.
+// A store panics on the caller's goroutine, which may recover. A large value is converted on another goroutine.
 func TestPanicOfKeep(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "good"))

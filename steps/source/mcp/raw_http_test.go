@@ -16,13 +16,13 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// rawServer is a server over HTTP with sessions whose answers a test writes by hand. The first session is the source's own.
+// rawServer is an HTTP server with sessions whose answers a test writes itself. The first session is the source's own.
 type rawServer struct {
 	call   func(w http.ResponseWriter, r *http.Request, id string)
-	stream http.HandlerFunc // serves what belongs to no call; nil: list_changed after each change of the list
+	stream http.HandlerFunc // serves the session's general stream; nil: list_changed after each change of the list
 
 	mu          sync.Mutex
-	listed, all string // definitions of the tools that the source lists, and those of other sessions; "": the same
+	listed, all string // tool definitions for the source, and for other sessions; "": the same
 	sessions    int
 	changed     chan struct{}
 }
@@ -38,7 +38,7 @@ func openRaw(t testing.TB, server *rawServer, o mcpsource.Options, tools string)
 	return s
 }
 
-// change has the source list other tools, and waits until it does.
+// change makes the source list other tools, and waits until it does.
 func (h *rawServer) change(t testing.TB, s *mcpsource.Source, tools string) {
 	t.Helper()
 	h.mu.Lock()
@@ -105,7 +105,7 @@ func answerJSON(w http.ResponseWriter, id, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// toolList are the definitions of tools that have names alone.
+// toolList returns the definitions of tools that have only names.
 func toolList(names ...string) string {
 	var tools []string
 	for _, name := range names {

@@ -23,7 +23,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// npm gives the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
+// npm returns the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
 func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 	t.Helper()
 	folder := os.Getenv("ONECALL_TEST_NPM")
@@ -41,7 +41,7 @@ func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 		Env: map[string]string{"HOME": t.TempDir()}}
 }
 
-// ready opens a source on a real server, all of whose functions must fit a registry.
+// ready opens a source on a real server, and checks that all its functions can be registered.
 func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
 	s := openReady(t, o)
@@ -52,13 +52,13 @@ func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	return s
 }
 
-// TestServers calls servers of the registry, of which each keeps what it is given.
+// TestServers calls servers of the npm registry, each of which stores data.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for script, c := range map[string]struct {
 		args  []string
-		calls [][3]string // a tool, its arguments, and what its result holds
+		calls [][3]string // a tool, its arguments, and a part of its result
 	}{
 		"@modelcontextprotocol/server-filesystem/dist/index.js": {[]string{folder}, [][3]string{
 			{"write_file", `{"path":"FOLDER/a.txt","content":"héllo"}`, ""}, {"read_text_file", `{"path":"FOLDER/a.txt"}`, `"content":"héllo"`}}},
@@ -106,7 +106,7 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// everyCapability is that of a client that can answer all requests of servers.
+// everyCapability returns the capabilities of a client that can answer all requests of servers.
 //
 //nolint:staticcheck // servers still ask for roots and sample
 func everyCapability() *sdk.ClientCapabilities {
@@ -114,13 +114,13 @@ func everyCapability() *sdk.ClientCapabilities {
 		RootsV2: &sdk.RootCapabilities{ListChanged: true}}
 }
 
-// A server that lists tools only to clients that can be asked, and asks in them.
+// A server that lists tools only to clients that can be asked, and asks the client in those tools.
 func TestServerEverythingInUpstreamSession(t *testing.T) {
 	t.Parallel()
 	o := npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
 	o.AsProxy = true
 	s := ready(t, o)
-	until(t, s, func() bool { // it lists them a moment after the greeting
+	until(t, s, func() bool { // it lists them shortly after the greeting
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
 	})
 	c := newClient("ann", "2025-11-25")
@@ -205,7 +205,7 @@ func TestServerOfConformance(t *testing.T) {
 	}
 }
 
-// server-filesystem takes the roots of a client in place of the directories that it was started with.
+// server-filesystem uses the roots of a client instead of the directories that it was started with.
 func TestServerFilesystemInUpstreamSession(t *testing.T) {
 	t.Parallel()
 	for _, chosen := range []bool{false, true} {

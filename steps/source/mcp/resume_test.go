@@ -20,11 +20,10 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// breakingServer is a server whose answers to calls are streams that break off after an event with an id, so that the client
-// may ask for the rest.
+// breakingServer is a server whose answers are streams that break off after an event with an id, so that the client can request the rest.
 type breakingServer struct {
 	*switchedHandler
-	writes  atomic.Int32 // calls that the server has seen
+	writes  atomic.Int32 // calls that the server has received
 	resumes atomic.Int32
 }
 
@@ -48,8 +47,8 @@ func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breakingServ
 	return b
 }
 
-// A call whose answer broke off is never made again, whatever becomes of the request for the rest; and it is that call's
-// own misfortune: the session goes on.
+// A call whose answer broke off is never made again, whatever the request for the rest returns. Only that call fails, and the session
+// continues.
 func TestResumeThatFails(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(http.ResponseWriter) {
@@ -88,8 +87,8 @@ func TestResumeThatFails(t *testing.T) {
 	}
 }
 
-// The server is gone when it is asked for the rest: the call ends there, and not with its time; when the server is back,
-// the call has been made once.
+// If the server is down when the rest is requested, the call ends then, before its time limit. When the server is back, the call has been
+// made once.
 func TestResumeFromServerThatEnded(t *testing.T) {
 	t.Parallel()
 	var down, fell atomic.Bool
@@ -119,13 +118,13 @@ func TestResumeFromServerThatEnded(t *testing.T) {
 	if tried.Load() != 1 || b.writes.Load() != 1 {
 		t.Errorf("the rest was asked for %d times, the call made %d times", tried.Load(), b.writes.Load())
 	}
-	await(t, s, steps.StateRetrying) // nothing else may tell that it is gone
+	await(t, s, steps.StateRetrying) // no other event may reveal that it is down
 	b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 	down.Store(false)
 	mustCall(t, s, "shelf.put", `{"name":"a"}`)
 }
 
-// The rest of an answer that can be had is the answer.
+// If the rest of an answer can be fetched, the call succeeds.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	b := newBreaking(t, nil)
@@ -150,7 +149,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What becomes of the word that a call is cancelled says nothing about the call: it was sent.
+// A failed cancellation does not change the outcome of the call: it was sent.
 func TestCancellationThatIsRefused(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -171,7 +170,7 @@ func TestCancellationThatIsRefused(t *testing.T) {
 	})}
 	s := openRaw(t, server, mcpsource.Options{HTTPClient: client},
 		`{"name":"a"},{"name":"b","inputSchema":{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}}}}`)
-	for _, tool := range []string{"net.a", "net.b"} { // the SDK calls the second
+	for _, tool := range []string{"net.a", "net.b"} { // the SDK makes the second call
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-begun
@@ -186,7 +185,7 @@ func TestCancellationThatIsRefused(t *testing.T) {
 	}
 }
 
-// A refusal of a call does not say what one at the start says (TestPageIsNoServer).
+// A refusal of a call has another message than a refusal at the start (TestPageIsNoServer).
 func TestRefusalOfACall(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)

@@ -13,7 +13,7 @@ import (
 
 const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
 
-// partly reports whether a text shows a part of the long secret that would help to guess it.
+// partly reports whether a text shows a part of the long secret that helps to guess it.
 func partly(text string) bool {
 	for i := 0; i+secret.MinLength <= len(longSecret); i++ {
 		if strings.Contains(text, longSecret[i:i+secret.MinLength]) {
@@ -23,7 +23,7 @@ func partly(text string) bool {
 	return false
 }
 
-// Wherever a text is cut, no part of a secret is left at the cut.
+// Wherever a text is cut, no part of a secret remains at the cut.
 func TestExcerptCutsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret, "OTHER_KEY": "Fa-and-so-on"}})
@@ -34,7 +34,7 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 			t.Fatalf("%d bytes before it: %q", before, got)
 		}
 	}
-	// Secrets that are taken out make room for what stands far behind them.
+	// Removed secrets make room for text that follows far behind them.
 	for before := range 40 {
 		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) ||
 			!strings.Contains(got, secret.Redacted) {
@@ -43,7 +43,7 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 	}
 }
 
-// A long number in a variable of the server is a secret, whatever the variable's name: account numbers, numeric keys.
+// A long number in a server's variable is a secret, whatever the variable's name: account numbers, numeric keys.
 func TestNumbersAreSecrets(t *testing.T) {
 	t.Parallel()
 	const number = "12345678901234567890"
@@ -56,7 +56,7 @@ func TestNumbersAreSecrets(t *testing.T) {
 	}
 }
 
-// What is told of a message that is none holds no part of a secret, where its beginning is cut.
+// A warning about output that is not a message shows no part of a secret at the cut of its excerpt.
 func TestWarningsCutNoSecret(t *testing.T) {
 	t.Parallel()
 	for before := maxQuoted - len(longSecret); before <= maxQuoted; before++ {
@@ -79,7 +79,7 @@ func TestWarningsCutNoSecret(t *testing.T) {
 	}
 }
 
-// Stderr is read in pieces of any size, and its end is cut anywhere: no part of a secret is left.
+// Stderr is read in pieces of any size, and its end is cut anywhere: no part of a secret remains.
 func TestStderrCutsNoSecret(t *testing.T) {
 	t.Parallel()
 	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret, "KEY": "line one!\nline two!"}})
@@ -113,7 +113,7 @@ func TestStderrCutsNoSecret(t *testing.T) {
 	})
 }
 
-// The buffer that stderr is read with ends at any place of a secret, and so does what is kept of it.
+// The buffers for reading and for storing stderr may end anywhere in a secret.
 func TestStderrAtTheEdges(t *testing.T) {
 	t.Parallel()
 	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret}})
@@ -141,7 +141,7 @@ func TestLongLinesOfStderr(t *testing.T) {
 	}
 }
 
-// Secrets that run into one another do not make the pending text grow.
+// Overlapping secrets do not make the pending text grow.
 func TestStderrOfOneRepeatedSecret(t *testing.T) {
 	t.Parallel()
 	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": "aaaaaaaa"}})

@@ -38,8 +38,8 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// The id of a message that is too long is found before the result or last, whatever the result is and whatever pieces the
-// message comes in. Requests, notifications and ids that are no numbers answer nothing.
+// The id of a message that is too long is found before or after the result, whatever the result is and however the message is split.
+// Requests, notifications and ids that are not numbers answer no request.
 func FuzzOutline(f *testing.F) {
 	long := `"` + strings.Repeat("x", 2*headSize) + `"`
 	for _, seed := range []string{`{"id":6}`, `{"content":[{"id":1,"text":"\"id\":7}"}]}`, `1`, `"\\"`, `{ "a" : [ { } , "]" ] }`,
@@ -59,14 +59,14 @@ func FuzzOutline(f *testing.F) {
 				rest = rest[n:]
 			}
 			id, ok := o.requestID()
-			if gjson.Valid(result) && (ok != want || ok && id != 7) { // of anything else: no panic
+			if gjson.Valid(result) && (ok != want || ok && id != 7) { // for anything else it must only not panic
 				t.Errorf("%s with %.50s: %d, %t", form, result, id, ok)
 			}
 		}
 	})
 }
 
-// Whatever a server sends as a message, the tap and the values made of it stand it.
+// The tap and the conversion of results accept anything that a server sends as a message.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`, `{"id":1,"error":{"code":-32602,"message":5,"data":{}}}`,

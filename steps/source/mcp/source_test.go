@@ -23,7 +23,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// transports are the ways to the good server.
+// transports are the ways to reach the good server.
 var transports = map[string]func(t testing.TB) *mcpsource.Options{
 	"stdio": func(t testing.TB) *mcpsource.Options { return child(t, "good") },
 	"stdio 2025-11-25": func(t testing.TB) *mcpsource.Options {
@@ -48,7 +48,7 @@ var transports = map[string]func(t testing.TB) *mcpsource.Options{
 	},
 }
 
-// endOf is closed when the test ends, before the servers of listen are.
+// endOf returns a channel that is closed when the test ends, before the servers of listen are closed.
 func endOf(t testing.TB) <-chan struct{} {
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
@@ -107,7 +107,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 				t.Errorf("isError became %+v", f)
 			}
 			checkMedia(t, s)
-			if name != "http json" { // which has no stream to send notes on
+			if name != "http json" { // it has no stream for notifications
 				checkComments(t, s, name != "sse")
 			}
 			checkCancel(t, s)
@@ -138,7 +138,7 @@ func checkMedia(t *testing.T, s *mcpsource.Source) {
 	}
 }
 
-// checkComments wants the messages of a call at its own callbacks, before it returns.
+// checkComments checks that the messages of a call reach its callbacks before it returns.
 func checkComments(t *testing.T, s *mcpsource.Source, ordered bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -158,7 +158,7 @@ func checkComments(t *testing.T, s *mcpsource.Source, ordered bool) {
 			logged = append(logged, level+" "+logger+" "+string(data))
 		},
 	})
-	// The level of logs is set behind the start's back where it is set at all.
+	// If the log level is set at all, it is set in the background after the start.
 	for late := time.Now().Add(patience); ; {
 		if _, err := function(t, s, "shelf.tell").Call(ctx, []byte(`{}`)); err != nil {
 			t.Fatal(err)
@@ -202,13 +202,13 @@ func checkCancel(t *testing.T, s *mcpsource.Source) {
 	}
 }
 
-// expiringContext has a deadline that passes when the test says so.
+// expiringContext has a deadline that passes when the test decides.
 type expiringContext struct {
 	context.Context
 	done chan struct{}
 }
 
-// expiring returns a context that expire ends as a deadline does.
+// expiring returns a context that expire ends like a deadline.
 func expiring(parent context.Context) (ctx context.Context, expire func()) {
 	c := &expiringContext{parent, make(chan struct{})}
 	return c, func() { close(c.done) }

@@ -24,8 +24,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// memoryServer is a server behind an HTTP client of the same process, which fits into a bubble with a false clock: the tests on it
-// take no time.
+// memoryServer is a server behind an HTTP client of the same process, so that tests can run in a synctest bubble and take no time.
 type memoryServer struct {
 	handler http.Handler
 
@@ -71,10 +70,10 @@ func (m *memoryServer) greeted() []time.Time {
 	return slices.Clone(m.at)
 }
 
-// down is a server that cannot be reached.
+// down is the error of a server that cannot be reached.
 var down = &net.OpError{Op: "dial", Err: errors.New("down")}
 
-// inBubble runs a test with a false clock on a source of a server in memory.
+// inBubble runs a test with a fake clock on a source of a server in memory.
 func inBubble(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t *testing.T, m *memoryServer, s *mcpsource.Source)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +97,7 @@ func inBubble(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t
 	})
 }
 
-// lose has the source find out that its server cannot be reached.
+// lose makes the source notice that its server cannot be reached.
 func (m *memoryServer) lose(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	m.set(down, false)
@@ -111,7 +110,7 @@ func (m *memoryServer) lose(t *testing.T, s *mcpsource.Source) {
 func TestBackOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
-		lost := time.Now() // the call that finds the loss out may itself wait for the first start
+		lost := time.Now() // the call that notices the loss may itself wait for the first start
 		m.lose(t, s)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -121,7 +120,7 @@ func TestBackOff(t *testing.T) {
 		}
 		for i, start := range starts {
 			wait, want := start.Sub(lost), min(time.Second/2<<i, time.Minute)
-			hurried := i <= 2 && wait >= time.Second // by the call above, which may ask for a start twice
+			hurried := i <= 2 && wait >= time.Second // by the call above, which may request a start twice
 			if lost = start; wait < want*8/10 && !hurried || wait > max(want*12/10, time.Second) {
 				t.Errorf("the wait before start %d is %v, want about %v", i, wait, want)
 			}
@@ -138,7 +137,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// What only a change of the configuration can mend is not tried again, but by a call.
+// A start that only a change of the configuration can fix is not retried, except by a call.
 func TestFailedIsNotRetried(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -158,7 +157,7 @@ func TestFailedIsNotRetried(t *testing.T) {
 	})
 }
 
-// A call hurries the next start, and fails as soon as that has failed.
+// A call hurries the next start, and fails as soon as that start has failed.
 func TestCallsHurryARetry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -183,7 +182,7 @@ func TestCallsHurryARetry(t *testing.T) {
 	})
 }
 
-// A connection that breaks is made again, soon if it was healthy for a minute.
+// A broken connection is opened again, soon if it was healthy for a minute.
 func TestHealthySessionIsRestartedSoon(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -195,7 +194,7 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 			m.set(nil, false)
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			// The call that finds the loss out may itself wait for a first start, which fails.
+			// The call that notices the loss may itself wait for a first start, which fails.
 			if n := len(m.greeted()) - starts; n < 1 || n > 2 || s.Status().State != steps.StateReady {
 				t.Fatalf("two seconds after the loss, with %d starts: %+v", n, s.Status())
 			}
@@ -203,7 +202,7 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 	})
 }
 
-// A start that hangs ends at its deadline, and a call that waits for it at its own.
+// A start that hangs ends at its deadline, and a call that waits for it ends at its own deadline.
 func TestStartDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{StartTimeout: 5 * time.Second}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -224,11 +223,11 @@ func TestStartDeadline(t *testing.T) {
 	})
 }
 
-// Of the sessions that may be open, the one that was idle longest makes room for another, preferably one without a subscription.
+// If all sessions are in use, the session that was idle longest makes room for another, preferably one without a subscription.
 func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fullServer(), mcpsource.Options{MaxSessions: 2}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
-		// uses calls in a session, and wants to see whether that was opened again.
+		// uses makes calls in a session, and checks whether it was opened again.
 		uses := func(what string, l *session, again bool) {
 			t.Helper()
 			before := len(m.greeted())
@@ -269,7 +268,7 @@ func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 	})
 }
 
-// A session that is lost stays so if its client waits for nothing.
+// A lost session stays lost if its client does not wait for notifications.
 func TestSessionOfNobodyStaysLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fullServer(), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -289,7 +288,7 @@ func TestSessionOfNobodyStaysLost(t *testing.T) {
 	})
 }
 
-// The function that is told of changes runs once at a time, and no more after Close.
+// The watcher runs once at a time, and not after Close.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {

@@ -11,7 +11,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestTraceReachesServers: a call carries the trace of its step in _meta, in place of what the client of a link has said.
+// TestTraceReachesServers: a call carries the trace of its step in _meta, in place of the trace that a session's client sent.
 func TestTraceReachesServers(t *testing.T) {
 	t.Parallel()
 	const (

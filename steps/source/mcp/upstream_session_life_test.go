@@ -14,7 +14,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// A client that takes nothing is no reason for others to wait, nor for the server.
+// A client that receives nothing delays neither other clients nor the server.
 func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
@@ -36,7 +36,7 @@ func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	}
 }
 
-// A session that is lost comes back with what the client has asked for.
+// A lost session is opened again with the client's log level and subscriptions.
 func TestUpstreamSessionReconnects(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
@@ -60,7 +60,7 @@ func TestUpstreamSessionReconnects(t *testing.T) {
 	c.awaitNotification(t, "notifications/resources/updated")
 }
 
-// A server that does not start, and one that does not answer.
+// A server that does not start, and a server that does not answer.
 func TestUpstreamSessionFailures(t *testing.T) {
 	t.Parallel()
 	mute := openReady(t, child(t, "mute in calls"))
@@ -68,7 +68,7 @@ func TestUpstreamSessionFailures(t *testing.T) {
 	l := openSession(t, mute, &c.DownstreamClient)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := l.Do(ctx, "resources/list", nil); err != nil { // greet answers all but calls with silence
+	if _, err := l.Do(ctx, "resources/list", nil); err != nil { // greet ignores other methods
 		if code := fault.CodeOf(err); code != fault.Timeout {
 			t.Errorf("mute: %v", err)
 		}
@@ -81,10 +81,10 @@ func TestUpstreamSessionFailures(t *testing.T) {
 	}
 }
 
-// Nothing stays when links are closed.
+// Closed sessions leave nothing behind.
 func TestUpstreamSessionLeavesNothing(t *testing.T) {
 	o := child(t, "full")
-	o.MaxSessions = 1 // one that is left would be in the way of the next
+	o.MaxSessions = 1 // a session that is left would block the next
 	s := openReady(t, o)
 	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful,
 		MaxSessions: 1})
@@ -97,7 +97,7 @@ func TestUpstreamSessionLeavesNothing(t *testing.T) {
 			_ = l.Close()
 		}
 	}
-	round() // what lasts is there then
+	round() // creates what lasts
 	before := runtime.NumGoroutine()
 	for range 5 {
 		round()
@@ -109,8 +109,7 @@ func TestUpstreamSessionLeavesNothing(t *testing.T) {
 	}
 }
 
-// A client that waits for what a server tells is told when the server has ended meanwhile, and goes on being told, without
-// calling anything.
+// A client that waits for notifications still gets them after the server has ended and restarted, without making a call.
 func TestUpstreamSessionReconnectsByItself(t *testing.T) {
 	t.Parallel()
 	for name, follow := range map[string]func(l *session) error{

@@ -20,7 +20,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// What a server asks is refused where the client cannot do it, and where it cannot be asked.
+// A server's request is refused if the client does not support it or cannot be asked.
 func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
@@ -54,7 +54,7 @@ func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	}
 }
 
-// A server that asks without end, and one that takes back what it has asked.
+// A server that asks endlessly, and a server that cancels its requests.
 func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "asks"))
@@ -70,18 +70,18 @@ func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","times":40}`); !strings.Contains(got, "too many") {
 		t.Errorf("the first answer is %s", got)
 	}
-	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call that they were asked in
+	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call during which they were made
 	if n := begun.Load(); n > 16 {
 		t.Errorf("%d were asked at once", n)
 	}
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
 		t.Errorf("taken back: %s", got)
 	}
-	// What is taken back before the client is asked is never asked.
+	// A request that is cancelled before the client is asked never reaches the client.
 	until(t, s, func() bool { return begun.Load() == ended.Load() })
 }
 
-// A question belongs to the call that it was asked in, also where a later one ends meanwhile: over stdio nothing says which.
+// A request stays valid for its call even if a later call ends first: over stdio the server does not say which call it means.
 func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
@@ -104,7 +104,7 @@ func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 		result, _ := function(t, s, toolOf(t, s, "ask late")).Call(l.CallContext(ctx, nil), []byte(`{}`))
 		late <- string(result)
 	}()
-	<-begun // the other is the latest
+	<-begun // the other call is the latest
 	go func() { blocked <- callText(t, l, "shelf.hold", `{}`) }()
 	<-asked
 	callText(t, l, toolOf(t, s, "let go"), `{}`)
@@ -117,7 +117,7 @@ func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	}
 }
 
-// toolOf is the function of a tool whose name does not fit a function.
+// toolOf returns the function of a tool whose name is not a valid function name.
 func toolOf(t testing.TB, s *mcpsource.Source, tool string) string {
 	t.Helper()
 	for _, fn := range s.Functions() {
@@ -129,7 +129,7 @@ func toolOf(t testing.TB, s *mcpsource.Source, tool string) string {
 	return ""
 }
 
-// A server that asks without end, and reads none of the answers, loses its session, and costs little until then.
+// A server that asks endlessly and reads no answers loses its session, and uses few resources until then.
 func TestAsksWithoutEnd(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "floods"))
@@ -151,7 +151,7 @@ func TestAsksWithoutEnd(t *testing.T) {
 	})
 }
 
-// Roots replace the directories that a server was configured with: they are for clients that may choose them.
+// Roots replace a server's configured directories, so only clients that may choose the directories can send them.
 func TestUpstreamSessionRoots(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
@@ -187,8 +187,8 @@ func TestUpstreamSessionRoots(t *testing.T) {
 	}
 }
 
-// Behind a shared link stand several clients: what names no call goes to none of them, and log messages only to the call
-// that asked for them.
+// Several clients share a session: a message that names no call goes to none of them, and log messages go only to the call that requested
+// them.
 func TestUpstreamSessionShared(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, &sdk.StreamableHTTPOptions{Stateless: true}, func(t *testing.T, s *mcpsource.Source) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// fullServer is a server of the SDK that has all that MCP has beside tools.
+// fullServer is a server of the SDK with all features of MCP in addition to tools.
 func fullServer() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "full", Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
@@ -48,7 +48,7 @@ func fullServer() *sdk.Server {
 		return text("logged"), nil
 	})
 	gate, blocked := make(chan struct{}), make(chan struct{})
-	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs
+	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
 		if token := r.Params.GetProgressToken(); token != nil {
 			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
 				return nil, err
@@ -67,7 +67,7 @@ func fullServer() *sdk.Server {
 		blocked <- struct{}{}
 		return text("let go"), nil
 	})
-	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // once "hold" runs
+	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
 		<-gate
 		//nolint:staticcheck // servers still log
 		return text("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " +
@@ -113,7 +113,7 @@ func fullServer() *sdk.Server {
 	return s
 }
 
-// rooted is how many roots a client has.
+// rooted returns how many roots a client has.
 func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
 	if err != nil {
 		return "refused: " + err.Error()

@@ -20,7 +20,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// testClient is a peer that keeps what it is told.
+// testClient is a client that records what it receives.
 type testClient struct {
 	mcpsource.DownstreamClient
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type testClient struct {
 	news    chan struct{}
 }
 
-// newClient is a client that can be asked: it answers with its own name.
+// newClient returns a client that can be asked: it answers with its own name.
 func newClient(name, protocol string) *testClient {
 	c := &testClient{news: make(chan struct{}, 1)}
 	c.DownstreamClient = mcpsource.DownstreamClient{
@@ -61,7 +61,7 @@ func (c *testClient) all() []string {
 	return slices.Clone(c.reports)
 }
 
-// awaitNotification waits until the client is told something that begins so.
+// awaitNotification waits until the client receives something with this prefix.
 func (c *testClient) awaitNotification(t testing.TB, prefix string) string {
 	t.Helper()
 	late := time.After(patience)
@@ -96,7 +96,7 @@ func openSession(t testing.TB, s *mcpsource.Source, p *mcpsource.DownstreamClien
 	return &session{l, s}
 }
 
-// do makes a request that has to succeed; params "": none.
+// do makes a request that must succeed; params "": none.
 func (l *session) do(t testing.TB, method, params string) string {
 	t.Helper()
 	result, err := l.Do(t.Context(), method, json.RawMessage(params))
@@ -106,7 +106,7 @@ func (l *session) do(t testing.TB, method, params string) string {
 	return string(result)
 }
 
-// callTool calls a function in a link, and gives its result as the server wrote it.
+// callTool calls a function in a session, and returns its result as the server wrote it.
 func callTool(t testing.TB, l *session, name, args, params string) (string, error) {
 	t.Helper()
 	var raw string
@@ -115,7 +115,7 @@ func callTool(t testing.TB, l *session, name, args, params string) (string, erro
 	return raw, err
 }
 
-// callText is the text of the result of a call that has to succeed.
+// callText returns the text of the result of a call that must succeed.
 func callText(t testing.TB, l *session, name, args string) string {
 	t.Helper()
 	raw, err := callTool(t, l, name, args, "")
@@ -200,7 +200,7 @@ func TestUpstreamSession(t *testing.T) {
 	})
 }
 
-// Nothing of one client reaches another, while both call at once.
+// Messages for one client reach no other client, even if both call at the same time.
 func TestUpstreamSessionsAreApart(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
@@ -211,7 +211,7 @@ func TestUpstreamSessionsAreApart(t *testing.T) {
 			clients[name] = c
 			l := openSession(t, s, &c.DownstreamClient)
 			l.do(t, "logging/setLevel", `{"level":"info"}`)
-			if name == "cid" { // who does nothing must hear nothing
+			if name == "cid" { // a client without calls must receive nothing
 				continue
 			}
 			all.Go(func() {
@@ -246,7 +246,7 @@ func TestUpstreamSessionsAreApart(t *testing.T) {
 	})
 }
 
-// A client without sessions: what is asked comes in results, and is answered in params.
+// A client without sessions: requests arrive in results, and answers are sent in params.
 func TestUpstreamSessionWithoutSession(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, &sdk.StreamableHTTPOptions{Stateless: true}, func(t *testing.T, s *mcpsource.Source) {
@@ -279,7 +279,7 @@ func TestUpstreamSessionWithoutSession(t *testing.T) {
 			t.Errorf("unknown resource: %v", err)
 		}
 		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
-		poll(func() bool { // the stream may not be there yet
+		poll(func() bool { // the stream may not be open yet
 			callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
 			return len(c.all()) > 0
 		})

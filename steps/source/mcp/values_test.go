@@ -10,7 +10,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestValues: what the results of tools become. Malformed ones are failures, and never the value null.
+// TestValues checks the values of tool results. A malformed result is a failure, never the value null.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 1001) + strings.Repeat("]", 1001)

@@ -100,7 +100,7 @@ type argument struct {
 	parameter parameter        // unless it belongs to the body
 }
 
-// mergedParameters returns the parameters of an operation and those of its path, which it replaces by name and location.
+// mergedParameters returns the parameters of the path and of the operation; the latter replace those with the same name and location.
 func (b *builder) mergedParameters() []value {
 	var list []value
 	position := map[[2]string]int{}

@@ -11,7 +11,7 @@ import (
 
 const benchArgs = `{"query":"handleAuth","limit":3,"filter":{"b":[1,2,3],"a":"x"}}`
 
-// answering are functions that answer at once.
+// answering returns functions that answer immediately.
 func answering(ttl time.Duration) (read, write steps.Function) {
 	answer := []byte(`{"items":[1,2,3]}`)
 	read = steps.Function{Spec: steps.Spec{Name: "s.item.get", Effect: steps.Read, CacheTTL: ttl}}
@@ -20,7 +20,7 @@ func answering(ttl time.Duration) (read, write steps.Function) {
 	return read, write
 }
 
-// raw gives the calls as the cache makes them, without the registry's part, which is the same with and without it.
+// raw returns the calls as the cache wraps them, without the registry's part, which is the same with and without a cache.
 func raw(c *Cache, fn steps.Function) steps.Call {
 	f := c.newFunction(&fn.Spec)
 	if fn.Effect == steps.Read {
@@ -65,7 +65,7 @@ func BenchmarkHitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkMiss is a call that is made, with all that the cache adds to it, and one answer that leaves for it.
+// BenchmarkMiss measures a miss: the call, the work of the cache, and the eviction of another answer.
 func BenchmarkMiss(b *testing.B) {
 	fn, _ := answering(time.Hour)
 	c := New(&Options{MaxEntries: 100})
@@ -83,7 +83,7 @@ func BenchmarkMiss(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite is a write beside 10,000 answers of another source.
+// BenchmarkWrite measures a write while the cache has 10,000 answers of another source.
 func BenchmarkWrite(b *testing.B) {
 	read, write := answering(time.Hour)
 	read.Name, write.Name = "s.get", "o.set"
@@ -105,7 +105,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// TestHitAllocations: there are none.
+// TestHitAllocations: a hit allocates nothing.
 func TestHitAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector lets pools drop what they hold: run without -race")

@@ -13,7 +13,7 @@ import (
 
 const minute = time.Minute
 
-// counted is a function that reads, is cached for a minute, and answers how often it was called.
+// counted returns a function that reads, is cached for a minute, and returns how often it was called.
 func counted(name string) (steps.Function, *atomic.Int64) {
 	calls := new(atomic.Int64)
 	return steps.Function{

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// taking is counted, but takes its time, and tells how its contexts ended.
+// taking is like counted, but each call takes d, and ended receives the error of its context.
 func taking(name string, d time.Duration) (fn steps.Function, calls *atomic.Int64, ended *error) {
 	fn, calls = counted(name)
 	inner := fn.Call
@@ -31,7 +31,7 @@ func taking(name string, d time.Duration) (fn steps.Function, calls *atomic.Int6
 	return fn, calls, ended
 }
 
-// caller makes one call after a pause, under a context of its own.
+// caller makes one call after a pause, with its own context.
 type caller struct {
 	after, timeout time.Duration // timeout 0: none
 	want           string        // the result, or the error's code
@@ -163,7 +163,7 @@ func TestCallbacksAreTheFirstCallers(t *testing.T) {
 	})
 }
 
-// The arguments are the caller's again when it has left.
+// After the caller has left, it may change the arguments.
 func TestArgumentsOutliveTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestArgumentsOutliveTheCaller(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() {
-			time.Sleep(time.Microsecond) // the other leads
+			time.Sleep(time.Microsecond) // the other goroutine is first
 			if got := call(t, r, "s.get", `{"a":1}`); got != `{"a":1}` {
 				t.Error(got)
 			}

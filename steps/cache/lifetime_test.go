@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// holds checks what must be true of a cache's tables at any time.
+// holds checks the invariants of a cache's tables.
 func holds(t testing.TB, c *Cache) {
 	t.Helper()
 	c.mu.Lock()
@@ -116,7 +116,7 @@ func TestTimeToLive(t *testing.T) {
 		if calls.Load() != 2 {
 			t.Error("the answer did not expire")
 		}
-		// Age counts from the call's begin: this answer is as old as its time to live when it comes.
+		// An answer's age counts from the start of its call: this answer has already expired when it arrives.
 		call(t, r, "s.slow", "{}")
 		call(t, r, "s.slow", "{}")
 		if slowCalls.Load() != 2 {
@@ -217,7 +217,7 @@ func TestBounds(t *testing.T) {
 			}
 			c := New(&o)
 			r := wrapped(t, c, fn)
-			for _, i := range []int{1, 2, 3, 4, 1, 5, 1, 2} { // 5 takes the place of 2, as 1 was used again
+			for _, i := range []int{1, 2, 3, 4, 1, 5, 1, 2} { // 5 replaces 2, because 1 was used again
 				call(t, r, "s.get", fmt.Sprintf(`{"i":%d}`, i))
 				holds(t, c)
 			}

@@ -14,8 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestStress: with readers, writers and impatient callers side by side, a read that begins after a write has returned
-// sees it.
+// TestStress: with concurrent readers, writers and impatient callers, a read that begins after a write has returned sees the write.
 func TestStress(t *testing.T) {
 	t.Parallel()
 	const resources, workers, rounds = 3, 8, 1500
@@ -91,7 +90,7 @@ func TestStress(t *testing.T) {
 	if made.Load() == 0 || cached.Load() == 0 {
 		t.Errorf("%d calls were made, %d answered from the cache", made.Load(), cached.Load())
 	}
-	for range 1000 { // cancelled flights land soon
+	for range 1000 { // cancelled flights end soon
 		c.mu.Lock()
 		left := len(c.flights)
 		c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// toy is a source each of whose answers depends on all that was written to it.
+// toy is a source whose answers depend on everything that was written to it.
 type toy struct {
 	mu      sync.Mutex
 	written map[string]int // by resource: how often
@@ -25,7 +25,7 @@ type toy struct {
 
 var toyResources = []string{"repo", "repo.issue", "file"}
 
-// functions offers the toy as a source of that name. A write does its work, and fails as its argument says.
+// functions returns the toy's functions under a source name. A write does its work, and then fails as its argument says.
 func (s *toy) functions(source string) (fns []steps.Function) {
 	for _, name := range toyResources {
 		fns = append(fns, steps.Function{Spec: steps.Spec{Name: source + "." + name + ".get", Effect: steps.Read, CacheTTL: time.Hour},
@@ -47,8 +47,7 @@ func (s *toy) functions(source string) (fns []steps.Function) {
 	return fns
 }
 
-// TestModel: a read through the cache answers what the store holds, whatever was read and written before, and answers
-// are given again.
+// TestModel: a read through the cache returns the current content, whatever was read and written before, and answers are reused.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	var cached atomic.Int64

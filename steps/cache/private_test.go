@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Private calls are neither answered from the cache nor stored in it; those of other sources are.
+// Private calls are neither answered from the cache nor stored in it; calls of other sources are.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	mine, calls := counted("My-Files.get")

@@ -132,7 +132,7 @@ func TestBrokenCall(t *testing.T) {
 	}
 }
 
-// An answer that refers to the store of one caller is not shared.
+// An answer that refers to one caller's result store is not shared.
 func TestStoredValueIsPersonal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestStoredValueIsPersonal(t *testing.T) {
 		if calls.Load() != 6 {
 			t.Errorf("%d calls", calls.Load())
 		}
-		// Without a store the answer is anybody's, but not for those who have one.
+		// Without a store the answer is shared, but not with callers that have a store.
 		call(t, r, "s.get", "{}")
 		call(t, r, "s.get", "{}")
 		if calls.Load() != 7 {
@@ -184,7 +184,7 @@ func TestStoredValueIsPersonal(t *testing.T) {
 	})
 }
 
-// An answer that is there counts, also when the caller's time is over.
+// An answer that exists counts, even if the caller's context has ended.
 func TestAnswerBeatsTheEnd(t *testing.T) {
 	t.Parallel()
 	c := New(nil)

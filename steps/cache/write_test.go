@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestTouches: a write empties its own source, whatever it was renamed to, and one without a source all.
+// TestTouches: a write empties its own source, whatever it was renamed to, and a write without a source empties all sources.
 func TestTouches(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func TestTouches(t *testing.T) {
 	}
 }
 
-// A read that runs when a write comes may have seen what was before it.
+// A read that is running when a write begins may have seen the state before the write.
 func TestReadThatRunsWhenAWriteComes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -69,7 +69,7 @@ func TestReadThatRunsWhenAWriteComes(t *testing.T) {
 			}
 			read(0, `{"n":1}`)
 			read(2*time.Second, `{"n":1}`)
-			read(6*time.Second, second)  // must not join
+			read(6*time.Second, second)  // must not find the first answer, although its call ended after the write
 			read(12*time.Second, second) // must not find the first's answer, though that ended after the write
 			read(30*time.Second, second)
 			time.Sleep(5 * time.Second)

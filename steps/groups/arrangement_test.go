@@ -16,7 +16,7 @@ import (
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := network(t)
-	for limit, want := range map[int]string{ // of what follows the group's own description
+	for limit, want := range map[int]string{ // of the text after the group's own description
 		100: "Devices and racks. Omit action for help. Resources: device, rack, device.interface",
 		61:  "Devices and racks. Omit action for help. Resources: device, rack",
 		45:  "Devices and racks. Omit action for help. Resources: device, rack",
@@ -47,8 +47,8 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestArrangements: each function of a view is of one dispatcher or in the rest, can be called there, and nothing else of
-// the registry is in any byte.
+// TestArrangements: each function of a view belongs to one dispatcher or to the rest and can be called there, and no text names any other
+// function of the registry.
 func TestArrangements(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// spec makes a function's spec of a name and an input schema; "" takes any object.
+// spec returns a spec with a name and an input schema; "" accepts any object.
 func spec(name, input string) steps.Spec {
 	s := steps.Spec{Name: name, Description: "Does " + name + ". It has a second sentence.", Effect: steps.Read, EffectDeclared: true}
 	if input != "" {
@@ -32,7 +32,7 @@ func registryOf(t testing.TB, specs ...steps.Spec) *steps.Registry {
 	return r
 }
 
-// registry makes functions of names, which take any object.
+// registry returns functions with these names, which accept any object.
 func registry(t testing.TB, names ...string) *steps.Registry {
 	t.Helper()
 	var specs []steps.Spec
@@ -102,7 +102,7 @@ func TestUnmatched(t *testing.T) {
 	view := registry(t, "netbox.device.list", "netbox.rack.get", "fs.grep")
 	d := mustNew(t, &Config{Groups: []Group{
 		{Name: "dcim", Resources: []string{"device", "racks"}},
-		{Name: "rest", Resources: []string{"netbox", "*.zebra"}}, // netbox fits, though dcim has one of its functions
+		{Name: "rest", Resources: []string{"netbox", "*.zebra"}}, // netbox matches, though dcim has one of its functions
 	}})
 	warnings := d.Unmatched(view)
 	if len(warnings) != 2 || warnings[0].At != "/groups/dcim/resources/1" || warnings[1].At != "/groups/rest/resources/1" {

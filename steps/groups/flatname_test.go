@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// tool is the function of an MCP server's tool.
+// tool returns the function of an MCP server's tool.
 func tool(name, listed string) steps.Spec {
 	s := spec(name, "")
 	s.Listing = []byte(`{"name":"` + listed + `","inputSchema":{"type":"object"}}`)
@@ -28,12 +28,12 @@ func TestFlatNames(t *testing.T) {
 		tool("memory.open", "open"),                  // two servers have it
 		tool("files.open", "open"),                   //
 		tool("files.renamed", "read_file"),           // by configuration
-		tool("sdl.symbol.getCard", "symbol.getCard"), // no name for a tool
+		tool("sdl.symbol.getCard", "symbol.getCard"), // not a valid tool name
 		tool("api.device_list", "device_list"),
 		spec("netbox.device.list", ""),
 		spec("fs.grep", ""),
-		spec("a.b_c", ""), spec("a_b.c", ""), // one name for both
-		spec("dcim.get", ""), // as the tool of the same made name
+		spec("a.b_c", ""), spec("a_b.c", ""), // both become the same name
+		spec("dcim.get", ""), // like the name of the next tool
 		tool("x.dcim_get", "dcim_get"),
 		spec("x."+long, ""),
 		tool("y."+long, long),
@@ -91,7 +91,7 @@ func TestFlatNamesProperties(t *testing.T) {
 		if !maps.Equal(got, FlatNames(entries, reserved)) {
 			rt.Fatalf("the names depend on the order")
 		}
-		// Whatever comes or goes, a function of whose names no other could have one keeps its own.
+		// If no other function could have a name of a function, that function keeps its name, whatever is added or removed.
 		claims := map[string]int{}
 		for _, e := range entries {
 			_, tail, _ := strings.Cut(e.Spec().Name, ".")

@@ -44,7 +44,7 @@ func TestGitHubSizes(t *testing.T) {
 	}
 }
 
-// TestGitHubIsReachable calls every operation by what help shows of it, and gets its complete schema.
+// TestGitHubIsReachable calls every operation as help shows it, and gets its complete schema.
 func TestGitHubIsReachable(t *testing.T) {
 	t.Parallel()
 	view := github(t)

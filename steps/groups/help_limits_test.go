@@ -11,7 +11,7 @@ import (
 func TestHelpHasLosslessSchemas(t *testing.T) {
 	t.Parallel()
 	d := network(t)
-	// The schema of one function is never cut: the limit does not count.
+	// The schema of one function is never cut: the limit does not apply.
 	got, given := helpOf(t, d, `{"action":"help","resource":"device.list","schema":true}`,
 		HelpOptions{Limit: 50, Lite: true, Taught: func(string) bool { return true }})
 	entry := d.functions[2].entry
@@ -32,7 +32,7 @@ func TestHelpHasLosslessSchemas(t *testing.T) {
 	}
 }
 
-// TestHelpAtEveryLimit holds what is said at each limit: it is within it, has no key twice, and accounts for every resource.
+// TestHelpAtEveryLimit checks the answer at each limit: it stays within the limit, has no duplicate key, and counts every resource.
 func TestHelpAtEveryLimit(t *testing.T) {
 	t.Parallel()
 	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "s.a.list", "s.a.get", "s.a-b.list",
@@ -67,7 +67,7 @@ func TestHelpAtEveryLimit(t *testing.T) {
 	}
 }
 
-// TestNarrowerCallsAreWhole: a call that help or a fault shows works as written, however long the names in it are.
+// TestNarrowerCallsAreWhole: a call that help or a fault shows works as written, however long its names are.
 func TestNarrowerCallsAreWhole(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("thing_", 20)

@@ -33,7 +33,7 @@ func helpOf(t *testing.T, d *Dispatcher, call string, o HelpOptions) (string, []
 	return string(answer), given
 }
 
-// network is a dispatcher of three resources.
+// network returns a dispatcher with three resources.
 func network(t testing.TB) *Dispatcher {
 	t.Helper()
 	list := spec("net.device.list", `{"type":"object","properties":{"site":{"type":"string","enum":["a","b)"]},`+
@@ -95,7 +95,7 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	}
 }
 
-// TestHelpShowsShapes: help shows the shape of results where a function declares none, and with its schema the shape's.
+// TestHelpShowsShapes: help shows the shape of results if a function declares none, and with schema:true the shape's schema.
 func TestHelpShowsShapes(t *testing.T) {
 	t.Parallel()
 	shape := &steps.ResultShape{Schema: []byte(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)}

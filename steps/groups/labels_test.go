@@ -80,7 +80,7 @@ func TestReach(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		entry, name string
-		want        string // what is covered; "" when it does not fit
+		want        string // the covered part; "" if the entry does not match
 	}{
 		{"device", "netbox.device.list", "netbox.device"},
 		{"netbox.device", "netbox.device.list", "netbox.device"},

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// tools are functions of an MCP server whose names are read as a resource and an action.
+// tools are functions of an MCP server whose names are split into a resource and an action.
 func tools(t testing.TB) *steps.Registry {
 	t.Helper()
 	var specs []steps.Spec
@@ -82,7 +82,7 @@ func TestPathCalls(t *testing.T) {
 	}
 }
 
-// TestRenamed: a group's name that no tool may have is written with _.
+// TestRenamed: in a group's name, _ replaces characters that tool names may not have.
 func TestRenamed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 65)
@@ -115,7 +115,7 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestSessionPath: a client's own session decides how its groups read a name.
+// TestSessionPath: SessionPath, the path in a client's own session, determines the resource and the action.
 func TestSessionPath(t *testing.T) {
 	t.Parallel()
 	s := spec("net.delete_issues", `{"type":"object"}`)

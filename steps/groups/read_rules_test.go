@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSuggestions: each name is suggested once, and what is listed is what the call lacks.
+// TestSuggestions: each name is suggested once, and the listed names are those that the call could use.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "files.read_file", "files.read_text_file",
@@ -26,8 +26,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestHugePaths: a path that no name is as long as is compared with none. The test is not parallel, as it counts what is
-// allocated.
+// TestHugePaths: a path that is longer than any name is compared with none. The test is not parallel, because it measures allocations.
 func TestHugePaths(t *testing.T) {
 	const functions = 2000
 	var names []string
@@ -49,7 +48,7 @@ func TestHugePaths(t *testing.T) {
 	}
 }
 
-// drawnNames draws function names from few words, so that they share much.
+// drawnNames draws function names from few words, so that names share many parts.
 func drawnNames(t *rapid.T) []string {
 	word := rapid.SampledFrom([]string{"a", "b", "ab", "a_b", "list", "get", "help", "explain", "a-b", "é"})
 	name := rapid.Custom(func(t *rapid.T) string {

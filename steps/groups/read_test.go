@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// lab is a dispatcher over functions that declare awkward names.
+// lab returns a dispatcher over functions with awkward arguments.
 func lab(t testing.TB) *Dispatcher {
 	t.Helper()
 	object := func(names ...string) string {
@@ -47,7 +47,7 @@ func lab(t testing.TB) *Dispatcher {
 	return a.Dispatchers[0]
 }
 
-// dispatchers are those of the transcripts.
+// dispatchers are the dispatchers of the transcripts.
 var dispatchers = map[string]func(testing.TB) *Dispatcher{
 	"lab":     lab,
 	"network": network,
@@ -78,7 +78,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// meaning is what a call is read as, and what help answers.
+// meaning returns how a call is read, or the answer of help.
 func meaning(d *Dispatcher, call string) string {
 	limit := 1 << 20
 	if n, rest, ok := strings.Cut(call, " {"); ok {
@@ -122,7 +122,7 @@ func meaning(d *Dispatcher, call string) string {
 	return b.String()
 }
 
-// TestBadCalls: what cannot stand in a transcript.
+// TestBadCalls has calls that cannot be written in a transcript.
 func TestBadCalls(t *testing.T) {
 	t.Parallel()
 	for call, at := range map[string]string{
@@ -135,7 +135,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// checkRequest holds a request against what resource and action may mean by the text of the rules.
+// checkRequest checks a request against the written rules for resource and action.
 func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []byte, r *Request, faults []*fault.Error) {
 	if (r == nil) != (len(faults) > 0) {
 		t.Fatalf("%s: a request and faults", call)
@@ -185,7 +185,7 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	}
 	end := strings.HasSuffix("."+fold(name), "."+fold(path))
 	run := hint.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
-	twice := false // the action repeats the resource, and no part of the name between them is left out
+	twice := false // the action repeats the resource, and skips no part of the name between them
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && hint.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(hint.Action)) {
 		resource := hint.Action[:max(0, strings.LastIndexByte(hint.Action, '.'))]
 		twice = resource != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(hint.Resource)) ||

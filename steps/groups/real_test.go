@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/openapi"
 )
 
-// github gives the registry of GitHub's REST API.
+// github returns the registry of GitHub's REST API.
 func github(tb testing.TB) *steps.Registry {
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
@@ -36,7 +36,7 @@ func github(tb testing.TB) *steps.Registry {
 	return registry
 }
 
-// githubGroups are thirteen groups that hold all of GitHub's operations.
+// githubGroups are thirteen groups that together contain all of GitHub's operations.
 var githubGroups = []Group{
 	{Name: "repos", Resources: []string{"repo"}},
 	{Name: "issues", Resources: []string{"repo.issue", "repo.label", "repo.milestone", "repo.assignee", "issue"}},
@@ -66,14 +66,14 @@ func counter(tb testing.TB) func([]byte) int {
 	return func(text []byte) int { return c.Count(text, -1) }
 }
 
-// wire is a tool as a list of tools has it.
+// encode returns a tool as a list of tools contains it.
 func encode(d *Dispatcher, limit int, count func([]byte) int) []byte {
 	text := rawjson.AppendQuote([]byte(`{"description":`), d.Description(limit, count))
 	text = append(append(text, `,"inputSchema":`...), d.InputSchema()...)
 	return append(rawjson.AppendQuote(append(text, `,"name":`...), d.Name), "},"...)
 }
 
-// many is a registry of 10,000 functions.
+// many returns a registry of 10,000 functions.
 func many(b *testing.B) *steps.Registry {
 	var specs []steps.Spec
 	for i := range 10_000 {
@@ -111,7 +111,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadHuge reads a call whose resource no name is as long as.
+// BenchmarkReadHuge reads a call whose resource is longer than any name.
 func BenchmarkReadHuge(b *testing.B) {
 	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
 	one := d.Arrange(many(b)).Dispatchers[0]

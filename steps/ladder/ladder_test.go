@@ -14,7 +14,7 @@ import (
 
 var code = []string{"symbol.search", "symbol.getCard", "code.skeleton", "code.hotPath", "code.needWindow"}
 
-// world is five functions; each but the search takes a symbolId, and the search answers its query.
+// world has five functions; each but the search takes a symbolId, and the search returns its query.
 type world struct {
 	calls atomic.Int64
 	fail  *fault.Error // what calls answer
@@ -88,7 +88,7 @@ func TestClimb(t *testing.T) {
 	t.Parallel()
 	const a, b = `{"symbolId":"a"}`, `{"symbolId":"b"}`
 	query := func(result string) string { return `{"query":` + result + `}` }
-	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": it is made
+	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": not refused
 	for name, list := range map[string][]step{
 		"nothing known":           {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
 		"one rung may be skipped": {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
@@ -178,7 +178,7 @@ func TestWarn(t *testing.T) {
 	r := newLadder(t, Options{Mode: Warn}).Wrap(w.registry(t))
 	var warned []*fault.Error
 	ctx := steps.WithCallbacks(session(t), &steps.Callbacks{Warn: func(f *fault.Error) { warned = append(warned, f) }})
-	for range 2 { // the second time it was called already
+	for range 2 { // the second time, the rung has been reached
 		if f := call(ctx, t, r, code[3], `{"symbolId":"a"}`); f != nil {
 			t.Fatal(f)
 		}
@@ -192,7 +192,7 @@ func TestWarn(t *testing.T) {
 	}
 }
 
-// TestView: a function that a caller does not have neither blocks it nor is named.
+// TestView: a function that a caller does not have is not required of it and not named.
 func TestView(t *testing.T) {
 	t.Parallel()
 	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
@@ -225,7 +225,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s knows what the first has called", name)
 		}
 	}
-	// Another ladder's rungs mean something else, and the same ladder made again is the same.
+	// Another ladder does not share what was reached, but the same ladder made again does.
 	if f := call(one, t, newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t)), code[2], `{"symbolId":"a"}`); f != nil {
 		t.Errorf("the same ladder made again does not know what was reached: %v", f)
 	}
@@ -240,7 +240,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestVariantRungs: the rungs of one registry are its own, whatever the ladder is put around later.
+// TestVariantRungs: a registry keeps its own rungs when the ladder later wraps another registry.
 func TestVariantRungs(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce})
@@ -268,7 +268,7 @@ func TestVariantRungs(t *testing.T) {
 	}
 }
 
-// TestRefusedWriteIsNotSent: a refusal of a function that writes says that nothing was done, one of a read says nothing of it.
+// TestRefusedWriteIsNotSent: a refused write has the outcome not_sent, a refused read has no outcome.
 func TestRefusedWriteIsNotSent(t *testing.T) {
 	t.Parallel()
 	for effect, want := range map[steps.Effect]fault.Outcome{steps.Read: "", steps.Write: fault.NotSent, steps.Destroy: fault.NotSent} {
@@ -285,7 +285,7 @@ func TestRefusedWriteIsNotSent(t *testing.T) {
 	}
 }
 
-// TestOff: a ladder that is off leaves the registry as it is.
+// TestOff: a ladder that is off leaves the registry unchanged.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	r := (&world{}).registry(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestModel holds the ladder to a map from subjects to the highest rung, over random ladders, views and calls; and the
-// call that a refusal advises is never refused itself.
+// TestModel compares the ladder with a map from subjects to the highest rung, over random ladders, views and calls. A call that a refusal
+// advises is never refused itself.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	whole := (&world{}).registry(t)
@@ -48,7 +48,7 @@ func TestModel(t *testing.T) {
 				}
 				maximum = max(maximum, skipped)
 			}
-			refused := maximum > 1 && name != "symbol.search" // whose call names no subject
+			refused := maximum > 1 && name != "symbol.search" // a call of the search has no subject
 			if (f != nil) != refused {
 				rt.Fatalf("%s for %v, %v reached, %v hidden: %v", name, ids, reached, hidden, f)
 			}

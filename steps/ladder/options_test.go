@@ -86,7 +86,7 @@ func TestUnresolved(t *testing.T) {
 	}
 }
 
-// TestSpellings: a rung is the function that a chain would call by that name.
+// TestSpellings: a rung is the function that a chain would call by this name.
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce, Rungs: []string{"SEARCH", "get_card", "CODE-SKELETON", "code/hotPath", "needWindow"}})
@@ -102,13 +102,13 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestMissingRung: where a ladder is enforced, a rung that names no function leaves nothing above it free.
+// TestMissingRung: in Enforce mode, a rung that names no function does not make the functions above it free to call.
 func TestMissingRung(t *testing.T) {
 	t.Parallel()
 	rungs := []string{code[0], "code.late", "code.later", code[3], code[4]}
 	for name, test := range map[string]struct {
 		o            Options
-		first, after fault.Code // of the fourth rung: at once, and after the first one found the subject
+		first, after fault.Code // of the fourth rung: before, and after the first rung found the subject
 	}{
 		"enforced": {Options{Mode: Enforce}, fault.Denied, fault.Unavailable},
 		"warned":   {Options{Mode: Warn}, "", ""},
@@ -139,7 +139,7 @@ func TestMissingRung(t *testing.T) {
 		expect(code[3], test.after)
 		expect(code[1], "") // on no rung
 	}
-	// The functions that come later are the rungs.
+	// Functions that appear later become the rungs.
 	l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})
 	before := l.Wrap((&world{}).registry(t))
 	more := (&world{}).functions()

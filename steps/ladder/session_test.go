@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestWithoutASession: the message says how calls count for a client without a session.
+// TestWithoutASession: the message explains how calls count for a client without a session.
 func TestWithoutASession(t *testing.T) {
 	t.Parallel()
 	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
@@ -29,7 +29,7 @@ func TestWithoutASession(t *testing.T) {
 	}
 }
 
-// TestLog: what Warn mode lets pass is logged, whether the caller is told or not, and never the subject; nothing else is.
+// TestLog: calls that Warn mode lets pass are logged, whether the caller is warned or not, never with the subject; nothing else is.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -32,7 +32,7 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce is for the race detector, and for what must not be lost.
+// TestManyAtOnce is for the race detector, and checks that no subject is lost.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce})
@@ -99,7 +99,7 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzMatches: a result that is no JSON at all does no harm.
+// FuzzMatches: a result that is not JSON causes no panic.
 func FuzzMatches(f *testing.F) {
 	f.Add([]byte(`{"symbolId":`))
 	f.Add([]byte(`"symbolId":}`))
@@ -107,8 +107,7 @@ func FuzzMatches(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, result []byte) { subjectsIn(result, "symbolid", 10) })
 }
 
-// TestDeepResults: the time to look through a result grows with its length, whatever its nesting. Were it otherwise, this
-// would take minutes.
+// TestDeepResults: the time to search a result is linear in its length, whatever its nesting. With quadratic time, this would take minutes.
 func TestDeepResults(t *testing.T) {
 	t.Parallel()
 	const n = 400_000
@@ -123,7 +122,7 @@ func TestDeepResults(t *testing.T) {
 	}
 }
 
-// FuzzSubjectName: any name of an argument is refused, or is one by which a ladder finds its subjects.
+// FuzzSubjectName: any argument name is rejected, or a ladder finds its subjects by that name.
 func FuzzSubjectName(f *testing.F) {
 	for _, name := range []string{"symbolId", "_", "-", "", "-_-", "a", "_a", "é", "Ⱥx", "İ", "\u212a", "日本", "a\"b", "a.b", "\x00", "\xff"} {
 		f.Add(name)
@@ -141,7 +140,7 @@ func FuzzSubjectName(f *testing.F) {
 			t.Fatal(err)
 		}
 		var spelt string
-		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // what is not UTF-8 is no name in JSON
+		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // a name that is not UTF-8 cannot be a name in JSON
 			return
 		}
 		result := `{"other":1,` + string(quoted) + `:"x"}`

@@ -31,7 +31,7 @@ func BenchmarkSignature(b *testing.B) {
 	}
 }
 
-// BenchmarkCompact takes 1 MB; the baseline is the standard library's.
+// BenchmarkCompact compacts 1 MB; the baseline is the standard library.
 func BenchmarkCompact(b *testing.B) {
 	tight := []byte("[" + strings.TrimSuffix(strings.Repeat(`{"id":12345,"name":"some text \"here\"","on":true},`, 20_000), ",") + "]")
 	var loose bytes.Buffer

@@ -83,7 +83,7 @@ func TestCheckBounds(t *testing.T) {
 	}
 }
 
-// Schemas made to blow up end soon and are told of.
+// The work on hostile schemas is bounded, and a warning reports them.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()
 	var wide strings.Builder
@@ -121,7 +121,7 @@ func TestHostileSchemas(t *testing.T) {
 	}
 }
 
-// Long signatures lose depth first, then the result, then defaults, then arguments from the end.
+// Long signatures first lose depth, then the result, then defaults, then arguments from the end.
 func TestSignatureLength(t *testing.T) {
 	t.Parallel()
 	wide := func(n int, property string) string {

@@ -111,7 +111,7 @@ func instances(depth int) *rapid.Generator[any] {
 		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), inner, 0, 3), func(m map[string]any) any { return m }))
 }
 
-// places lists all positions of a value except its root, with their types.
+// collectPointers lists all positions of a value except its root, with their types.
 func collectPointers(value any, at string, out map[string]string) {
 	visit := func(child any, at string) {
 		out[at] = typesOf([]any{child}).names()[0]
@@ -129,7 +129,7 @@ func collectPointers(value any, at string, out map[string]string) {
 	}
 }
 
-// If arguments are valid, no choice of places as unknowns, with or without their types, makes a fault.
+// If arguments are valid, no choice of unknown positions, with or without their types, causes a fault.
 func TestCheckIsSound(t *testing.T) {
 	t.Parallel()
 	const rounds = 20

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// doubling are schemas of n definitions, each of which refers twice to the next, and the last of which is an object.
+// doubling are schemas with n definitions, each of which refers twice to the next; the last is an object.
 func doubling(n int) map[string]string {
 	const refs = `[{"$ref":"#/$defs/dNEXT"},{"$ref":"#/$defs/dNEXT"}]`
 	schemas := map[string]string{}

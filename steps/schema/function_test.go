@@ -7,14 +7,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// function is what package steps makes of a function's schemas.
+// function has the schemas of a function in the form that package steps uses.
 type function struct {
 	*Arguments
 	output []byte
 	paths  Paths
 }
 
-// entry reads the schemas of a function, and gives what was noted of them.
+// entry reads the schemas of a function, and returns the warnings about them.
 func entry(input, output string) (f *function, warnings []string) {
 	sound, warning := CompactSchema([]byte(output))
 	if warning != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// recursive has a tree of alternatives that grows by four with each level of the arguments.
+// recursive is a schema with a tree of alternatives that grows by four with each level of the arguments.
 const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
 	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},
 	"required":["y"]},
@@ -20,7 +20,7 @@ func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
 }
 
-// What alternatives within alternatives say stays short.
+// The message about alternatives within alternatives stays short.
 func TestAlternativesOfAlternatives(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(recursive, "")
@@ -30,7 +30,7 @@ func TestAlternativesOfAlternatives(t *testing.T) {
 	}
 }
 
-// Many mistakes cost no more than the first of them, and are counted.
+// Many mistakes cost no more than the first of them, and the message counts them.
 func TestManyMistakes(t *testing.T) {
 	t.Parallel()
 	const many = 20_000
@@ -44,7 +44,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 	tests := []struct {
 		name, schema, args string
-		want               int // mistakes that are not told one by one
+		want               int // mistakes that are not reported individually
 	}{
 		{"unknown keys", `{"properties":{` + strings.TrimSuffix(properties.String(), ",") + `},"additionalProperties":false}`,
 			`{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
@@ -79,8 +79,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// BenchmarkUnknownKeys has arguments of which no key is known; time should grow as their number does. The baseline
-// decodes them.
+// BenchmarkUnknownKeys has arguments without any known key; time should grow with their number. The baseline decodes them.
 func BenchmarkUnknownKeys(b *testing.B) {
 	e, _ := entry(grepSchema, "")
 	for _, n := range []int{1000, 10_000, 100_000} {

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// path reads a path in short: keys between dots, [0] an index, [*] each, ? before an element makes it optional.
+// path parses a short notation for a path: keys between dots, [0] an index, [*] each; ? before an element makes it optional.
 func path(text string) []Element {
 	var elements []Element
 	for segment := range strings.SplitSeq(text, ".") {
@@ -39,7 +39,7 @@ func TestProducesWithoutKnowledge(t *testing.T) {
 		for _, text := range []string{"", "a", "[0]", "[*].b", "a.b.c"} {
 			types, f := e.Produces(path(text))
 			if text == "[*].b" && slices.Equal(types, []string{"array"}) {
-				types = nil // a walk over each gives an array, whatever the schema
+				types = nil // an Each element gives an array, whatever the schema
 			}
 			if f != nil || types != nil {
 				t.Errorf("%s at %q: %v, %v", schema, text, types, f)

@@ -34,7 +34,7 @@ func TestSignatureArguments(t *testing.T) {
 	}
 }
 
-// Golden signatures of real schemas: a change is seen in review. -update rewrites them.
+// Golden signatures of real schemas, so that changes are seen in review. -update rewrites them.
 func TestSignatureGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "signature", "*.json"))

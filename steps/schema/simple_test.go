@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainSchemas are such as are plain, and such as are not.
+// plainSchemas maps schemas to whether they are simple.
 var plainSchemas = map[string]bool{
 	`{}`: true, `true`: true, `{"type":"object"}`: true,
 	`{"type":"object","properties":{"a":{"type":"string","description":"x"},"b":{"type":["integer","null"],"minimum":1,` +
@@ -46,7 +46,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestPlainTwins: a key that occurs twice is for the validator to find, wherever it stands.
+// TestPlainTwins: a value with a duplicate key, at any depth, is left to the validator.
 func TestPlainTwins(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{`{"x":{"y":[{"z":1}]}}`: true, `{"x":{"y":[{"z":1,"z":1}]}}`: false,
@@ -57,7 +57,7 @@ func TestPlainTwins(t *testing.T) {
 	}
 }
 
-// TestSimpleSchemaIsSound: what is accepted is what the validator accepts, for random schemas and values of like names.
+// TestSimpleSchemaIsSound: the validator accepts all values that a simple schema accepts, for random schemas and values with like names.
 func TestSimpleSchemaIsSound(t *testing.T) {
 	t.Parallel()
 	var schema func(depth int) *rapid.Generator[map[string]any]

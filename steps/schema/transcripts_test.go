@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// TestTranscripts asks about the schemas of testdata/schemas.txtar. A file is a schema and questions about it, each with its answer in
+// TestTranscripts asks questions about the schemas of testdata/schemas.txtar. A file has a schema and questions, each with its answer in
 // indented lines:
 //
 //	check ARGUMENTS                   whether arguments fit it
@@ -21,7 +21,7 @@ import (
 //	type SCHEMA                       how a signature shows the type, with the definitions of the file
 //	path PATH                         what is known of a place in a result that fits it (see path)
 //
-// Of a file whose name begins with "secret", the values of arguments may be secret.
+// If a file's name begins with "secret", the values of arguments may be secret.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "testdata/schemas.txtar", func(t *testing.T, archive *txtar.Archive) {

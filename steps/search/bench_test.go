@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// many makes functions with names, descriptions and arguments like those of real services.
+// many returns functions with names, descriptions and arguments like those of real services.
 func many(tb testing.TB, count int) *steps.Registry {
 	words := strings.Fields(`account address alert archive artifact asset audit backup balance batch billing branch bucket build campaign card
 		catalog category channel check cluster comment commit contact contract coupon customer dashboard database deployment device disk

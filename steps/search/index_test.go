@@ -11,7 +11,7 @@ import (
 func BenchmarkIndex(b *testing.B) {
 	for _, count := range []int{1_000, 10_000} {
 		r := many(b, count)
-		New(r) // what the registry works out at first use is its own
+		New(r) // computes what the registry computes at its first use
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -70,7 +70,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestBounds: a query that is longer than what counts of it costs no more, and what counts is the beginning.
+// TestBounds: the part of a query beyond the bounds costs nothing and is ignored.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, shop...))

@@ -65,7 +65,7 @@ func embedded(tb testing.TB) *steps.Registry {
 	return registry(tb, slices.Concat(fs.Functions(), web.Functions(), exprs.New().Functions())...)
 }
 
-// npm is the node_modules below the folder that ONECALL_TEST_NPM names.
+// npm returns the node_modules below the folder that ONECALL_TEST_NPM names.
 func npm(tb testing.TB, path string) string {
 	tb.Helper()
 	folder := os.Getenv("ONECALL_TEST_NPM")
@@ -89,7 +89,7 @@ func github(tb testing.TB) *steps.Registry {
 	return registry(tb, s.Functions()...)
 }
 
-// servers are the tools of five MCP servers.
+// servers returns the tools of five MCP servers.
 func servers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("there is no node")
@@ -120,8 +120,7 @@ func servers(t *testing.T) *steps.Registry {
 	return steps.Await(ctx, catalog, nil)
 }
 
-// quality is how well a search answers: the share of the wanted functions that are among the first five, and the mean
-// of 1/rank of the first that is wanted.
+// quality measures a search: the share of the wanted functions among the first five, and the mean of 1/rank of the first wanted function.
 type quality struct{ recall, rank float64 }
 
 func measure(t *testing.T, queries []labelledQuery, find func(query string) []string) (q quality) {
@@ -144,8 +143,8 @@ func measure(t *testing.T, queries []labelledQuery, find func(query string) []st
 	return q
 }
 
-// substring is the plainest search: the functions whose name or description holds all words of the query, and, where
-// there are none, those that hold the most.
+// substring is the simplest search: the functions whose name or description contains all words of the query or, if there are none, the most
+// words.
 func substring(r *steps.Registry, query string) []string {
 	words, maximum := strings.Fields(strings.ToLower(query)), 1
 	var names []string
@@ -166,7 +165,7 @@ func substring(r *steps.Registry, query string) []string {
 	return names
 }
 
-// TestQuality holds the search to what it finds of the labelled queries, beside what a search for substrings finds.
+// TestQuality checks the results for the labelled queries, and compares them with a search for substrings.
 func TestQuality(t *testing.T) {
 	t.Parallel()
 	for section, c := range map[string]struct {

@@ -40,7 +40,7 @@ var shop = []steps.Function{
 	function("mail.repository_sync", "Synchronises a repository.", "branch"),
 }
 
-// finds wants what a query finds: the names of functions, best first; "": nothing.
+// finds checks the results of queries: the names of functions, best first; "": nothing.
 func finds(t *testing.T, x *Index, wanted map[string]string) {
 	t.Helper()
 	for query, want := range wanted {
@@ -61,28 +61,28 @@ func TestFind(t *testing.T) {
 		"LIST ITEMS":              "shop.item.list",
 		"listing of items":        "shop.item.list",
 		"listItems":               "shop.item.list",
-		"remove item":             "shop.item.delete", // another word for it
+		"remove item":             "shop.item.delete", // a synonym
 		"repo":                    "mail.repository_sync",
 		"shipping":                "shop.getShippingLabel",
 		"get-shipping-label":      "shop.getShippingLabel",
 		"shipping lable":          "shop.getShippingLabel",
-		"cancle order":            "shop.order.cancel", // neighbours that changed places
+		"cancle order":            "shop.order.cancel", // swapped neighbors
 		"ordres cancel":           "shop.order.cancel",
 		"parcle":                  "shop.getShippingLabel",
 		"custmer orders":          "shop.order.list",
-		"shippinglabel":           "shop.getShippingLabel", // run together
-		"ship ping":               "shop.getShippingLabel", // apart
+		"shippinglabel":           "shop.getShippingLabel", // joined
+		"ship ping":               "shop.getShippingLabel", // split
 		"synchro":                 "mail.repository_sync",  // the beginning of a word
 		"colour":                  "shop.item.list",        // an argument
 		"too late":                "shop.order.cancel",     // a value
-		"void purchase":           "shop.order.cancel",     // what an argument's description says
+		"void purchase":           "shop.order.cancel",     // an argument's description
 		"article":                 "shop.item.create",      // a keyword
 		"the message":             "mail.send",
 		"shop.order.list":         "shop.order.list",
 		"orderList":               "shop.order.list",
 		"addarticle":              "shop.item.create",
 		"could you send the mail": "mail.send",
-		"that are":                "shop.item.list", // nothing but words that say nothing
+		"that are":                "shop.item.list", // only stop words
 	} {
 		if got := names(x.Find(query, nil, 0)); len(got) == 0 || got[0] != want {
 			t.Errorf("%q finds %v, not %s", query, got, want)
@@ -91,7 +91,7 @@ func TestFind(t *testing.T) {
 	finds(t, x, map[string]string{"": "", " ": "", "?!": "", "zzzzqqqq": "", "xy": "", "\xff\xfe": ""})
 }
 
-// TestMisspeltForms: a word with a mistake is found where only another form of it stands.
+// TestMisspeltForms: a word with a mistake is found even if functions have only another form of it.
 func TestMisspeltForms(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, function("hub.getIssues", "All that is open."), function("hub.getRepositories", "All that are here."),
@@ -102,7 +102,7 @@ func TestMisspeltForms(t *testing.T) {
 	})
 }
 
-// TestTitle: a tool of an MCP server is found by its title, wherever the server has put it.
+// TestTitle: an MCP tool is found by its title, wherever the server puts it.
 func TestTitle(t *testing.T) {
 	t.Parallel()
 	functions := slices.Clone(shop)
@@ -112,17 +112,17 @@ func TestTitle(t *testing.T) {
 	finds(t, x, map[string]string{"novelties": "shop.item.create", "throw": "shop.item.delete"})
 }
 
-// TestFewHits: what is far behind the best is no hit, and a word that is known is not taken for another.
+// TestFewHits: functions far behind the best are no hits, and a known word is not corrected to another.
 func TestFewHits(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, append(slices.Clone(shop), function("net.pong", "Answers."))...))
 	finds(t, x, map[string]string{
-		"cancel the order": "shop.order.cancel shop.order.list", // and no orderId
+		"cancel the order": "shop.order.cancel shop.order.list", // but no orderId
 		"ship ping":        "shop.getShippingLabel",
 	})
 }
 
-// TestHidden: neither the names nor the words of hidden functions change what is found.
+// TestHidden: the names and words of hidden functions do not change the results.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	r := registry(t, append(slices.Clone(shop), function("secret.shipment", "Hidden."), function("open.shiprent", "Seen."),
@@ -137,7 +137,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// A query that is a function's name finds that function alone, and several if it is the name of several.
+// A query that is a function's name finds only that function, or several if they share the name.
 func TestFindByName(t *testing.T) {
 	t.Parallel()
 	functions := slices.Clone(shop)
@@ -180,8 +180,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestView is the rule that keeps views apart: what a caller finds, scores included, is what it would find if there were
-// nothing but what it sees.
+// TestView: a caller finds, including scores, what it would find if the registry contained only the functions that the caller may use.
 func TestView(t *testing.T) {
 	t.Parallel()
 	vocabulary := strings.Fields("item items order orders list delete create customer label labels branch branches repository repo " +
@@ -266,8 +265,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// TestOperationID: an operation of an OpenAPI document is found by the name that the document has for it, and by its
-// method and path.
+// TestOperationID: an operation of an OpenAPI document is found by its operationId, and by its method and path.
 func TestOperationID(t *testing.T) {
 	t.Parallel()
 	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../source/openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1",

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// names are what members are called; dataNames make names that are data, with a marker in them.
+// names are the names of members; dataNames are patterns of names that are data, with a marker in them.
 var (
 	names     = []string{"id", "name", "items", "total", "next_page", "@type", "größe"}
 	dataNames = []func(n int) string{
@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// value draws a JSON value in which every string, and every name that is data, holds MARK, and every number 987654.
+// value draws a JSON value in which every string, and every name that is data, contains MARK, and every number is 987654.
 func value(t *rapid.T, depth int) any {
 	switch kind := rapid.IntRange(0, 7).Draw(t, "kind"); {
 	case kind == 0:
@@ -51,7 +51,7 @@ func value(t *rapid.T, depth int) any {
 	return members
 }
 
-// paths are those of all values in a value.
+// paths returns the paths of all values in a value.
 func paths(value gjson.Result, at []schema.Element) (all [][]schema.Element) {
 	all = append(all, at)
 	if !value.IsObject() && !value.IsArray() {

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestNoValueIsStored: whatever results there are, nothing of a value and no name that is data stands in what is kept, the
-// schema of a shape without maps says of every result that it is possible, and what is kept is the same when it is read again.
+// TestNoValueIsStored: whatever the results, the stored shape contains no part of a value and no name that is data. The schema of a shape
+// without maps allows every result, and a stored shape is the same when it is read again.
 func TestNoValueIsStored(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestNoValueIsStored(t *testing.T) {
 		if f.root == nil {
 			return
 		}
-		maps := false // an object that is a map in some results only may have lost what was counted below its names
+		maps := false // an object that is a map in only some results may have lost counts below its names
 		f.root.walk(0, func(n *node, _ int) { maps = maps || n.others != nil })
 		entry := entryOf(t, f)
 		for _, result := range results {
@@ -47,7 +47,7 @@ func TestNoValueIsStored(t *testing.T) {
 				}
 			}
 		}
-		f.dropStored(f.root, f.step(0, "")) // what a map has taken in since it was counted; reading drops it too
+		f.dropStored(f.root, f.step(0, "")) // the names that became part of a map later; reading drops them too
 		again := newFunction("", []byte("salt"))
 		again.join(f.section())
 		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) ||
@@ -57,7 +57,7 @@ func TestNoValueIsStored(t *testing.T) {
 	})
 }
 
-// entryOf is a function that shows what was learnt.
+// entryOf returns a function with the learned shape.
 func entryOf(t interface{ Fatal(...any) }, f *function) *steps.Entry {
 	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.b"}, Call: steps.Call(nothing)}}, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// learnt is what a function has learnt from results, each of them seen by two callers.
+// learnt returns a function that has learned from results, each seen by two callers.
 func learnt(results ...string) *function {
 	f := newFunction("", []byte("salt"))
 	for _, result := range results {
@@ -29,7 +29,7 @@ func schemaOf(f *function) string {
 	return ""
 }
 
-// TestShape learns from the results of testdata/shapes.txt: those of a paragraph are of one function, the indented line is its schema.
+// TestShape learns from the results of testdata/shapes.txt: a paragraph has the results of one function, the indented line is its schema.
 func TestShape(t *testing.T) {
 	t.Parallel()
 	const name = "testdata/shapes.txt"
@@ -69,12 +69,12 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// word is a name of letters only.
+// word returns a name of letters only.
 func word(i int) string {
 	return fmt.Sprintf("%c%c%c", 'a'+i/26/26%26, 'a'+i/26%26, 'a'+i%26)
 }
 
-// TestKept: a name is stored, with what is below it, once two callers or five calls have seen it.
+// TestStored: a name is stored, with the values below it, once two callers or five calls have seen it.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	const result = `{"items":[{"id":1}]}`
@@ -120,8 +120,7 @@ func TestRare(t *testing.T) {
 	}
 }
 
-// TestFull: a shape stays within its bound, the outer names first, and says of no object that it left names out of that
-// others are impossible.
+// TestFull: a shape stays within its bound and keeps the outer names. If an object lost names, its schema still allows other names.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -143,7 +142,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestBounds: of a large or deep result only a part is read, and what was not read is not said to be missing.
+// TestBounds: only a part of a large or deep result is read, and the rest does not count as missing.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"0123456789",`, maxBytes/10) + `0],"total":1}`
@@ -160,7 +159,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestLinear: a text of escapes is read once, however long it is.
+// TestLinear: the time to read a text of escapes is linear in its length.
 func TestLinear(t *testing.T) { // not parallel: it measures
 	fastest := func(size int) time.Duration {
 		result, minimum := []byte(escapedText(size)), time.Hour
@@ -173,12 +172,12 @@ func TestLinear(t *testing.T) { // not parallel: it measures
 	}
 	const times = 64
 	small, large := fastest(maxBytes/times), fastest(maxBytes)
-	if large > times*times/2*small { // it would be times*times; a busy machine makes up for the rest
+	if large > times*times/2*small { // quadratic time would be times*times; the rest allows for a busy machine
 		t.Errorf("a text %d times as long takes %d times as long", times, large/small)
 	}
 }
 
-// escapedText is a result of a size with a text of nothing but line breaks.
+// escapedText returns a result of this size with a text of nothing but line breaks.
 func escapedText(size int) string { return `{"text":"` + strings.Repeat(`\n`, size/2-6) + `"}` }
 
 func TestIsData(t *testing.T) {
@@ -200,7 +199,7 @@ func TestIsData(t *testing.T) {
 	}
 }
 
-// TestDue: after the first results, few are read.
+// TestDue: after the first results, only a few are read.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	f := newFunction("", []byte("salt"))

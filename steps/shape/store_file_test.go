@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestBrokenFile: a broken file is a warning, and is written again.
+// TestBrokenFile: a broken file causes a warning, and is written again.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`,
@@ -39,7 +39,7 @@ func TestBrokenFile(t *testing.T) {
 	}
 }
 
-// TestSaved: what is new is written after a while, without a Close.
+// TestSaved: new data is written after a while, even without Close.
 func TestSaved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shapes.json")
@@ -54,7 +54,7 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: Close waits for what is being written.
+// TestCloseWaits: Close waits for a running save.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shapes.json")
@@ -94,7 +94,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 }
 
-// blockedInClose reports whether a goroutine waits in Close for another to end what it writes.
+// blockedInClose reports whether a goroutine in Close waits for another goroutine's save.
 func blockedInClose() bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -105,7 +105,7 @@ func blockedInClose() bool {
 	return false
 }
 
-// TestManyFunctions: a file has no more than its number of functions.
+// TestManyFunctions: a file has at most maxFunctions functions.
 func TestManyFunctions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shapes.json")
@@ -124,7 +124,7 @@ func TestManyFunctions(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is a call of a function whose shape is known, and the first reading of a larger result.
+// BenchmarkCall calls a function whose shape is known, and reads a larger result for the first time.
 func BenchmarkCall(b *testing.B) {
 	large := `{"items":[` + strings.Repeat(page+`,`, 1000) + page + `]}`
 	for name, result := range map[string]string{"small": page, "large": large, "escaped": escapedText(maxBytes)} {

@@ -15,13 +15,13 @@ import (
 
 func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
-// answering is a function that answers one result.
+// answering returns a function that always returns one result.
 func answering(name, result string) steps.Function {
 	return steps.Function{Spec: steps.Spec{Name: name}, Prompt: true,
 		Call: func(context.Context, []byte) ([]byte, error) { return []byte(result), nil }}
 }
 
-// learning is a registry of functions that a store learns of, under identities of one source.
+// learning returns a registry of functions from whose results a store learns, with identities of one source.
 func learning(t testing.TB, s *Store, source string, functions ...steps.Function) *steps.Registry {
 	t.Helper()
 	r, err := steps.NewRegistry(functions, nil)
@@ -50,12 +50,12 @@ const page = `{"items":[{"id":1,"title":"secret"}],"next":"secret"}`
 
 const pageSignature = `s.list(…) seen: {items: {id: integer, title: string}[], next: string}`
 
-// TestStore: what was learnt is there after a restart, for the same function of the same source only.
+// TestStore: a learned shape still exists after a restart, only for the same function of the same source.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state", "shapes.json")
 	open := func() *Store { return Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }}) }
-	for n := range 5 { // each call is a process of its own
+	for n := range 5 { // each call simulates another process
 		s := open()
 		entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 1)
 		if learnt := entry.Signature() == pageSignature; learnt != (n == 4) {
@@ -90,8 +90,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestViews: a shape is that of a function, and a view that has not the function has nothing of it; one that has it sees
-// what the others have learnt.
+// TestViews: a view without a function does not show its shape; a view with the function sees the shape that others have learned.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	r := learning(t, Open(nil), "here", answering("s.list", page), answering("s.get", `"x"`))
@@ -106,7 +105,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestFailures: nothing is learnt from a call that failed.
+// TestFailures: nothing is learned from a failed call.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	failing := answering("s.list", "")
@@ -122,7 +121,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: stores that share a file keep what each has learnt, and count together.
+// TestSeveralProcesses: stores that share a file keep each other's shapes, and add their counts.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shapes.json")
@@ -153,7 +152,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestUnwritable: where no file can be written, that is a warning, once, and shapes are learnt in memory.
+// TestUnwritable: if the file cannot be written, there is one warning, and shapes are learned in memory.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "file")

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Every rule finds what breaks it.
+// Every rule finds the defects that violate it.
 func TestDefectsAreFound(t *testing.T) {
 	t.Parallel()
 	get := func(change func(fn *steps.Function)) func(*testing.T, *alteredSource) {
@@ -178,7 +178,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// defects runs one rule and gathers what it finds.
+// defects runs one rule and returns the defects that it finds.
 func defects(t *testing.T, o Options, rule string) string {
 	t.Helper()
 	var mu sync.Mutex

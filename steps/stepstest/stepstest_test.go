@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// textStore is a small source that does everything right: it keeps texts under names.
+// textStore is a small source that satisfies all rules: it stores texts by name.
 type textStore struct {
 	mu     sync.Mutex
 	texts  map[string]string

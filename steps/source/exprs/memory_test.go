@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// TestHostileText: what a small request can make of text.* stays within bounds also in one match, and says so.
+// TestHostileText: small requests to text.* stay within the bounds, even in one match, and fail with a code.
 func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
 	for name, test := range map[string]struct{ fn, text, pattern, with string }{
 		"a long match many times":    {"text.replace", strings.Repeat("a", 200_000), "a*", strings.Repeat(`\0`, 10_000)},
@@ -53,7 +53,7 @@ func namedGroups(n int) string {
 	return b.String() + "a*" + strings.Repeat(")", n)
 }
 
-// tally is the memory of a request (admit.Request), of limit bytes, which knows how many were held at most.
+// tally is the memory of a request (admit.Request), limit bytes; maximum is the most that was held.
 type tally struct{ limit, held, maximum int }
 
 func (m *tally) HoldWork(n int) error {
@@ -65,7 +65,7 @@ func (m *tally) HoldWork(n int) error {
 	return nil
 }
 
-// TestResultCountsAsHeld: a result is counted while it is written, ends at the memory bound, and is released in any case.
+// TestResultCountsAsHeld: a result is counted while it is written, ends at the memory bound, and is always released.
 func TestResultCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a", 10_000)

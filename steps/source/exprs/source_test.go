@@ -43,14 +43,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestCalls makes the calls of testdata/calls.txt, of which an indented line is the answer.
+// TestCalls makes the calls of testdata/calls.txt; the indented line is the answer.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	transcript.FileLines(t, "testdata/calls.txt", func(call string) string {
 		fn, args, _ := strings.Cut(call, " ")
 		result, err := invoke(t.Context(), exprs.New(), fn, args)
 		if f, ok := fault.As(err); ok {
-			message, _, _ := strings.Cut(f.Message, ": json") // what that says differs from build to build
+			message, _, _ := strings.Cut(f.Message, ": json") // the rest of the message differs from build to build
 			return fmt.Sprintf("%s at %q: %s", f.Code, f.At, message)
 		}
 		return result
@@ -82,7 +82,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// patterns for the comparison with the standard library, some of which look back over the place where a search goes on.
+// patterns for the comparison with the standard library. Some look back beyond the position where a search continues.
 var patterns = []string{`a`, `a*`, `a*?`, ``, `\b`, `\B`, `^`, `(?m)^`, `(?m)$`, `$`, `\z`, `\Aa`, `(?m)^a|b`, `(a)(b)?`, `\bä`, `a|ab`,
 	`ab|a`,
 	`(?i)A+`, `[^a]`, `(?s).`, `.*`, `.+?`, `\w+`, `(a|b)*`, `x*|b`, `\Qa`, `(?P<n>a)|(?P<m>b)`, `(?U)a+`, `a$|\n`}

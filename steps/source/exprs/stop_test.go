@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// endingContext is a context that ends at the third look at it.
+// endingContext is a context that ends at the third call of Err.
 type endingContext struct {
 	context.Context
 	looks *int
@@ -26,7 +26,7 @@ func (e endingContext) Err() error {
 	return nil
 }
 
-// TestLongSearchesNeedASlot: who searches for long waits for a slot, and who does not, does not, however often a match is found.
+// TestLongSearchesNeedASlot: a long search waits for a slot; a short one does not, however many matches it finds.
 func TestLongSearchesNeedASlot(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 80_000)
@@ -76,13 +76,13 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 	}
 }
 
-// TestLeavesASlot: searches of one caller that take seconds leave another caller a slot.
+// TestLeavesASlot: if a caller's searches take seconds, another caller still gets a slot.
 func TestLeavesASlot(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 2)
 	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
-	goesOn := make(chan struct{}) // receives while a search looks at its context
+	goesOn := make(chan struct{}) // receives while a search checks its context
 	ctx = watchedContext{ctx, goesOn}
 	var searching sync.WaitGroup
 	for range 3 {
@@ -93,7 +93,7 @@ func TestLeavesASlot(t *testing.T) {
 			}
 		})
 	}
-	for range 3 { // by then one of them has a slot
+	for range 3 { // afterwards one of them has a slot
 		goesOn <- struct{}{}
 	}
 	for range 3 {
@@ -108,7 +108,7 @@ func TestLeavesASlot(t *testing.T) {
 	searching.Wait()
 }
 
-// watchedContext is a context that reports each call of Err, if somebody waits for one.
+// watchedContext is a context that reports each call of Err, if a goroutine waits for the report.
 type watchedContext struct {
 	context.Context
 	at <-chan struct{}
@@ -122,8 +122,8 @@ func (w watchedContext) Err() error {
 	return w.Context.Err()
 }
 
-// TestSearchIsStopped: the context ends a search that takes hours, as the square of its text's length, between two matches, and one match
-// that takes seconds inside.
+// TestSearchIsStopped: the context ends a search of quadratic time, which takes hours, between two matches, and a match that takes seconds
+// inside it.
 func TestSearchIsStopped(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1<<20)
@@ -132,7 +132,7 @@ func TestSearchIsStopped(t *testing.T) {
 		{"text.replace", `"pattern":"x.*y|x","with":""`},
 		{"text.match", `"pattern":"[xz]{800}y"`},
 		{"text.match", `"pattern":"[xz]{800}y","all":true`},
-		{"text.match", `"pattern":"[xz]{800}$"`}, // would match where the text is cut
+		{"text.match", `"pattern":"[xz]{800}$"`}, // would match at the position where the text is cut
 		{"text.replace", `"pattern":"[xz]{800}y","with":""`},
 	} {
 		looks := 0
@@ -154,7 +154,7 @@ func (c *countingContext) Err() error {
 	return c.Context.Err()
 }
 
-// TestContextIsLookedAtNowAndThen: not for each part of each match.
+// TestContextIsLookedAtNowAndThen: the context is not checked for each part of each match.
 func TestContextIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
 	ctx := &countingContext{Context: t.Context()}

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
-// inWords is a result in one short line.
+// inWords returns a result as one short line.
 func (c *catResult) inWords() string {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *catResult) inWords() string {
 	return string(b)
 }
 
-// TestCatLarge checks that of a file above the bound the same lines come as of one below it.
+// TestCatLarge: a file above the bound gives the same lines as a file below it.
 func TestCatLarge(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -49,7 +49,7 @@ func TestCatLarge(t *testing.T) {
 			args := args(t, append(pairs, "path", name)...)
 			want := do[catResult](t, large, "fs.cat", args)
 			got := do[catResult](t, small, "fs.cat", args)
-			if got.Truncated { // only what is longer than the bound; what follows can be asked for
+			if got.Truncated { // a result above the bound; the rest can be requested
 				rest := do[catResult](t, small, "fs.cat", fmt.Sprintf(`{"path":%q,"from":%d,"to":%d}`, name, got.Next, *want.To))
 				*got.Text += *rest.Text
 			}

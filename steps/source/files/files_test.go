@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// The results of the functions, whose members have the names of the fields.
+// The results of the functions; the members have the names of the fields.
 type (
 	catResult struct {
 		Path, Encoding, Type           string
@@ -94,7 +94,7 @@ func must(t tester, err error) {
 	}
 }
 
-// open makes a source over a tree in a new folder.
+// open makes a source on a tree in a new folder.
 func open(t testing.TB, tree map[string]string) (*files.Source, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -131,14 +131,14 @@ var outputs = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	return all
 })
 
-// tester is what testing.TB and rapid.T have in common.
+// tester is the common part of testing.TB and rapid.T.
 type tester interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// do calls a function and decodes its result, which must fit the function's output schema. args are JSON.
+// do calls a function and decodes its result, which must match the function's output schema. args are JSON.
 func do[R any](t tester, s *files.Source, fn, args string) R {
 	t.Helper()
 	raw, err := rawCall(t, s, fn, args)
@@ -219,7 +219,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestSpecs: all functions read, and their schemas are closed objects, which agents read best. TestConformance looks at the rest.
+// TestSpecs: all functions read, and their schemas are closed objects, which agents read best. TestConformance checks the rest.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
@@ -262,7 +262,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// countdown is a context that is cancelled when it has been asked a number of times: work in the middle of a call.
+// countdown is a context that ends after a number of checks, as in the middle of a call.
 type countdown struct {
 	context.Context
 	mu   sync.Mutex

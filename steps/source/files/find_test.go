@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestFindMany checks that the pages joined are all files, and that the counts by folder add up.
+// TestFindMany: all pages together contain all files, and the counts by folder add up.
 func TestFindMany(t *testing.T) {
 	t.Parallel()
 	tree, want := map[string]string{}, []string{}
@@ -65,7 +65,7 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// TestAlternatives: a glob may have a thousand alternatives, those of nested braces together.
+// TestAlternatives: a glob may have a thousand alternatives, including those of nested braces.
 func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{strings.Repeat("a", 60): ""})
@@ -78,7 +78,7 @@ func TestAlternatives(t *testing.T) {
 		"*.go": 1, "{a,b}": 2, "{a,b}{c,d,e}": 6, "{a,{b,c}d,e}": 4, "{{a,b}{c,d},e}": 5, `\{a,b\}`: 1, `{a\,b,c}`: 2, "[{,]x": 1,
 		"{[}],b,c}": 3, "a,b": 1, "{a}{b}": 4, strings.Repeat("{x,", 40) + "y" + strings.Repeat("}", 40): 41,
 	} {
-		// Ten and k times as many are just not too many.
+		// With 10 × k more alternatives the pattern just stays within the bound.
 		k := 100 / n
 		if refused(pattern+group(10)+group(k)) || !refused(pattern+group(10)+group(k+1)) {
 			t.Errorf("%s has not %d alternatives", pattern, n)
@@ -87,7 +87,7 @@ func TestAlternatives(t *testing.T) {
 	if refused(strings.Repeat("{a,b}", 9)) || !refused(strings.Repeat("{a,b}", 10)) {
 		t.Error("512 alternatives, and 1,024")
 	}
-	nested := "{" + strings.Repeat("{a,a}", 40) + "}b" // nothing matches it, after 2^40 tries
+	nested := "{" + strings.Repeat("{a,a}", 40) + "}b" // no name matches, after 2^40 attempts
 	for fn, args := range map[string]string{"fs.find": args(t, "pattern", nested), "fs.grep": args(t, "pattern", "x", "glob", nested)} {
 		fails(t, s, fn, args, fault.BadArguments)
 	}

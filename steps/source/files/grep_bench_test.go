@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
-// BenchmarkGrep searches the Go module cache, tens of thousands of files, beside ripgrep over the same files. The
-// counts of matching lines and of files must be equal. Each arm's time is a metric of the same run: rounds alternate.
+// BenchmarkGrep searches the Go module cache, tens of thousands of files, and compares with ripgrep on the same files. The counts of
+// matching lines and of files must be equal. Each arm's time is a metric of the same run: rounds alternate.
 func BenchmarkGrep(b *testing.B) {
 	tree := moduleCache(b)
 	if _, err := exec.LookPath("rg"); err != nil {
@@ -59,7 +59,7 @@ func BenchmarkGrep(b *testing.B) {
 	}
 }
 
-// moduleCache is a large tree of source files that is on every machine that builds this module.
+// moduleCache returns a large tree of source files that exists on every machine that builds this module.
 func moduleCache(b *testing.B) string {
 	tree := cmp.Or(os.Getenv("GOMODCACHE"), filepath.Join(build.Default.GOPATH, "pkg", "mod"))
 	if entries, err := os.ReadDir(filepath.Join(tree, "github.com")); err != nil || len(entries) == 0 {
@@ -91,8 +91,8 @@ func onecallCount(b *testing.B, s *files.Source, pattern string) (count, files i
 	return 0, 0
 }
 
-// rgCount runs ripgrep with what differs from fs.grep by design set alike: .gitignore files count without a repository
-// too, and ignore files of ripgrep's own and of the user do not.
+// rgCount runs ripgrep with the behavior of fs.grep: .gitignore files apply even without a repository, and ripgrep's own and the user's
+// ignore files do not.
 func rgCount(b *testing.B, tree, pattern string) (count, files int) {
 	cmd := exec.Command("rg", "--no-config", "--no-require-git", "--no-ignore-dot", "--no-ignore-global", "-c", "--", pattern, ".")
 	cmd.Dir = tree

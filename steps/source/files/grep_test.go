@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
-// TestGrepRanks checks the order of files: definitions, then what is no test, then more matches, then the path.
+// TestGrepRanks checks the order of files: definitions first, tests last, then more matches, then the path.
 func TestGrepRanks(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{
@@ -39,10 +39,10 @@ func TestGrepRanks(t *testing.T) {
 	}
 }
 
-// TestGrepRanksByLine: what is a definition, and what is a test.
+// TestGrepRanksByLine checks which lines are definitions, and which files are tests.
 func TestGrepRanksByLine(t *testing.T) {
 	t.Parallel()
-	// first wants the files of first before all others, though their names say otherwise.
+	// first checks that the files in first precede all others, although their names sort later.
 	first := func(tree map[string]string, first map[string]bool) {
 		t.Helper()
 		s, _ := open(t, tree)
@@ -74,7 +74,7 @@ func TestGrepRanksByLine(t *testing.T) {
 	first(tree, plain)
 }
 
-// TestGrepOnlyTests: matches that are all in tests are shown like any others, and each is reachable.
+// TestGrepOnlyTests: if all matches are in tests, they are shown like others, and each can be reached.
 func TestGrepOnlyTests(t *testing.T) {
 	t.Parallel()
 	tree := map[string]string{}
@@ -158,7 +158,7 @@ func TestGrepLongLines(t *testing.T) {
 		matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
 		t.Errorf("%+v", got)
 	}
-	// A sparse file of a terabyte is seen to be binary at once.
+	// A sparse file of a terabyte is quickly recognized as binary.
 	f, err := os.Create(filepath.Join(root, "sparse"))
 	must(t, err)
 	must(t, f.Truncate(1<<40))
@@ -168,7 +168,7 @@ func TestGrepLongLines(t *testing.T) {
 	}
 }
 
-// TestGrepSystemFiles reads files that do not know their size.
+// TestGrepSystemFiles reads files whose size is reported as 0.
 func TestGrepSystemFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/status"); err != nil {
@@ -183,11 +183,11 @@ func TestGrepSystemFiles(t *testing.T) {
 	}
 }
 
-// TestGrepPageWeighsLines has short lines with many around each: their number bounds the page, not their text alone.
+// TestGrepPageWeighsLines has short lines with many context lines: their number bounds the page, not only their text.
 func TestGrepPageWeighsLines(t *testing.T) {
 	t.Parallel()
 	const lines, maximum = 20_000, 1 << 20
-	const matchBytes, lineBytes = 64, 24 // what a match and a line weigh beside their text
+	const matchBytes, lineBytes = 64, 24 // the size of a match and of a line besides their text
 	_, root := open(t, map[string]string{"f": strings.Repeat("x\n", lines)})
 	s := openAt(t, &files.Options{Root: root, MaxResultBytes: maximum})
 	shown := 0
@@ -207,7 +207,7 @@ func TestGrepPageWeighsLines(t *testing.T) {
 			break
 		}
 		if offset > 5*maximum/(100*lineBytes) {
-			break // far enough: the pages go on without a gap
+			break // far enough: the pages continue without a gap
 		}
 	}
 	if shown < 400 {

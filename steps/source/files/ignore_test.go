@@ -42,8 +42,8 @@ func gitInit(t tester, root string) {
 	}
 }
 
-// TestIgnoreAsGit compares what fs.find lets through with what Git itself does not ignore, on random trees with random
-// rules in nested .gitignore files and .git/info/exclude.
+// TestIgnoreAsGit compares the files that fs.find returns with the files that Git does not ignore, on random trees with random rules in
+// nested .gitignore files and .git/info/exclude.
 func TestIgnoreAsGit(t *testing.T) {
 	t.Parallel()
 	needGit(t)
@@ -66,7 +66,7 @@ func TestIgnoreAsGit(t *testing.T) {
 		write := func(name, text string) {
 			at := filepath.Join(root, name)
 			if os.MkdirAll(filepath.Dir(at), 0o755) == nil {
-				_ = os.WriteFile(at, []byte(text), 0o644) // fails where a folder has the name already
+				_ = os.WriteFile(at, []byte(text), 0o644) // fails if a folder already has the name
 			}
 		}
 		name := rapid.SampledFrom(names)
@@ -109,7 +109,7 @@ func TestIgnoreAsGit(t *testing.T) {
 	})
 }
 
-// TestIgnoreBounds has more rules than are held: those that are hold, and the result says which file has more.
+// TestIgnoreBounds has more rules than the bounds allow: the first rules apply, and the result names the file that has more.
 func TestIgnoreBounds(t *testing.T) {
 	t.Parallel()
 	rules := func(n int) string { return strings.Repeat("x\n", n) }

@@ -19,7 +19,7 @@ import (
 
 const secret = "the-secret-outside-of-the-root"
 
-// outside makes a root beside a folder with a secret, and links of all kinds between them.
+// outside makes a root next to a folder with a secret, and links of all kinds between them.
 func outside(t testing.TB) (*files.Source, string) {
 	t.Helper()
 	base := t.TempDir()
@@ -76,7 +76,7 @@ func TestPathsInside(t *testing.T) {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	// A root that is itself reached by a link answers to both of its names.
+	// A root that is itself reached by a link can be named in both ways.
 	alias := filepath.Join(t.TempDir(), "alias")
 	must(t, os.Symlink(root, alias))
 	linked := openAt(t, &files.Options{Root: alias})
@@ -110,7 +110,7 @@ func TestBadPaths(t *testing.T) {
 	fails(t, s, "fs.find", `{"path":"top.txt","pattern":"*"}`, fault.FunctionFailed)
 }
 
-// TestSpecialFiles checks that nothing but regular files is read, and that none of it makes a call wait.
+// TestSpecialFiles: only regular files are read, and no other file makes a call wait.
 func TestSpecialFiles(t *testing.T) {
 	t.Parallel()
 	s, root := open(t, map[string]string{"file": "needle\n", "dir/file": ""})
@@ -163,8 +163,8 @@ func TestUnreadable(t *testing.T) {
 	fails(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
 }
 
-// TestChangingTree runs the functions while a name turns from a file to a link that leads out, a FIFO and a folder, and
-// back: no call may hang or show what lies outside.
+// TestChangingTree runs the functions while a name changes from a file to a link that leads out, a FIFO and a folder, and back: no call may
+// hang or show anything outside the root.
 func TestChangingTree(t *testing.T) {
 	t.Parallel()
 	s, root := outside(t)
@@ -221,7 +221,7 @@ func TestChangingTree(t *testing.T) {
 	changing.Wait()
 }
 
-// FuzzPath calls every function with any path: it answers or fails with a code, and never shows what lies outside.
+// FuzzPath calls every function with any path: it succeeds or fails with a code, and never shows anything outside the root.
 func FuzzPath(f *testing.F) {
 	s, root := outside(f)
 	for _, path := range []string{"", ".", "..", "/", "in/file.txt", "../secret.txt", "up/secret.txt", "in/deep/../secret.txt", root,

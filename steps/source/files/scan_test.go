@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// shownLine is a matching line with what stands around it.
+// shownLine is a matching line with its context.
 type shownLine struct {
 	number        int
 	text          string
@@ -26,7 +26,7 @@ func (l shownLine) String() string {
 	return fmt.Sprintf("%d: %q %q %q", l.number, l.text, l.before, l.after)
 }
 
-// naive finds matching lines in the plainest way.
+// naive finds matching lines in the simplest way.
 func naive(re *regexp.Regexp, text string, around int) []shownLine {
 	var shown []shownLine
 	lines := strings.Split(text, "\n")
@@ -48,7 +48,7 @@ var patterns = []string{"abc", "a", "b+", "ab|bc", "(?i)ABC", "(?i)kiss", "^a", 
 	"(?i)abc|b|é", "(abc)", "abc|(?i:cab)",
 	"(?:ab)+c", "é", "(?i)é", "a?bc", "(?i)s", "[^a]", `\s`, `\r`, "(?i)[a]b_c", "a b"}
 
-// TestScanner compares the scanner, with a buffer so small that files need many windows, with the plainest search.
+// TestScanner compares the scanner, with a buffer so small that files need many windows, with the naive search.
 func TestScanner(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -83,7 +83,7 @@ func TestScanner(t *testing.T) {
 	})
 }
 
-// FuzzPattern takes any pattern over any text: it fails with a code, or finds the lines that the plainest search finds.
+// FuzzPattern searches any text for any pattern: it fails with a code, or finds the lines that the naive search finds.
 func FuzzPattern(f *testing.F) {
 	for _, source := range patterns {
 		f.Add(source, "abc\nABC\r\na b_c\xff kiss KI\u017fS\n\n\u212aiss", false)
@@ -115,7 +115,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestRequiredLiterals pins the patterns that are searched by a literal, on which the speed rests.
+// TestRequiredLiterals checks which patterns are searched by a literal, because the speed depends on it.
 func TestRequiredLiterals(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
@@ -134,7 +134,7 @@ func TestRequiredLiterals(t *testing.T) {
 		if p.exact {
 			got += "!"
 		}
-		if source == "a|bcd|e.*f" { // which of e and f is taken does not matter
+		if source == "a|bcd|e.*f" { // it does not matter whether e or f is used
 			if len(texts) != 3 {
 				t.Errorf("%s: %q", source, texts)
 			}
@@ -146,7 +146,7 @@ func TestRequiredLiterals(t *testing.T) {
 	}
 }
 
-// TestLongLines: a line that is matched piece by piece gives what it gives at once, and is given up when ctx is done.
+// TestLongLines: matching a line piece by piece gives the same result as matching it whole, and stops when ctx is done.
 func TestLongLines(t *testing.T) {
 	t.Parallel()
 	text := []byte(strings.Repeat("é\xff", longMatch) + "abab \u212aiss")

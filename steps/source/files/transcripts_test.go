@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// trees are the files below the roots of the transcripts.
+// trees are the trees of files for the transcripts.
 var trees = map[string]map[string]string{
 	"list": {"b.txt": "12345", "a/x/deep.txt": "", "a-b": "", ".hidden": "", ".git/config": "", "node/.gitignore": "*"},
 	"find": {
@@ -31,7 +31,7 @@ var trees = map[string]map[string]string{
 	},
 }
 
-// TestTranscripts makes the calls of testdata/calls.txtar, each file of which is named as its tree. An answer is the whole result.
+// TestTranscripts makes the calls of testdata/calls.txtar; each file has the name of its tree. An answer is the whole result.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "testdata/calls.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -49,7 +49,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// TestBadPatterns: what is too long for a transcript, and what ends before it is read.
+// TestBadPatterns has patterns that are too long for a transcript, and calls that end before anything is read.
 func TestBadPatterns(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestReadsDoNotWait uses a pipe that nobody writes to as a system file without data.
+// TestReadsDoNotWait uses a pipe without a writer as a system file without data.
 func TestReadsDoNotWait(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

@@ -31,7 +31,7 @@ func newTestRequest(ctx context.Context, method, url, body string) *http.Request
 	return request
 }
 
-// TestBodyIsSentAgain: a PUT is repeated with its body, which is read but once.
+// TestBodyIsSentAgain: a PUT is repeated with its body, which is read only once.
 func TestBodyIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestBodyIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestOutcomes looks at what is known of a write that broke off.
+// TestOutcomes checks the outcomes of writes that broke off.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
@@ -68,7 +68,7 @@ func TestOutcomes(t *testing.T) {
 		case "/denied":
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusSeeOther)
 		case "/slow":
-			_, _ = io.Copy(io.Discard, r.Body) // the server looks at the connection once it has the body
+			_, _ = io.Copy(io.Discard, r.Body) // after the body, the server watches the connection
 			close(arrived)
 			<-r.Context().Done()
 		default:
@@ -169,7 +169,7 @@ func TestUserAgentAndTheCallersRequest(t *testing.T) {
 	}
 }
 
-// TestHostileServers has answers without end, headers that drip, and headers without end.
+// TestHostileServers: endless answers, headers that arrive slowly, and endless headers.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	const host = "hostile.example"

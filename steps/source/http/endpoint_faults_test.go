@@ -44,7 +44,7 @@ func TestEndpointArgumentsRefused(t *testing.T) {
 	}
 }
 
-// TestEndpointFaults has everything that can be wrong in one configuration, told at once and in place.
+// TestEndpointFaults checks all faults of a configuration, which are reported together, each at its position.
 func TestEndpointFaults(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }

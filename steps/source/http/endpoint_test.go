@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// echoing answers with what it was sent.
+// echoing answers with the request that it received.
 func echoing(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	sent := map[string]any{"line": r.Method + " " + r.RequestURI, "body": string(body), "header": r.Header}
@@ -28,8 +28,7 @@ func echoing(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(sent)
 }
 
-// withEndpoints starts a server and a source whose endpoints call it: URL in theirs stands for the server. No host is in
-// the list of allowed ones.
+// withEndpoints starts a server and a source whose endpoints call it: URL in an endpoint's URL stands for the server. Allow lists no host.
 func withEndpoints(t testing.TB, handler http.HandlerFunc, list ...httpsource.Endpoint) (*httpsource.Source, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -48,7 +47,7 @@ func TestEndpointConformance(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echoing))
 	t.Cleanup(server.Close)
 	stepstest.Run(t, stepstest.Options{
-		AssumedEffects: true, // what http.request does, its arguments say
+		AssumedEffects: true, // its effect depends on the arguments
 		New: func(t *testing.T) steps.Source {
 			source := open(t, &httpsource.Options{Endpoints: []httpsource.Endpoint{
 				{Name: "weather.city", URL: server.URL + "/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}},
@@ -67,7 +66,7 @@ func TestEndpointConformance(t *testing.T) {
 	})
 }
 
-// TestEndpointRequests looks at what is sent.
+// TestEndpointRequests checks the requests that are sent.
 func TestEndpointRequests(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
@@ -120,8 +119,8 @@ func TestEndpointRequests(t *testing.T) {
 	}
 }
 
-// TestValuesStayInTheirSegments puts any text into every place of a URL: the host, the path's segments and the query's names
-// stay as they are, and the value arrives whole or is refused.
+// TestValuesStayInTheirSegments puts any text into every part of a URL: the host, the path's segments and the query's names do not change,
+// and the value arrives whole or is rejected.
 func TestValuesStayInTheirSegments(t *testing.T) {
 	t.Parallel()
 	var seen *url.URL
@@ -231,7 +230,7 @@ func TestEndpointHosts(t *testing.T) {
 	}
 }
 
-// TestConfiguredSecrets: a server that repeats what it was sent teaches the caller nothing.
+// TestConfiguredSecrets: a server that repeats its request reveals no secrets to the caller.
 func TestConfiguredSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = `top "secret" value`
@@ -295,7 +294,7 @@ func TestEndpointResults(t *testing.T) {
 	}
 }
 
-// TestEndpointRepetition: what reads or was declared idempotent is sent again, whatever its method; within its time.
+// TestEndpointRepetition: a call that reads or was declared idempotent is repeated, whatever its method, within its time limit.
 func TestEndpointRepetition(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -331,7 +330,7 @@ func TestEndpointRepetition(t *testing.T) {
 	}
 }
 
-// FuzzEndpoint has any template with any value: a coded fault, or a call to the host that the template begins with.
+// FuzzEndpoint: any template with any value gives a coded fault, or a call to the host with which the template begins.
 func FuzzEndpoint(f *testing.F) {
 	for _, path := range []string{"", "/", "/{x}", "/{x}{?y}", "{/x*}", "/a?b={x}{&y*}", "/{x:3}", "/{;x}", "/{.x}", "@b.example/",
 		":80/{x}", "/%2e%2e/{x}"} {

@@ -21,7 +21,7 @@ func hidden(args []byte) []byte {
 	return s.Functions()[0].Redact(args, func([]byte) []byte { return []byte(`"[redacted]"`) })
 }
 
-// TestRedact redacts the arguments of testdata/redact.txt; the indented line is what is shown.
+// TestRedact redacts the arguments of testdata/redact.txt; the indented line is the result.
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	transcript.FileLines(t, "testdata/redact.txt", func(line string) string {
@@ -37,7 +37,7 @@ func TestRedact(t *testing.T) {
 	})
 }
 
-// TestNoSecretSurvives puts a secret wherever one may stand and looks for it in what is recorded.
+// TestNoSecretSurvives puts a secret into every possible position and looks for it in the recorded arguments.
 func TestNoSecretSurvives(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3tvalue"

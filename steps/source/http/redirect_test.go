@@ -145,7 +145,7 @@ func TestCertificateIsVerified(t *testing.T) {
 	}
 }
 
-// TestRedirectedWrites: a redirect by which a write would become a read is refused, as nothing may have been written.
+// TestRedirectedWrites: a redirect that would turn a write into a read is refused, because nothing may have been written.
 func TestRedirectedWrites(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {

@@ -17,12 +17,12 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// roundTrip is a transport made of a function.
+// roundTrip is a transport that calls a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// respond makes a response of a status, a body and pairs of header names and values.
+// respond returns a response with a status, a body and pairs of header names and values.
 func respond(status int, body string, header ...string) *http.Response {
 	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
 		ContentLength: int64(len(body))}
@@ -62,7 +62,7 @@ func get(t testing.TB, c *httpsource.Client, url string, header ...string) (*htt
 	return response, string(body)
 }
 
-// TestRevalidation has each server asked twice, and looks at what the second request was and what came of it.
+// TestRevalidation sends two requests to each server, and checks the second request and its answer.
 func TestRevalidation(t *testing.T) {
 	t.Parallel()
 	const url = "https://a.example/x?y=1"
@@ -156,13 +156,13 @@ func TestRevalidation(t *testing.T) {
 	}
 }
 
-// TestRevalidatedHeader has the header of a 304 brought into what is known.
+// TestRevalidatedHeader: the header of a 304 is merged into the stored header.
 func TestRevalidatedHeader(t *testing.T) {
 	t.Parallel()
 	n := 0
 	c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		n++
-		if asked := r.Header.Get("If-None-Match") != ""; asked != (n == 2 || n == 3) { // the fourth, as no-store in a 304 is heeded
+		if asked := r.Header.Get("If-None-Match") != ""; asked != (n == 2 || n == 3) { // the fourth is not, because a 304 said no-store
 			t.Errorf("request %d is conditional: %t", n, asked)
 		}
 		switch n {
@@ -225,7 +225,7 @@ func TestReferencesSeeTheWholeBody(t *testing.T) {
 	}
 }
 
-// TestBrokenBodiesAreNotCached: neither one that breaks off nor one that is not read to its end.
+// TestBrokenBodiesAreNotCached: neither a body that breaks off nor a body that is not read to its end.
 func TestBrokenBodiesAreNotCached(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, httpsource.ClientOptions{Retries: -1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -258,10 +258,10 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 	}
 }
 
-// TestMemoryOfKnownAnswers: whatever is asked for, what is known stays below the bound, and fills it.
+// TestMemoryOfKnownAnswers: whatever is requested, the stored answers stay within the bound, and use it.
 func TestMemoryOfKnownAnswers(t *testing.T) {
 	t.Parallel()
-	const maximum, each = 40_000, 700 // what an answer takes beside its body
+	const maximum, each = 40_000, 700 // the memory of an answer besides its body
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		version, known, looking := map[string]int{}, 0, false
@@ -282,7 +282,7 @@ func TestMemoryOfKnownAnswers(t *testing.T) {
 		for range 300 {
 			path := fmt.Sprintf("/%d", random.IntN(30))
 			if _, seen := version[path]; !seen || random.IntN(2) == 0 {
-				version[path] = random.IntN(50) // some are too large to be kept
+				version[path] = random.IntN(50) // some are too large to be stored
 			}
 			if _, body := get(t, c, "https://a.example"+path); body != strings.Repeat("x", 100*version[path])+path {
 				t.Fatalf("%s answered %.20q (%d bytes) in version %d", path, body, len(body), version[path])

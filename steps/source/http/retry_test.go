@@ -21,7 +21,7 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// script answers one attempt after the other, and the last one again.
+// script gives one answer for each attempt, and repeats the last one.
 type script struct {
 	attempts []attempt
 	made     int
@@ -64,13 +64,13 @@ func TestRetries(t *testing.T) {
 	t.Parallel()
 	ok := attempt{status: 200, body: "ok"}
 	refused := attempt{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
-	noDate := time.Date(2000, 1, 1, 0, 0, 7, 0, time.UTC).Format(http.TimeFormat) // a bubble's clock starts at midnight
+	noDate := time.Date(2000, 1, 1, 0, 0, 7, 0, time.UTC).Format(http.TimeFormat) // a synctest clock starts at midnight
 	tests := []struct {
 		name     string
 		method   string
 		attempts []attempt
-		timeout  time.Duration // 0: 10 minutes; -1: none but that of the options, a minute
-		cancel   time.Duration // 0: not
+		timeout  time.Duration // 0: 10 minutes; -1: only that of the options, a minute
+		cancel   time.Duration // 0: never
 		retries  int           // of the options
 		made     int
 		code     fault.Code

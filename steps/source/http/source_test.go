@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// open opens a source that is closed with the test.
+// open opens a source and closes it at the end of the test.
 func open(t testing.TB, o *httpsource.Options) *httpsource.Source {
 	t.Helper()
 	s, err := httpsource.New(o)
@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 			"http.get":     {`{"url":"https://elsewhere.example"}`, `{"url":"x"}`, `{"url":"` + server.URL + `","headers":{"Host":"a"}}`},
 			"http.request": {`{"method":"DELETE","url":"https://elsewhere.example"}`},
 		},
-		AssumedEffects: true, // what http.request does, its arguments say
+		AssumedEffects: true, // its effect depends on the arguments
 	})
 	for _, fn := range open(t, nil).Functions() {
 		if is := (fn.Name == "http.get"); fn.EffectDeclared != is || (fn.Effect == steps.Read) != is {
@@ -121,7 +121,7 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestRefusedArguments makes the calls of testdata/refused.txt, of which the indented line says why they are refused.
+// TestRefusedArguments makes the calls of testdata/refused.txt; the indented line is the fault.
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
@@ -133,7 +133,7 @@ func TestRefusedArguments(t *testing.T) {
 			t.Errorf("%s is not refused, or shows its secret: %v", call, err)
 			return ""
 		}
-		message, _, _ := strings.Cut(f.Message, ": json") // what that says differs from build to build
+		message, _, _ := strings.Cut(f.Message, ": json") // the rest of the message differs from build to build
 		return fmt.Sprintf("%s at %q: %s", f.Code, f.At, message)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// TestTraceReachesServers: a request carries the trace of its step, unless it names another itself. That an answer that is known is asked
-// about in another trace as well is a row of TestRevalidation.
+// TestTraceReachesServers: a request carries the trace of its step, unless it names another itself. TestRevalidation has a row in which a
+// stored answer is revalidated in another trace.
 func TestTraceReachesServers(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
@@ -55,7 +55,7 @@ func TestTraceReachesServers(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey: the key of a call is sent in the header that its service reads, whatever the arguments say.
+// TestIdempotencyKey: the key of a call is sent in the configured header, whatever the arguments say.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s, _ := withEndpoints(t, echoing,

@@ -12,7 +12,7 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-// TestRefusedCallsAreNotSent: what is refused before anything left is not_sent.
+// TestRefusedCallsAreNotSent: a call that is rejected before anything is sent has the outcome not_sent.
 func TestRefusedCallsAreNotSent(t *testing.T) {
 	t.Parallel()
 	s := open(t, &httpsource.Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
@@ -38,8 +38,8 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 	}
 }
 
-// TestConfiguredWrites: what the configuration declares a write is sent once, whatever its method and its source say, and its
-// outcome is told as that of a write.
+// TestConfiguredWrites: a function that the configuration declares a write is sent once, whatever its method and its source say, and has
+// the outcome of a write.
 func TestConfiguredWrites(t *testing.T) {
 	t.Parallel()
 	breaks := func(w http.ResponseWriter) {
@@ -56,7 +56,7 @@ func TestConfiguredWrites(t *testing.T) {
 	for name, test := range map[string]struct {
 		fn, args   string
 		answer     func(w http.ResponseWriter) // to all requests but the first
-		asRead     bool                        // the configuration says nothing
+		asRead     bool                        // the configuration sets no effect
 		sent       int32                       // requests of the second call
 		isRepeated bool                        // more than sent
 		outcome    fault.Outcome
@@ -113,7 +113,7 @@ func TestConfiguredWrites(t *testing.T) {
 	}
 }
 
-// configured is the function of that name as the settings have it; nil leaves it as its source says.
+// configured returns the function with this name after the settings; nil leaves it as its source declares it.
 func configured(t *testing.T, s *httpsource.Source, settings *steps.Settings, name string) *steps.Entry {
 	t.Helper()
 	var list []steps.Function

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// A document that multiplies itself by references ends in a fault: each of its operations reads six thousand of them.
+// A document that multiplies itself by references ends in a fault: each of its operations reads six thousand references.
 func TestAmplification(t *testing.T) {
 	t.Parallel()
 	withoutRace(t)

@@ -36,7 +36,7 @@ func TestCredentials(t *testing.T) {
 		name     string
 		auth     map[string]Credential
 		security []requirement
-		want     string // what was sent of them
+		want     string // how the credential was sent
 	}{
 		{"header", map[string]Credential{"headerKey": {Value: keyValue}}, []requirement{{"headerKey": nil}}, "X-Api-Key: " + keyValue},
 		{"query", map[string]Credential{"queryKey": {Value: "a&b"}}, []requirement{{"queryKey": nil}}, "?api%20key=a%26b"},
@@ -79,7 +79,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestConfigurationWins: what is configured is not changed by an argument that goes to the same place; cookies join the configured ones.
+// TestConfigurationWins: an argument cannot replace a configured value in the same position; cookies are added to the configured ones.
 func TestConfigurationWins(t *testing.T) {
 	t.Parallel()
 	op := guarded("GET", requirement{"queryKey": nil, "cookieKey": nil, "bearer": nil})
@@ -261,7 +261,7 @@ func TestTokenErrors(t *testing.T) {
 	}
 }
 
-// TestClosingEndsTokens: a call that waits for a token ends with the source.
+// TestClosingEndsTokens: a call that waits for a token ends when the source is closed.
 func TestClosingEndsTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// mockTransport is a Doer that sends each request through its bytes to a handler, without a socket.
+// mockTransport is a Doer that writes each request as bytes, parses it again, and passes it to a handler, without a socket.
 type mockTransport struct{ http.Handler }
 
 func (w mockTransport) Do(request *http.Request) (*http.Response, error) {
@@ -32,7 +32,7 @@ func (w mockTransport) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// callOf calls a function of a source by its name without the source's.
+// callOf calls a function of a source; name lacks the source's name.
 func callOf(tb testing.TB, s *Source, name, args string) (string, error) {
 	tb.Helper()
 	for _, fn := range s.Functions() {
@@ -45,7 +45,7 @@ func callOf(tb testing.TB, s *Source, name, args string) (string, error) {
 	return "", nil
 }
 
-// sourceOf makes a source of operations without a document.
+// sourceOf makes a source from operations, without reading a document.
 func sourceOf(tb testing.TB, o Options, doc *document) *Source {
 	tb.Helper()
 	s, err := trySource(o, doc)

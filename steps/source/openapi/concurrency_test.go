@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestConcurrency: a service is called no more often at once than it is said to bear, and callers get their turns.
+// TestConcurrency: the calls to a service never exceed Options.Concurrency, and callers take turns.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

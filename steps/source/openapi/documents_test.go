@@ -62,7 +62,7 @@ func drawn(tb testing.TB, count int) []string {
 	return files[:count]
 }
 
-// outsideReference gives a reference of a schema that is not to its own $defs; "" when there is none.
+// outsideReference returns a reference in a schema that does not point into its own $defs; "" if there is none.
 func outsideReference(schema []byte) string {
 	defs := gjson.GetBytes(schema, "$defs")
 	known := map[string]bool{}
@@ -80,8 +80,8 @@ func outsideReference(schema []byte) string {
 	}
 }
 
-// withoutRace leaves a test out that takes minutes with the race detector, and in which nothing runs beside anything else. The
-// tests that call operations load documents with it, those drawn among them.
+// withoutRace skips a test that takes minutes with the race detector, and in which nothing runs concurrently. The tests that call
+// operations load documents with it, including drawn ones.
 func withoutRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {

@@ -10,13 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sent is what a Doer was given to send.
+// sent is a request that a Doer received.
 type sent struct {
 	method, url, body string
 	header            http.Header
 }
 
-// capture is a Doer that notes requests and answers null.
+// capture is a Doer that records requests and answers null.
 type capture struct{ last sent }
 
 func (c *capture) Do(request *http.Request) (*http.Response, error) {
@@ -33,7 +33,7 @@ func (c *capture) Do(request *http.Request) (*http.Response, error) {
 
 const anyInput = `{"type":"object"}`
 
-// encoded calls an operation and gives what was sent.
+// encoded calls an operation and returns the request that was sent.
 func encoded(t *testing.T, op operation, args string) (sent, error) {
 	t.Helper()
 	op.name, op.input = "op", json.RawMessage(anyInput)
@@ -47,7 +47,7 @@ func encoded(t *testing.T, op operation, args string) (sent, error) {
 	return c.last, err
 }
 
-// TestStyles holds the encoder to the table of OpenAPI 3.1.1, section 4.8.12.4.
+// TestStyles compares the encoder with the table of OpenAPI 3.1.1, section 4.8.12.4.
 func TestStyles(t *testing.T) {
 	t.Parallel()
 	values := []string{`""`, `"blue"`, `["blue","black","brown"]`, `{"R":100,"G":200,"B":150}`}
@@ -140,7 +140,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestArgumentsStayInTheirSegments is about what an argument must not do: leave its segment, its header or its host.
+// TestArgumentsStayInTheirSegments: an argument must not leave its segment, its header or its host.
 func TestArgumentsStayInTheirSegments(t *testing.T) {
 	t.Parallel()
 	path := parameter{arg: "p", name: "p", in: "path", style: "simple", required: true}
@@ -248,8 +248,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// FuzzArguments: whatever the arguments are, the call goes to its own host, in as many segments as the path has, or fails
-// with a code.
+// FuzzArguments: with any arguments, the call goes to its own host and has as many segments as the path, or fails with a code.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"p":"a","q":{"b":[1,{"c":null}]},"h":["x"],"c":{"d":1.10},"m":"text","f":{"name":"n","data":"eA=="}}`,
 		`{"p":"../x","q":"&=#"}`, `{"p":["a","/"],"h":"a\r\nb"}`, `{"p":{"a":".."}}`, `{"p":"\ud800"}`, `{`, `[]`, "\x00", `{"p":1}{"p":2}`} {

@@ -18,8 +18,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// checkSent compares a request with what an operation must send for its arguments. What stands in a path, a query, a cookie or a form
-// is an expansion of RFC 6570, by which OpenAPI defines its styles, and a library's; JSON and files must arrive as they are.
+// checkSent compares a request with the request that an operation must send for its arguments. A path, a query, a cookie and a form must
+// equal a library's expansion of RFC 6570, by which OpenAPI defines its styles; JSON and files must arrive unchanged.
 func checkSent(op *operation, base string, args []byte, got sent) error {
 	given := gjson.ParseBytes(args).Map()
 	path, literal, _ := strings.Cut(op.path[:strings.IndexByte(op.path+"#", '#')], "?")
@@ -71,7 +71,7 @@ func expectedPath(op *operation, path string, given map[string]gjson.Result) str
 	})
 }
 
-// expectedPairs are a parameter's pairs of a query. The styles that RFC 6570 has not are form with another separator, and deepObject.
+// expectedPairs returns a parameter's pairs in a query. Styles that RFC 6570 lacks are form with another separator, or deepObject.
 func expectedPairs(p *parameter, value gjson.Result) string {
 	structured := p.mediaType == "" && (value.IsObject() || value.IsArray())
 	if p.style == "deepObject" && structured {
@@ -79,12 +79,12 @@ func expectedPairs(p *parameter, value gjson.Result) string {
 	}
 	text := strings.TrimPrefix(expand("?", p, value), "?")
 	if separator := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[p.style]; separator != "" && !p.explode {
-		text = strings.ReplaceAll(text, ",", separator) // those within texts are escaped
+		text = strings.ReplaceAll(text, ",", separator) // commas within texts are escaped
 	}
 	return withReserved(p, text, structured)
 }
 
-// withReserved takes the escapes of those reserved characters away that a parameter may have; an item of a list has no separators.
+// withReserved undoes the escapes of the reserved characters that a parameter may contain; an item of a list cannot contain separators.
 func withReserved(p *parameter, text string, item bool) string {
 	allowed := ":/?@!$'()*;"
 	if !item {
@@ -118,7 +118,7 @@ func deepPairs(p *parameter, name string, value gjson.Result) (pairs []string) {
 	return pairs
 }
 
-// expand expands a parameter by an operator of RFC 6570; "": none.
+// expand expands a parameter with an operator of RFC 6570; "": none.
 func expand(operator string, p *parameter, value gjson.Result) string {
 	if !value.Exists() || value.Type == gjson.Null && p.mediaType == "" {
 		return ""
@@ -161,7 +161,7 @@ func textOf(value gjson.Result) string {
 	return value.Raw
 }
 
-// textsOf are the elements of a list. A null counts as missing, as in an object.
+// textsOf returns the elements of a list. A null counts as missing, as in an object.
 func textsOf(list gjson.Result) (texts []string) {
 	for _, element := range list.Array() {
 		if element.Type != gjson.Null {
@@ -217,7 +217,7 @@ func checkText(got, want string) error {
 	return nil
 }
 
-// memberObject are the arguments that are members of a body, by the names that they have there.
+// memberObject returns the arguments that are members of a body, by the members' names.
 func memberObject(b *body, args []byte) string {
 	var members []string
 	gjson.ParseBytes(args).ForEach(func(arg, value gjson.Result) bool {
@@ -230,7 +230,7 @@ func memberObject(b *body, args []byte) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// fieldOf gives how a member of a form is written; one that is not described is exploded.
+// fieldOf returns how a member of a form is encoded; a member without a description is exploded.
 func fieldOf(b *body, name string) parameter {
 	how, described := b.fields[name]
 	return parameter{name: name, style: how.style, explode: how.explode || !described, mediaType: how.mediaType}
@@ -252,7 +252,7 @@ func expectedForm(b *body, members gjson.Result) string {
 	return joinedBy(pairs, "&")
 }
 
-// checkParts wants a part for each member, and one for each element of a list that is not written as JSON.
+// checkParts checks that there is a part for each member, and one for each element of a list that is not sent as JSON.
 func checkParts(b *body, members gjson.Result, reader *multipart.Reader) error {
 	var want, got []string
 	members.ForEach(func(name, member gjson.Result) bool {

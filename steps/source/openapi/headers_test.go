@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestHeadersOfTheCall: headers that the call, the connection or the configuration sets are no arguments, required or not.
+// TestHeadersOfTheCall: headers that the call, the connection or the configuration sets are not arguments, required or not.
 func TestHeadersOfTheCall(t *testing.T) {
 	t.Parallel()
 	names := []string{"Content-Length", "accept-encoding", "Transfer-Encoding", "Host", "Connection", "Keep-Alive", "Expect", "TE",

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Whatever is read gives coded errors, never internal ones, or operations that a registry accepts.
+// Any text gives a coded error that is not internal, or operations that a registry accepts.
 func FuzzLoad(f *testing.F) {
 	for _, name := range []string{"rules30.yaml", "rules31.yaml", "swagger20.json"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))

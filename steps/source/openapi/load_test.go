@@ -57,7 +57,7 @@ func mustLoad(tb testing.TB, text []byte, o *loadOptions) *document {
 	return d
 }
 
-// registered makes a registry of a document's operations: every one of them must be accepted.
+// registered makes a registry of a document's operations, and fails the test if it rejects one.
 func registered(tb testing.TB, d *document) *steps.Registry {
 	tb.Helper()
 	functions := make([]steps.Function, len(d.operations))
@@ -92,7 +92,7 @@ func TestLoadedDocuments(t *testing.T) {
 	}
 }
 
-// What the schemas of the arguments accept, and what not.
+// The schemas of arguments accept valid arguments and reject invalid ones.
 func TestInputsAreChecked(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/rules30.yaml")
@@ -206,7 +206,7 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// Unusual documents from which something can be called.
+// Unusual documents with callable operations.
 func TestUnusualDocuments(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 300)
@@ -265,7 +265,7 @@ func TestUnusualDocuments(t *testing.T) {
 	}
 }
 
-// A schema that is too large is cut where it is farthest from the arguments, and says so.
+// A schema that is too large is cut at the parts farthest from the arguments, with a warning.
 func TestLargeSchemas(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -359,7 +359,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// Numbers, order and escapes of the document are those of the schema.
+// A schema keeps the document's numbers, order and escapes.
 func TestSpellingIsPreserved(t *testing.T) {
 	t.Parallel()
 	d := mustLoad(t, []byte(`{"openapi":"3.0.0","paths":{"/a":{"get":{"parameters":[{"name":"z","in":"query","schema":{"maximum":12345678901234567890,

@@ -92,8 +92,8 @@ func drawOperations(t *rapid.T) []*operationName {
 	return list
 }
 
-// Names are unique, fit, and do not depend on the order of the document. An operation that comes last in the order of
-// claims renames no other.
+// Names are unique, short enough, and do not depend on the order of the document. An operation that is last in the order of claims renames
+// no other.
 func TestNameRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

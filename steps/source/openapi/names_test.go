@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// lines of: method path operationId name. The operations of one block are one document.
+// nameTable has lines of: method path operationId name. The operations of one block are one document.
 const nameTable = `
 # GitHub
 get / meta/root meta.root

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// described counts the operations that a document describes, by another reader than load's.
+// described counts a document's operations without the code of load.
 func described(text []byte) int {
 	count := 0
 	gjson.GetBytes(text, "paths").ForEach(func(path, item gjson.Result) bool {
@@ -31,7 +31,8 @@ func described(text []byte) int {
 	return count
 }
 
-// checkOperation finds what cannot be called: arguments that lead nowhere or to the same place, schemas that lack them.
+// checkOperation finds operations that cannot be called: two arguments with the same target or an argument without one, or a schema that
+// lacks an argument.
 func checkOperation(tb testing.TB, o *operation) {
 	tb.Helper()
 	var schema struct {
@@ -87,8 +88,8 @@ func checkOperation(tb testing.TB, o *operation) {
 	}
 }
 
-// accepted loads a document, and checks all that became of it. It gives the operations and those whose schemas are not
-// checked as written.
+// accepted loads a document and checks its operations. It returns how many there are, and how many have schemas that are not checked as
+// written.
 func accepted(t *testing.T, text []byte) (operations, noted int) {
 	t.Helper()
 	d, err := load(text, &loadOptions{source: "api"})
@@ -143,8 +144,8 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// Of a hundred real documents all load, and at least 98 % of their operations become functions; where the library reads a
-// document, it finds the same number of operations.
+// All of a hundred real documents load, and at least 98 % of their operations become functions. If the library can read a document, it
+// finds the same number of operations.
 func TestDrawnDocuments(t *testing.T) {
 	t.Parallel()
 	withoutRace(t)
@@ -167,7 +168,7 @@ func TestDrawnDocuments(t *testing.T) {
 	}
 }
 
-// BenchmarkLoadGitHub loads 13 MB to a registry that is ready for calls; the baseline arm is the library's reading alone.
+// BenchmarkLoadGitHub loads 13 MB into a registry that is ready for calls; the baseline is reading the document with the library.
 func BenchmarkLoadGitHub(b *testing.B) {
 	text := githubDocument(b)
 	b.Run("onecall", func(b *testing.B) { benchmarkReady(b, text, 1223) })

@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// callAll calls each of the first operations of a document once, and looks at what is sent. It gives how many were called, and how many
-// were not, since no arguments could be made up for them.
+// callAll calls each of the first operations of a document once, and checks the requests. It returns how many were called, and for how many
+// no arguments could be generated.
 func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
 	t.Helper()
 	d := mustLoad(t, text, &loadOptions{source: "api"})

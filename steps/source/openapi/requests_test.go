@@ -15,11 +15,11 @@ var (
 		rapid.StringN(1, 8, 30),
 		rapid.SampledFrom([]string{"a&b=c", "x y", "1,2", "100%", "%2F", "ü/é", "a+b", "#?;", "null", "true", "1.10", "a;b"}),
 	)
-	plainItem   = rapid.StringMatching(`[a-zA-Z0-9_%&=;+/é]{1,8}`) // nothing that separates in any style
+	plainItem   = rapid.StringMatching(`[a-zA-Z0-9_%&=;+/é]{1,8}`) // no character that separates in any style
 	drawnNumber = rapid.SampledFrom([]json.Number{"0", "-1", "1.10", "12345678901234567890", "1e3", "9007199254740993"})
 )
 
-// drawValue makes a value that its place can hold: kind is text, number, boolean, list or object.
+// drawValue draws a value that fits its position: kind is text, number, boolean, list or object.
 func drawValue(t *rapid.T, kind string, item *rapid.Generator[string]) any {
 	switch kind {
 	case "number":
@@ -36,7 +36,7 @@ func drawValue(t *rapid.T, kind string, item *rapid.Generator[string]) any {
 
 var kinds = []string{"text", "number", "boolean", "list", "object"}
 
-// drawParameters makes up to two parameters for each place.
+// drawParameters draws up to two parameters for each location.
 func drawParameters(t *rapid.T, op *operation, args map[string]any) {
 	styles := map[string][]string{"path": {"simple", "label", "matrix"}, "header": {"simple"}, "cookie": {"form"},
 		"query": {"form", "form", "spaceDelimited", "pipeDelimited", "deepObject"}}
@@ -110,7 +110,7 @@ func drawBody(t *rapid.T, op *operation, args map[string]any) {
 	op.body, op.method = b, "POST"
 }
 
-// TestRequests makes up an operation with arguments that fit it; what is sent must be what libraries make of them.
+// TestRequests draws an operation and valid arguments. The request must equal what libraries make of them.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

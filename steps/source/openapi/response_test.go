@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// answered calls an operation that the handler answers.
+// answered calls an operation, and handler answers the request.
 func answered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
 	t.Helper()
 	o.Client, o.BaseURL = mockTransport{handler}, "https://api.example.com"
@@ -110,7 +110,7 @@ func TestLongErrorBodies(t *testing.T) {
 	}
 }
 
-// TestSecretsInResults: a service that repeats what it was sent does not tell the caller.
+// TestSecretsInResults: if a service repeats secrets from its request, the caller does not see them.
 func TestSecretsInResults(t *testing.T) {
 	t.Parallel()
 	const plain, quoted, digits = "a-bearer-value", `with"quote\and<more>`, "1234567890123"
@@ -134,7 +134,7 @@ func TestSecretsInResults(t *testing.T) {
 	}
 }
 
-// TestBrokenConnections is about a server on a socket, called with the client of net/http.
+// TestBrokenConnections calls a server on a socket with the client of net/http.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

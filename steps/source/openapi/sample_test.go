@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// view looks at a JSON Schema as far as samples need it: types, members, elements, references, unions.
+// view reads a JSON Schema as far as samples need it: types, members, elements, references, unions.
 type view struct {
 	root map[string]any
 	node any
@@ -22,7 +22,7 @@ func viewOf(schema []byte) view {
 	return view{root, root}
 }
 
-// branches are the schemas that a node is made of: itself, and what it refers to or unites.
+// branches returns the schemas that apply to a node: the node itself, its reference and its alternatives.
 func (v view) branches(depth int) []map[string]any {
 	node, ok := v.node.(map[string]any)
 	if !ok || depth > 12 {
@@ -50,7 +50,7 @@ func (v view) at(ref string) view {
 	return view{v.root, at}
 }
 
-// is reports whether a value of one of these types may stand here.
+// is reports whether the schema allows a value of one of these types.
 func (v view) is(types ...string) bool {
 	return slices.ContainsFunc(v.branches(0), func(b map[string]any) bool {
 		switch t := b["type"].(type) {
@@ -72,8 +72,8 @@ func (v view) items() view {
 	return view{v.root, nil}
 }
 
-// sample makes a value that a schema accepts, or tries to: all its members down to some depth when full, else those
-// that are required.
+// sample makes a value that a schema probably accepts: with all members, down to some depth, if full is set, else only with the required
+// ones.
 func (v view) sample(depth int, full bool) any {
 	for _, b := range v.branches(0) {
 		if value, ok := b["const"]; ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestBodiesThatHoldNothing: an optional body that may not have members is no argument.
+// TestBodiesThatHoldNothing: an optional body that must not have members is not an argument.
 func TestBodiesThatHoldNothing(t *testing.T) {
 	t.Parallel()
 	const form, jsonBody = "application/x-www-form-urlencoded", "application/json"

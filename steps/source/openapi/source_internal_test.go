@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
 
-// petsService answers the operations of petsDocument with what they were sent.
+// petsService answers the operations of petsDocument with the requests that it received.
 func petsService(base string) http.Handler {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("id") == "missing" {
@@ -114,7 +114,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestWarnings: each kind of omission gives one bounded warning, and is listed completely.
+// TestWarnings: each kind of omission gives one bounded warning, and WarnOfAll lists all.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	doc := &document{operations: []operation{guarded("GET")}}
@@ -139,7 +139,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestFilesBesideTheDocument: a document may be in several files, of its folder only.
+// TestFilesBesideTheDocument: a document may consist of several files, but only in its own folder.
 func TestFilesBesideTheDocument(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(petsDocument(""), `{"type":"integer","minimum":1}`, `{"$ref":"parts/limit.json"}`, 1)
@@ -164,7 +164,7 @@ func TestFilesBesideTheDocument(t *testing.T) {
 	}
 }
 
-// BenchmarkCall resolves, checks, encodes and makes a call of GitHub's document that its service answers at once.
+// BenchmarkCall resolves, checks, encodes and makes a call of GitHub's document; the service answers immediately.
 func BenchmarkCall(b *testing.B) {
 	doc := mustLoad(b, githubDocument(b), &loadOptions{source: "api"})
 	sent := 0

@@ -20,7 +20,7 @@ func shownURL(u *url.URL) string {
 	return u.String()
 }
 
-// guardedDocument has an operation that needs a key and one that needs none, at a server each.
+// guardedDocument has an operation that needs a key and one that needs none, each with its own server.
 func guardedDocument(key, open string) string {
 	return `{"openapi":"3.0.3","info":{"title":"Pets","version":"2"},"security":[{"key":[]}],
 		"components":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
@@ -28,8 +28,8 @@ func guardedDocument(key, open string) string {
 		open + `"}],"responses":{}}}}}`
 }
 
-// TestCredentialsNeedAHome: credentials that no configuration says the host of stop the start, and the message says which
-// host it would be; one that some operations have a home for goes with those alone.
+// TestCredentialsNeedAHome: credentials for which the configuration names no host stop the start, and the message names the host that the
+// document gives. If some operations have a trusted host, only those become functions.
 func TestCredentialsNeedAHome(t *testing.T) {
 	t.Parallel()
 	key := map[string]Credential{"key": {Value: keyValue}}
@@ -76,7 +76,7 @@ func namesOf(s *Source) string {
 	return strings.Join(names, " ")
 }
 
-// TestDocumentAtURLGetsCredentialsBack: the origin of the document is one of the configuration's words; another is not.
+// TestDocumentAtURLGetsCredentialsBack: the configuration names the origin of the document, so it may receive credentials; no other may.
 func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -102,7 +102,7 @@ func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 	}
 }
 
-// TestOneHomeIsEnough: where some operations have a home for their credentials, those that have none are left out and told of.
+// TestOneHomeIsEnough: if some operations have a trusted host for their credentials, the others are left out with a warning.
 func TestOneHomeIsEnough(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(guardedDocument("/v1", "https://news.example.com"), `"/news"`,

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// petsDocument is a small document; servers is what stands after its info.
+// petsDocument is a small document; servers is the text that follows its info.
 func petsDocument(servers string) string {
 	return `{"openapi":"3.0.3","info":{"title":"Pets","version":"2"},` + servers + `"paths":{
  "/pets":{

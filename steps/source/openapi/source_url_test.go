@@ -18,14 +18,14 @@ func readerOf(text string) io.ReadCloser { return io.NopCloser(strings.NewReader
 
 var _ steps.Live = (*Source)(nil)
 
-// publisher answers for a document: with each of its answers in turn, the last again and again.
+// publisher answers requests for a document with each of its answers in turn, and then repeats the last.
 type publisher struct {
 	asked   atomic.Int64
 	answers []func(*http.Request) (*http.Response, error)
 }
 
 func (p *publisher) Do(request *http.Request) (*http.Response, error) {
-	time.Sleep(time.Millisecond) // of the bubble's time: the test goes first
+	time.Sleep(time.Millisecond) // of fake time: the test runs first
 	n := int(p.asked.Add(1))
 	return p.answers[min(n, len(p.answers))-1](request)
 }
@@ -138,7 +138,7 @@ func TestCloseWhileFetching(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(time.Hour) // what goes on is found by the bubble's end
+		time.Sleep(time.Hour) // what still runs is found at the end of the bubble
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestTraceReachesServices: a call carries the trace of its step, unless its arguments or the configuration name another.
+// TestTraceReachesServices: a call carries the trace of its step, unless its arguments or the configuration give another.
 func TestTraceReachesServices(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"

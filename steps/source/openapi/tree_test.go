@@ -29,13 +29,13 @@ func jsonValue(depth int) *rapid.Generator[any] {
 		case 4:
 			return rapid.SliceOfN(jsonValue(depth-1), 0, 4).Draw(t, "list")
 		}
-		// Names are few, so that large objects, escapes and likeness are met.
+		// There are few names, so that large objects, escapes and duplicates occur.
 		name := rapid.OneOf(rapid.StringMatching(`[ab~/%"\\é]{0,3}`), rapid.StringMatching(`k[0-9]{1,2}`))
 		return rapid.MapOfN(name, jsonValue(depth-1), 0, 40).Draw(t, "object")
 	})
 }
 
-// A tree holds what encoding/json reads, each value is found by its pointer, and written compactly it is the same.
+// A tree has the values that encoding/json reads, finds each by its pointer, and writes the same value compactly.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func itoa(i int) string {
 	return string(text)
 }
 
-// A name is not mistaken for what another looks like in its escaped form.
+// A name is not confused with another name whose escaped form looks the same.
 func TestEscapedNames(t *testing.T) {
 	t.Parallel()
 	tree, err := parseTree([]byte(`{"\\":2,"\\\\":1,"\u0061":3,"\u0062":4,"\"":5}`))
@@ -112,7 +112,7 @@ func TestEscapedNames(t *testing.T) {
 	}
 }
 
-// The last of several members of one name counts, in small objects and large ones.
+// The last of several members with one name counts, in small objects and in large ones.
 func TestRepeatedMembers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,7 +143,7 @@ func TestRepeatedMembers(t *testing.T) {
 	})
 }
 
-// A YAML document of JSON says what the JSON says.
+// JSON that is read as YAML gives the same JSON.
 func TestYAMLIsReadAsJSON(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

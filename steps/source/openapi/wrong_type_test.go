@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestMistypedArgument: the argument is named, also if the operation has another whose name looks secret.
+// TestMistypedArgument: the fault names the argument, even if another argument's name looks secret.
 func TestMistypedArgument(t *testing.T) {
 	t.Parallel()
 	path := writeDocument(t, `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://h.example"}],"paths":{"/items":{"get":{"operationId":"listItems",

@@ -33,8 +33,8 @@ func benchResult(i int) string {
 		`"price":20.00}],"address":{"city":"Bern","street":"Some Street 1"}}`, i)
 }
 
-// BenchmarkReplay runs all chains in two goroutines; calls/s is the figure to look at. The baseline answers the same
-// calls from a function that has its answer at hand.
+// BenchmarkReplay runs all chains in two goroutines; calls/s is the relevant figure. The baseline answers the same calls with a function
+// that already has its answers.
 func BenchmarkReplay(b *testing.B) {
 	c, err := replay.Read(bytes.NewReader(benchRecording()), "bench")
 	if err != nil {
@@ -93,8 +93,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkNotRecorded is a call that is not recorded, where the chain sees one call of the function or a thousand. The
-// baseline is such a call when there were too many already for suggestions.
+// BenchmarkNotRecorded makes calls that are not recorded, if the chain sees one call of the function or a thousand. The baseline makes such
+// calls after the number for which suggestions are searched.
 func BenchmarkNotRecorded(b *testing.B) {
 	file := benchRecording()
 	for n := range 1000 {

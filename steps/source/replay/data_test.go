@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// TestRealChains records the calls of real chains in one file and answers each chain from it: in BFCL the same call may
-// answer differently later.
+// TestRealChains records the calls of real chains in one file and answers each chain from it: in BFCL the same call may have another answer
+// later.
 func TestRealChains(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"taubench.jsonl", "bfcl_base.jsonl", "bfcl_long_context.jsonl"} {

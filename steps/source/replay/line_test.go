@@ -19,7 +19,7 @@ func TestReadAccepts(t *testing.T) {
 		"\n" +
 		`{"fn":"a.b","error":{"code":"timeout","message":"late"},"effect":"read","chain":"one"}` + "\n" +
 		`{"result":null,"args":{},"fn":"c"}`
-	// The smallest portions show whether lines are put together well.
+	// The smallest pieces show whether lines are joined correctly.
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text),
 		"byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
 		c, err := Read(r, "calls.jsonl")
@@ -38,7 +38,7 @@ func TestReadAccepts(t *testing.T) {
 	}
 }
 
-// linesOf writes a cassette again, function by function, each line with its function's effect.
+// linesOf writes a cassette again, by function, each line with its function's effect.
 func linesOf(c *Cassette) []string {
 	var lines []string
 	for _, fn := range c.functions {
@@ -87,7 +87,7 @@ func (r *byteReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FuzzCassette reads anything: only coded faults, and what is read and written again reads the same.
+// FuzzCassette reads any text: all faults have codes, and a recording that is read, written and read again stays the same.
 func FuzzCassette(f *testing.F) {
 	for _, text := range []string{
 		`{"fn":"a.b","args":{"x":[1,{"y":"\u00e9"}]},"result":{"z":1.10,"a":null}}` + "\n",
@@ -124,7 +124,7 @@ func FuzzCassette(f *testing.F) {
 	})
 }
 
-// TestTooLongToRecord: a line that is too long is reported when it is recorded, not when it is read, and lost alone.
+// TestTooLongToRecord: a line that is too long is reported when it is recorded, not when it is read, and only that line is lost.
 func TestTooLongToRecord(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer

@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// saltLine is the first line of a recording; digests are what replaces secrets.
+// saltLine is the first line of a recording; digests replace secrets.
 var (
 	saltLine = regexp.MustCompile(`^\{"salt":"[A-Z2-7]{26}"\}\n`)
 	digests  = regexp.MustCompile(`(secret\\?":\\?")[A-Za-z0-9_-]{24}`)
@@ -84,7 +84,7 @@ func answering(t testing.TB, call steps.Call) *steps.Registry {
 	return registry
 }
 
-// TestAbandonedCalls has a function that does not heed its deadline: the recording says what the caller was told.
+// TestAbandonedCalls has a function that ignores its deadline: the recording has the error that the caller got.
 func TestAbandonedCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestAbandonedCalls(t *testing.T) {
 	})
 }
 
-// TestFullDisk: answers stand when their lines cannot be written, no half of a line stays, and where there is room again the
-// next line is written, behind the mark of the gap.
+// TestFullDisk: answers stay valid if their lines cannot be written, and no partial line stays. When there is space again, the next line is
+// written, after the mark of the gap.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "tape"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -148,7 +148,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestSpaceAgain: after a failure the writer is asked again when somebody asks whether it fails. Of a function the last line counts, also where it is as it was before.
+// TestSpaceAgain: after a failure, Failing tries to write again. The last line of a function counts, even if it equals an earlier one.
 func TestSpaceAgain(t *testing.T) {
 	t.Parallel()
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "tape"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -191,7 +191,7 @@ func TestSpaceAgain(t *testing.T) {
 	}
 }
 
-// disk is a file on a disk that has room for some bytes more.
+// disk is a file on a disk with space for some more bytes.
 type disk struct {
 	*os.File
 	capacity int

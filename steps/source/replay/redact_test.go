@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// TestWhatIsNotRecorded: secrets that an answer repeats, and calls that the client cancelled.
+// TestWhatIsNotRecorded: secrets that an answer repeats, and calls that the client cancelled, are not recorded.
 func TestWhatIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
@@ -26,8 +26,8 @@ func TestWhatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestLiteralDefaults: a secret that is a function's default is in no line and no signature, whoever wrote it, and a replay
-// that has only the recording finds the call.
+// TestLiteralDefaults: a secret in a function's defaults appears in no line and no signature, whoever wrote it, and a replay that has only
+// the recording finds the call.
 func TestLiteralDefaults(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer

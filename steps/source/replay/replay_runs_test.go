@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// TestConcurrentRuns runs many chains over one cassette, each of which gets its own answers in order.
+// TestConcurrentRuns runs many chains on one cassette; each gets its own answers in order.
 func TestConcurrentRuns(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -40,7 +40,7 @@ func TestConcurrentRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// TestConcurrentCallsOfOneRun has one run ask at once: every answer is given once before the last is given again.
+// TestConcurrentCallsOfOneRun: one run makes its calls concurrently, and gets every answer once before it gets the last again.
 func TestConcurrentCallsOfOneRun(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -68,7 +68,7 @@ func TestConcurrentCallsOfOneRun(t *testing.T) {
 	}
 }
 
-// TestLimits has what can be recorded at its limits: it can be read and replayed, within the limits of the replay.
+// TestLimits: calls at the limits of a recording can be read and replayed, within the limits of the replay.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	deepArgs := `{"a":` + strings.Repeat("[", 999) + strings.Repeat("]", 999) + `}`
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestViews has a recording of what a view hides: it stays hidden in either order.
+// TestViews: a function that a view hides stays hidden in a replay, in either order.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	lines := []string{`{"fn":"s.open","result":1}`, `{"fn":"s.hidden","result":2}`, `{"fn":"sHidden","result":3}`,
@@ -134,7 +134,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestManyMisses has a run of calls that were not recorded: only the first are compared with those that were.
+// TestManyMisses: of the calls of a run that are not recorded, only the first are compared with recorded calls.
 func TestManyMisses(t *testing.T) {
 	t.Parallel()
 	c, r := load(t, base(t), `{"fn":"s.f","args":{"n":0},"result":1}`)

@@ -64,7 +64,7 @@ func ask(ctx context.Context, r *steps.Registry, fn, args string) string {
 	return string(result)
 }
 
-// known are the functions that the transcripts have beside those of their recordings.
+// known are the functions of the transcripts in addition to those of their recordings.
 var known = map[string][]steps.Spec{
 	"names": {{Name: "box.device.list", Effect: steps.Read, EffectDeclared: true,
 		Input: json.RawMessage(`{"type":"object","properties":{"limit":{"type":"integer"}},"additionalProperties":false}`)},
@@ -74,7 +74,7 @@ var known = map[string][]steps.Spec{
 	"secrets": {{Name: "s.f", Redact: hide}},
 }
 
-// TestTranscripts replays the recordings of testdata/runs.txtar. A file has the recording, and behind a blank line the calls of chains: a
+// TestTranscripts replays the recordings of testdata/runs.txtar. A file has the recording and, after a blank line, the calls of chains: a
 // line with a chain's name in brackets begins a run, the indented line below a call is its answer.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func hide(args []byte, stand func([]byte) []byte) []byte {
 	return shown
 }
 
-// TestAnotherSecret: a call with another secret than the recorded ones is not recorded, and none of them is shown.
+// TestAnotherSecret: a call with another secret than the recorded ones is not recorded, and the fault shows no secret.
 func TestAnotherSecret(t *testing.T) {
 	t.Parallel()
 	c, r := load(t, base(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)

@@ -72,7 +72,7 @@ func isCause(ctx context.Context, f *fault.Error) bool {
 }
 
 // sourceError marks an error as an error of a source's function. Several callers may wait for the same call and get the same error;
-// the rights of each decide what it reads.
+// the rights of each caller decide what it reads.
 type sourceError struct {
 	source string
 	err    error // the cause of the marked error; may be nil

@@ -21,7 +21,7 @@ type Entry struct {
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
 
-// compiledFunction holds what is computed once for a function, at registration or at first use.
+// compiledFunction holds the data that is computed once for a function, at registration or at first use.
 type compiledFunction struct {
 	spec      *Spec
 	input     *schema.Arguments
@@ -83,7 +83,7 @@ func (e *Entry) Rung() int { return e.rank - 1 }
 //
 //	fs.grep(pattern: string, path?: string = ".", limit?: integer = 100): {count, files: {path, matches: {line, text}[]}[]}
 //
-// Required arguments come first. It takes at most 120 tokens, about 390 bytes; "…" replaces what is deeper or longer, and
+// Required arguments come first. It takes at most 120 tokens, about 390 bytes; "…" replaces deeper or longer parts, and
 // names of result members take precedence over their types (TypeText). An unknown result is left out.
 //
 // If the function declares no result, the signature ends with "seen: {…}", the shape of its results so far, once it is known.

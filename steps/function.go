@@ -1,5 +1,5 @@
 // Package steps holds the functions that a chain's steps can call: their specs (name, schemas, effect, tier), the registry
-// that resolves names and is narrowed to what a caller may use, compiled argument checks, one-line signatures, and the
+// that resolves names and is narrowed to the functions that a caller may use, compiled argument checks, one-line signatures, and the
 // guarded call that adds time limits, panic recovery and coded errors to every source. It knows nothing of chains,
 // references or tokens. Each source is a package below it.
 package steps

@@ -69,7 +69,7 @@ func Unavailable(p Provider, name string) *fault.Error {
 	return nil
 }
 
-// AbsentSources returns the names of the unavailable sources, whose functions may not be known.
+// AbsentSources returns the names of the unavailable sources, whose functions may be unknown.
 func AbsentSources(p Provider) (names []string) {
 	all, _ := sourcesOf(p, "")
 	for _, source := range all {

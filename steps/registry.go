@@ -143,8 +143,8 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 	})
 }
 
-// Replace returns a clone that calls what w returns for each function, such as recorded answers, instead of the function and all
-// its wrappers. The replacement is guarded like a function: time limits, panics, codes, result size.
+// Replace returns a clone that calls the Call that w returns for each function, such as one with recorded answers, in place of the function
+// and all its wrappers. The replacement is guarded like a function: time limits, panics, codes, result size.
 func (r *Registry) Replace(w func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }

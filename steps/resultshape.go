@@ -43,7 +43,7 @@ func (e *Entry) ResultShape() *ResultShape {
 }
 
 // UnseenPath returns reference_missing, with the nearest names, if a path was in no result so far; nil if it was, or if
-// nothing is known. It is only a warning, as results may differ.
+// nothing is known. It is only a warning, because results may differ.
 func (e *Entry) UnseenPath(path []schema.Element) *fault.Error {
 	shape := e.ResultShape()
 	if shape == nil {

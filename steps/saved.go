@@ -15,7 +15,7 @@ const ChainSource = "chain"
 // MaxSavedDepth bounds how deeply saved chains call each other.
 const MaxSavedDepth = 8
 
-// SavedChain is a chain that is used as a function. It is never called: an engine runs its steps as part of the chain that
+// SavedChain is a chain that is used as a function. It is never called itself: an engine runs its steps as part of the chain that
 // names it. A registry finds it only after LinkChains.
 type SavedChain struct {
 	Text   json.RawMessage // the chain

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// Scrubber removes secrets from what leaves onecall. Many goroutines may use it.
+// Scrubber removes secrets from data that leaves onecall. Many goroutines may use it.
 type Scrubber interface {
 	// Text returns a text, which is not JSON, without its secrets.
 	Text(text string) string

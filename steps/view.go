@@ -50,7 +50,7 @@ func (v *View) Registry() *Registry {
 	return v.cache.view
 }
 
-// Starting implements Provider. It ignores sources that the caller may not know of.
+// Starting implements Provider. It ignores sources that are hidden from the caller.
 func (v *View) Starting() <-chan struct{} {
 	starting := v.catalog.Starting()
 	if starting == nil || !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
@@ -87,7 +87,7 @@ func (v *View) shows(source SourceInfo, registry *Registry) bool {
 	return false
 }
 
-// SampleSpec returns a sample spec with this effect, after the settings that apply to the whole source; nil if the caller may not
+// SampleSpec returns a sample spec with this effect, after the settings that apply to the whole source; nil if the caller has no right to
 // use such a function.
 func (v *View) SampleSpec(source string, effect Effect) *Spec {
 	fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})

@@ -159,7 +159,7 @@ func (c *Cache) removeWaiter(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// callbackGuard is between a flight and its first caller's callbacks, which must not be used once that caller has left.
+// callbackGuard stands between a flight and its first caller's callbacks, which must not be used after that caller has left.
 type callbackGuard struct {
 	ctx     context.Context // the first caller's
 	private atomic.Bool

@@ -36,7 +36,7 @@ func (c *Cache) drop(r *cachedRead) {
 	c.stored.Remove(r.key)
 }
 
-// onEvict is called for every read that leaves stored.
+// onEvict is called for every read that is removed from stored.
 func (c *Cache) onEvict(_ key, r *cachedRead) {
 	c.bytes -= size(len(r.answer))
 	r.forget()

@@ -52,7 +52,7 @@ func (c *Cache) beginWrite(name string) {
 	c.dropReads(name)
 }
 
-// endWrite allows reads to be stored again: at once, or after uncertainTime if the write broke off.
+// endWrite allows reads to be stored again: immediately, or after uncertainTime if the write broke off.
 func (c *Cache) endWrite(name string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

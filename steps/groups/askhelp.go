@@ -30,8 +30,8 @@ func (r *reader) explains() bool {
 	return strings.EqualFold(r.action, "explain") && len(r.d.index().find(r.resource, r.action)) == 0
 }
 
-// help reads what the help is about: `resource`, or a resource and an action in params. The resource may contain the action, and the action
-// may contain its resource.
+// help reads the subject of the help: `resource`, or a resource and an action in params. The resource may contain the action, and the
+// action may contain its resource.
 func (r *reader) help() *Request {
 	if r.action == "" && r.lacksAction() {
 		return nil

@@ -3,7 +3,7 @@
 // reads their calls strictly, and writes their help; it runs nothing. No description, help or fault names a function
 // outside the view.
 //
-// The last part of a function's path (steps.Spec.Path, else its name) is its action; its resource is what precedes it:
+// The last part of a function's path (steps.Spec.Path, else its name) is its action; the part before it is its resource:
 // netbox.device.list is the action list of the resource device of the source netbox. An MCP tool whose name is not split
 // into a resource and an action is an action of its server as a resource.
 package groups
@@ -22,12 +22,12 @@ type Config struct {
 	Groups       []Group  // in the order in which their tools are listed
 	Autodispatch bool     // one dispatcher for each first part of a resource that no group has
 	Hide         bool     // functions of no dispatcher are not tools
-	Hoist        []string // names that a call accepts beside its own fields: arguments of each function that declares them
+	Hoist        []string // names that a call accepts in addition to its fields: arguments of each function that declares them
 }
 
 // Group is a configured dispatcher: the functions that match its resources.
 type Group struct {
-	Name        string // of the tool; _ replaces characters that tool names may not have (Renamed)
+	Name        string // of the tool; _ replaces characters that are invalid in tool names (Renamed)
 	Description string // for the agent; "": only its resources
 
 	// Resources are prefixes of function names or paths, with or without the source's name. They match whole parts: "device" matches
@@ -56,7 +56,7 @@ var (
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,52}$`) // at most maxToolName
 
 // New compiles a configuration; nil is the zero Config. It returns all faults, each bad_request At a JSON Pointer:
-// /groups/NAME, /groups/NAME/resources/N or /hoist/N. It refuses empty names, names of onecall's own tools, groups whose
+// /groups/NAME, /groups/NAME/resources/N or /hoist/N. It rejects empty names, names of onecall's own tools, groups whose
 // tool names differ only in case and separators, empty groups and entries, duplicate entries, and hoisted names that are
 // fields of a call.
 func New(c *Config) (*Dispatch, []*fault.Error) {

@@ -105,7 +105,7 @@ func (n *namer) names() map[string]string {
 // maxToolName keeps a name within 60 characters, including the server name that hosts prefix.
 const maxToolName, hashDigits = 60 - len("onecall_"), 7
 
-// sanitize replaces characters that tool names may not have by _.
+// sanitize replaces characters that are invalid in tool names with _.
 func sanitize(full string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

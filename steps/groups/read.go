@@ -263,7 +263,7 @@ func (r *reader) budget() int {
 	return tokens
 }
 
-// refuseFlat refuses flat arguments beside params.
+// refuseFlat rejects flat arguments in addition to params.
 func (r *reader) refuseFlat() {
 	if len(r.flat) == 0 {
 		return
@@ -281,7 +281,7 @@ func (r *reader) refuseFlat() {
 	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", joinFirst(names), hint)
 }
 
-// refuseAmbiguous refuses the flat form if a field of the call could also be an argument.
+// refuseAmbiguous rejects the flat form if a field of the call could also be an argument.
 func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	for _, name := range callFields {
 		if !declares(e, name) {

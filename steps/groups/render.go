@@ -163,7 +163,7 @@ type hint struct {
 	value []byte
 }
 
-// hints returns what the answer leaves out, and how to get it.
+// hints returns hints about omitted parts of the answer and how to get them.
 func (p *page) hints() []hint {
 	var hints []hint
 	var reduced *unit // the largest that shows less than was requested

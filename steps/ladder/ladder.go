@@ -46,7 +46,7 @@ const maxRungs = 100
 // Options describe a ladder.
 type Options struct {
 	Mode    Mode
-	Subject string   // the argument that says what a call is about, in any spelling that its functions accept
+	Subject string   // the argument with the subject of a call, in any spelling that its functions accept
 	Rungs   []string // names of functions from cheap to expensive, resolved as in a chain (Registry.Resolve); 2 to 100
 
 	// Partial says that not all functions are known, as in a replay. A rung that names no function then does not exist, even in Enforce mode.

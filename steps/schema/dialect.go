@@ -20,13 +20,13 @@ type document struct {
 	ids                map[string]bool // names that $id and $anchor define
 	referenceTokens    map[string]bool // the tokens of all references
 	branches           map[int]bool    // the numbers of branches that schemas have
-	refSiblingsIgnored bool            // keywords beside a $ref are ignored (before 2019-09)
+	refSiblingsIgnored bool            // keywords next to a $ref are ignored (before 2019-09)
 	subschemas         int
 	dropped            []string // parts that were left out, with the reason
 }
 
 // normalize converts the drafts 4 to 2019-09 and OpenAPI's dialects to 2020-12: boolean exclusive bounds, nullable, lists of items,
-// dependencies, ids. It drops keywords with invalid values, patterns that RE2 refuses, and references out of the document, so that
+// dependencies, ids. It drops keywords with invalid values, patterns that RE2 rejects, and references out of the document, so that
 // the rest of the schema is still checked. It drops annotations, including format, without a warning, because they check nothing.
 func normalize(schema []byte) (*document, error) {
 	source, f := decode(schema)
@@ -249,7 +249,7 @@ func (d *document) wordLists(object map[string]any, at string) map[string]any {
 	return lists
 }
 
-// bounds converts exclusive bounds: true beside a bound (draft 4, OpenAPI 3.0), or a number.
+// bounds converts exclusive bounds, which are true next to a bound (draft 4, OpenAPI 3.0), or a number.
 func (d *document) bounds(out, object map[string]any, at string) {
 	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		switch v := object[exclusive].(type) {

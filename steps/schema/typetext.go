@@ -260,7 +260,7 @@ func (w *typeWriter) collect(s *memberSet, schema gjson.Result, always bool) {
 	}
 }
 
-// union returns the types that a schema allows. hops counts the branches since the object that contains it.
+// union returns the types that a schema allows. hops counts the branches on the way from the object that contains it.
 func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
 	nullable := w.nullable(schema)
 	schema = w.resolve(schema)

@@ -61,7 +61,7 @@ func (u unknownValue) sample() any {
 	return nil
 }
 
-// relation is the relation of a position to the unknown values.
+// relation is how a position relates to the unknown values.
 type relation uint8
 
 const (

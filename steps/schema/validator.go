@@ -16,7 +16,7 @@ import (
 // with several branches.
 const minWork, workPerByte = 200_000, 16
 
-// errTooMuchWork is the error of a validation that was given up.
+// errTooMuchWork is the error of a validation that was stopped because of its work.
 var errTooMuchWork = errors.New("the validation takes too long")
 
 // compiledSchema is a compiled schema that counts its work; it validates one value at a time.

@@ -137,8 +137,8 @@ func (f *searchRun) completions(word string) (group []alternative) {
 }
 
 // corrections returns the first of the terms that are nearest to a word of four letters or more: one letter missing, added
-// or changed, or two neighbors swapped; for seven letters or more, two such mistakes. If words are not as near, their stems
-// may be, as for isue and issues.
+// or changed, or two neighbors swapped; for seven letters or more, two such mistakes. If words are not that near, their stems may be, as
+// with isue and issues.
 func (f *searchRun) corrections(word string) (group []alternative) {
 	const minimum, two = 4, 7
 	if len(word) < minimum {

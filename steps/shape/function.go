@@ -31,7 +31,7 @@ type sighting struct {
 // manyCallers is the caller of a name that several callers have seen.
 const manyCallers = 0
 
-// function has the learned shape of one function's results.
+// function holds the learned shape of one function's results.
 type function struct {
 	key       string
 	calls     atomic.Int64

@@ -78,7 +78,7 @@ func (n *node) toMap() {
 	n.members = nil
 }
 
-// union adds what another node allows.
+// union extends the node by everything that another node allows.
 func (n *node) union(from *node) {
 	n.types |= from.types
 	n.open = n.open || from.open

@@ -98,7 +98,7 @@ func (s *search) checkSize(out []byte) error {
 		return nil
 	}
 	s.nextCheck = len(out) + chunkBytes
-	needed := 2 * cap(out) // when it grows, the old array exists beside the new one
+	needed := 2 * cap(out) // when it grows, the old and the new array both exist
 	if err := admit.Hold(s.ctx, needed-s.heldBytes); err != nil {
 		return err
 	}

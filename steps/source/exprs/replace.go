@@ -123,7 +123,7 @@ func parseReplacement(with string, names []string) ([]replacementSegment, error)
 	return append(segments, replacementSegment{literal: literal}), nil
 }
 
-// parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the rest of
+// parseGroup reads the text after the backslash: one or two digits, or g<name>. It returns the group's number and the rest of
 // the text.
 func parseGroup(text string, names []string) (group int, rest string, err error) {
 	name, digits := "", 0

@@ -40,7 +40,7 @@ type lineRange struct {
 	all      bool // no range was given
 }
 
-// lastLine is above any line number; a few more can be added without overflow.
+// lastLine is above any line number. Adding a few lines to it does not overflow.
 const lastLine = math.MaxInt / 4
 
 func (a *catArgs) lineRange() (lineRange, error) {

@@ -28,7 +28,7 @@ type listResult struct {
 	Skipped []skip `json:"skipped,omitempty"`
 }
 
-// page says whether a list continues, and where.
+// page says whether a list continues, and at which offset.
 type page struct {
 	Truncated bool `json:"truncated,omitempty"`
 	Next      int  `json:"next,omitempty"` // the offset of the next page

@@ -22,7 +22,7 @@ type skip struct {
 	Example string `json:"example"`
 }
 
-// skipList collects the files and folders that were not read, so that a result reports what it lacks. Many goroutines may use it.
+// skipList collects the files and folders that were not read, so that a result reports what is missing. Many goroutines may use it.
 type skipList struct {
 	mu    sync.Mutex
 	skips []skip

@@ -35,7 +35,7 @@ type Options struct {
 	MaxResultBytes int64
 }
 
-// minBytes is the smallest bound in bytes that Options accept: a line must fit.
+// minBytes is the smallest bound in bytes that Options accept, so that a line fits.
 const minBytes = 1024
 
 // Source offers the file functions. It implements steps.Source.

@@ -24,7 +24,7 @@ type urlTemplate struct {
 	variables []variable
 }
 
-// variable is a variable of a template and what its positions require.
+// variable is a variable of a template, with the requirements of its positions.
 type variable struct {
 	name     string
 	path     bool // in the path: must not be empty
@@ -41,7 +41,7 @@ func (v *variable) schema() string {
 }
 
 var (
-	// The origin ends where the path or the query begins with a literal, so that no value can be part of the host.
+	// The origin must end at a literal / or ?, so that no value can be part of the host.
 	templateOrigin = regexp.MustCompile(`^(?i:https?)://([^/?#{}\\]+)(?:[/?]|$)`)
 	expression     = regexp.MustCompile(`\{([^{}]*)\}`)
 	variableSpec   = regexp.MustCompile(`^([A-Za-z0-9_]+)(\*|:[1-9][0-9]{0,3})?$`)

@@ -331,5 +331,5 @@ func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Err
 	return f
 }
 
-// maxBody bounds the details of a failed call beside its message.
+// maxBody bounds, in bytes, the details of a failed call, without its message.
 const maxBody = 64 << 10

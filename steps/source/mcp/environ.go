@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// inherited are the variables that every server inherits from onecall. Other MCP clients pass on only those of the first line;
+// inherited are the variables that every server inherits from onecall. Other MCP clients pass on only the variables of the first line;
 // programs need the rest to find temporary folders, to use the user's language, and to reach the network through a proxy. Nothing
 // else is inherited, because other programs keep tokens in their variables.
 var inherited = strings.Fields(`

@@ -128,7 +128,7 @@ func (b *eventBody) next() ([]byte, error) {
 	}
 }
 
-// eventSlack is the allowance for an event's fields beside its data.
+// eventSlack is the allowance for an event's fields other than its data.
 const eventSlack = 4 << 10
 
 // filtered returns the event as the SDK should read it.

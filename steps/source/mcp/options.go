@@ -46,8 +46,8 @@ type Options struct {
 	// action_resource (list_devices) or whole. "": detected from the first list.
 	Names string
 
-	// Lazy starts the server at the first call if CacheFile has its list of tools; without the list, at once. CacheFile is rewritten
-	// after every start; "": nothing is stored. It contains tool definitions and the names of variables and headers, never their
+	// Lazy starts the server at the first call if CacheFile has its list of tools; without the list, it starts immediately. CacheFile is
+	// rewritten after every start; "": nothing is stored. It contains tool definitions and the names of variables and headers, never their
 	// values.
 	Lazy      bool
 	CacheFile string

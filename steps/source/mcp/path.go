@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// programFolders are where package managers install a user's programs. The PATH of programs that are started from a desktop lacks
-// them. ~ is the home directory; * matches versions, of which the newest counts.
+// programFolders are the folders in which package managers install a user's programs. The PATH of programs that are started from a desktop
+// lacks them. ~ is the home directory; * matches versions, of which the newest counts.
 var programFolders = strings.Fields(`
 	/opt/homebrew/bin /usr/local/bin /opt/local/bin /home/linuxbrew/.linuxbrew/bin /snap/bin
 	~/.local/bin ~/bin ~/go/bin ~/.cargo/bin ~/.bun/bin ~/.deno/bin
@@ -105,7 +105,7 @@ func DesktopPath() string {
 	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// Program is where a server's program was found.
+// Program is the location of a server's program.
 type Program struct {
 	Path  string // "": not found
 	Added bool   // found in a folder that completePath appended

@@ -244,8 +244,8 @@ func (c *connection) awaitsStreamEnd() bool {
 	return false
 }
 
-// awaitStreamEnd waits for the end of the answer's stream, so that the next call can reuse its HTTP connection. The end usually
-// comes at once; some servers keep their streams open.
+// awaitStreamEnd waits for the end of the answer's stream, so that the next call can reuse its HTTP connection. The end usually follows
+// immediately; some servers keep their streams open.
 func (c *connection) awaitStreamEnd(pending *pendingRequest) {
 	pending.mu.Lock()
 	streamEnd := pending.streamEnd

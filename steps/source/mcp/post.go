@@ -214,7 +214,7 @@ func (c *connection) readEvents(pending *pendingRequest, b *eventBody) (unread *
 	return unread, errors.Join(err, b.Close())
 }
 
-// readRest reads a stream to its end after the answer. The end usually comes at once; some servers keep their streams open, so
+// readRest reads a stream to its end after the answer. The end usually follows immediately; some servers keep their streams open, so
 // the wait is short.
 func (c *connection) readRest(pending *pendingRequest, b *eventBody) {
 	if !c.awaitsStreamEnd() {

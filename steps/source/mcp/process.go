@@ -257,7 +257,7 @@ func (t *tail) write(chunk string) {
 	}
 }
 
-// text returns the end of what was written, at most maxTail bytes.
+// text returns the end of the written text, at most maxTail bytes.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

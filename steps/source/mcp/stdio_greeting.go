@@ -12,7 +12,7 @@ import (
 )
 
 // discoverTimeout is how long a stdio server may take to answer server/discover, which versions before 2026-07-28 do not know.
-// Most refuse it at once; a few do not answer.
+// Most refuse it immediately; a few do not answer.
 const discoverTimeout = time.Second
 
 // greeting tracks the greeting of a stdio server. A server that does not answer server/discover in time also gets initialize,

@@ -70,8 +70,8 @@ func parseMessage(text string) (m message) {
 	return m
 }
 
-// register records that the request of ctx is sent with this id. It returns nil if ctx carries none, or one that was already sent
-// with another id.
+// register records that the request of ctx is sent with this id. It returns nil if ctx carries no request, or a request that was already
+// sent with another id.
 func (t *tap) register(ctx context.Context, id int64) *pendingRequest {
 	pending := pendingOf(ctx)
 	if pending == nil || pending.stub == nil {

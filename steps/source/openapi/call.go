@@ -42,7 +42,7 @@ type pathPiece struct {
 	parameter int    // of op.parameters; -1: fixed text
 }
 
-// target is where an argument goes: a parameter, a member of the body, or the whole body.
+// target is the destination of an argument: a parameter, a member of the body, or the whole body.
 type target struct {
 	parameter int // of op.parameters; -1: the body
 	member    string
@@ -267,7 +267,7 @@ func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	if f := c.addBody(r, &body); f != nil {
 		return nil, f
 	}
-	for name, value := range c.source.options.Headers { // last, as arguments must not change configured headers
+	for name, value := range c.source.options.Headers { // last, because arguments must not change configured headers
 		r.header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	return r, nil

@@ -30,7 +30,7 @@ var expansions = map[string]expansion{
 	"pipeDelimited":  {separator: "&", inner: "%7C", showName: true, ifEmpty: "="},
 }
 
-// cookieForm is the style form in a Cookie header, where RFC 6265 requires other delimiters.
+// cookieForm is the style form in a Cookie header, for which RFC 6265 requires other delimiters.
 var cookieForm = expansion{separator: "; ", inner: ",", showName: true, ifEmpty: "="}
 
 // expand formats a value. It returns false if there is nothing to send: an empty list is undefined (RFC 6570, section 2.3).
@@ -137,7 +137,7 @@ func badArgument(arg, format string, a ...any) *fault.Error {
 	return f
 }
 
-// read returns a parameter's value as the styles see it. A value with a media type of its own is one text, its JSON.
+// read returns a parameter's value in the form that the styles format. A value with a media type of its own is one text, its JSON.
 func (p *parameter) read(value jsontext.Value) styledValue {
 	if p.mediaType != "" {
 		return styledValue{texts: []string{string(value)}}

@@ -40,8 +40,8 @@ func asText(value jsontext.Value) string {
 	return rawjson.Unquote(string(value))
 }
 
-// styledValue is a value as the styles of OpenAPI see it: one text, a list of texts, or named texts. Deeper values become JSON
-// text, because only the style deepObject can format them.
+// styledValue is a value in the form that the styles of OpenAPI format: one text, a list of texts, or named texts. Deeper values become
+// JSON text, because only the style deepObject can format them.
 type styledValue struct {
 	kind  jsontext.Kind // '[', '{', 'n' for a null, 0 for a single text
 	names []string      // of an object's members

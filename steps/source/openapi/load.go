@@ -32,7 +32,7 @@ type loader struct {
 	o           loadOptions
 	root        *tree
 	swagger2    bool // Swagger 2.0
-	refSiblings bool // OpenAPI 3.1 and later: keywords beside a $ref count
+	refSiblings bool // OpenAPI 3.1 and later: keywords next to a $ref count
 	files       map[string]*tree
 	resolutions map[reference]resolution
 	outputs     map[value]resultSchema

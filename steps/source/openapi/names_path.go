@@ -14,7 +14,7 @@ type route struct {
 	params   []string // parameter names after the last fixed segment
 	all      []string // the names of all parameters
 	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" if there is none
-	extra    string   // what follows ? or # in the path
+	extra    string   // the text after ? or # in the path
 	depth    int      // number of segments that count
 	skipped  []string // the api and version segments that were left out; they name a path without others
 }

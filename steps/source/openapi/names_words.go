@@ -106,7 +106,7 @@ func singularWord(word string) string {
 	return word[:len(word)-1]
 }
 
-// verbs are first words of a path's last segment, or of an operationId, that name an action.
+// verbs are the words that name an action at the beginning of a path's last segment or of an operationId.
 var verbs = wordSet(`accept acknowledge activate add apply approve archive assign attach authorize authenticate block cancel capture change
 	check claim clear clone close commit compare complete confirm connect convert copy count create deactivate decline decrypt
 	delete deny deploy detach         disable disconnect dismiss download duplicate edit enable encrypt evaluate execute expire
@@ -119,7 +119,7 @@ var verbs = wordSet(`accept acknowledge activate add apply approve archive assig
 	subscribe suspend swap switch sync synchronize terminate test transfer trigger unarchive unassign unblock unfollow uninstall
 	unlink unlock unmute unpublish         unregister unsubscribe update upload upsert validate verify void vote watch withdraw`)
 
-// readingVerbs are verbs that a GET may mean.
+// readingVerbs are the verbs that a GET may stand for.
 var readingVerbs = wordSet(`check compare count download export fetch find get list login logout lookup ping poll preview query ` +
 	`read render search show validate verify watch`)
 

@@ -30,8 +30,8 @@ type emitter struct {
 	visited  int
 }
 
-// maxSchemaDepth is below the depth that a registry compiles (100), as the schema becomes part of an arguments object.
-// maxSubschemas bounds the schemas in one, below what a registry compiles (5,000).
+// maxSchemaDepth is below the depth that a registry compiles (100), because the schema becomes part of an arguments object.
+// maxSubschemas bounds the schemas within a schema, below the bound of a registry (5,000).
 const maxSchemaDepth, maxSubschemas = 90, 4000
 
 func newEmitter(l *loader, input bool, limit int) *emitter {
@@ -74,8 +74,8 @@ func (e *emitter) schema(v value, depth int, description string) {
 	e.object(v, depth, description)
 }
 
-// reference writes the target of a $ref. Before OpenAPI 3.1 the keywords beside it do not count, except annotations and nullable,
-// which many authors expect to count.
+// reference writes the target of a $ref. Before OpenAPI 3.1 the keywords next to it are ignored, except annotations and nullable, which
+// many authors expect to work.
 func (e *emitter) reference(v, reference value, depth int, description string) {
 	target, err := e.l.follow(reference)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *emitter) reference(v, reference value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// siblings writes the keywords beside a $ref, after what is already written.
+// siblings writes the keywords next to a $ref, after the keywords that are already written.
 func (e *emitter) siblings(v value, depth int, description string) {
 	e.describe(v, depth, description, true)
 	for name, member := range v.members() {
@@ -217,7 +217,7 @@ func (e *emitter) definitions() {
 	e.out = append(e.out, '}')
 }
 
-// result returns what was written; nil if that is not JSON, which would be a defect here.
+// result returns the schema that was written; nil if it is not JSON, which would be a defect of this package.
 func (e *emitter) result() json.RawMessage {
 	if e.open > 0 && e.input { // a result is not checked
 		e.warn("%d parts of a schema that is too large or too deep are left open", e.open)

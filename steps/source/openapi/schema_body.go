@@ -82,7 +82,7 @@ func (b *builder) requestBody() {
 	b.makeBody(mediaType, required, schema, content.get("encoding"), description)
 }
 
-// typeForAny returns what to send if any type is accepted: bytes if bytes are described, else JSON.
+// typeForAny returns the media type to send if any type is accepted: bytes if the schema describes bytes, else JSON.
 func (b *builder) typeForAny(schema value) string {
 	if schema, err := b.l.resolve(schema); err == nil && schema.get("format").text() == "binary" {
 		return "application/octet-stream"

@@ -65,7 +65,7 @@ type Credential struct {
 	Username, Password     string
 	ClientID, ClientSecret string
 	TokenURL               string   // "": the document's, if it is https and has the origin of BaseURL or Spec
-	Scopes                 []string // nil: those that the operation requires
+	Scopes                 []string // nil: the scopes that the operation requires
 }
 
 // secrets returns the texts of a credential that must not be shown, as configured and as sent.

@@ -56,8 +56,8 @@ func (s *serviceFinder) fault() *fault.Error {
 	return f
 }
 
-// serviceOf returns an operation's service. If only the document names its servers and the call signs, service is nil and refused
-// is the first server. If none is usable, both are nil. Of two servers that differ only in the scheme, https is used.
+// serviceOf returns an operation's service. If only the document names its servers and the call carries credentials, service is nil and
+// refused is the first server. If none is usable, both are nil. Of two servers that differ only in the scheme, https is used.
 func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL) {
 	if s.base != nil {
 		return s.base, nil

@@ -128,7 +128,7 @@ func (s *Source) fetchInBackground() {
 	}()
 }
 
-// Refresh starts loading the document again if it is at a URL. It returns at once.
+// Refresh starts loading the document again if it is at a URL. It does not wait.
 func (s *Source) Refresh() {
 	select {
 	case s.refresh <- struct{}{}:

@@ -117,7 +117,7 @@ type answeredKey struct {
 	digest  digest
 }
 
-// Cursor starts a run of the chain of that name, "" for none: calls with the returned context get the recorded answers, starting with the
+// Cursor starts a run of the chain with this name, "" for none: calls with the returned context get the recorded answers, starting with the
 // first. Lines of other chains are not seen. Any number of runs may be active.
 func (c *Cassette) Cursor(ctx context.Context, chain string) context.Context {
 	return context.WithValue(ctx, cursorKey{c}, &cursor{chain: chain, answered: map[answeredKey]position{}})

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// redaction copies arguments and replaces each secret by what hide returns.
+// redaction copies arguments and replaces each secret with the value that hide returns.
 type redaction = func(args []byte, hide func(value []byte) []byte) []byte
 
 func redactionOf(spec *steps.Spec) redaction {

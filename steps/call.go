@@ -217,7 +217,7 @@ func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error
 	return f
 }
 
-// contextFault is the fault of a context that has ended.
+// contextFault returns the fault of a context that has ended.
 func (c *compiledFunction) contextFault(ctx context.Context) *fault.Error {
 	cause := context.Cause(ctx)
 	if f, ok := fault.As(cause); ok && f != nil {

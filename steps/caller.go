@@ -56,8 +56,8 @@ func (r Rights) WithDefaultTier() Rights {
 	return r
 }
 
-// Patterns joins a list into Rights.Functions, in its order; nil means all functions. Faults are bad_request. At is "/N" for a pattern,
-// number N of the list, that no name can match, and "" for an empty list, which must not mean all functions.
+// Patterns joins a list into Rights.Functions, in its order; nil means all functions. Faults are bad_request. At is "/N" for a pattern that
+// no name can match, where N is its index, and "" for an empty list, which must not mean all functions.
 func Patterns(list []string) (functions string, faults []*fault.Error) {
 	if list != nil && len(list) == 0 {
 		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out where all are meant, or name some")}

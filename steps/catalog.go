@@ -190,7 +190,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	return linked
 }
 
-// warn gives each warning only once.
+// warn passes on each warning only once.
 func (c *Catalog) warn(err error) {
 	f, ok := fault.As(err)
 	if !ok {
@@ -223,8 +223,7 @@ func (c *Catalog) applySettings(m *member, functions []Function) []Function {
 	return offers
 }
 
-// rebuild makes a new registry. It compiles only the functions of changed sources and those whose name moved to another
-// source.
+// rebuild makes a new registry. It compiles only the functions of changed sources and functions whose name moved to another source.
 func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
 	offeredBy := map[string]*member{}
 	var added []Function

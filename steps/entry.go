@@ -79,7 +79,7 @@ func (e *Entry) Spec() *Spec { return e.spec }
 // Rung returns the function's rung on the ladder (see Registry.Rank); -1: none.
 func (e *Entry) Rung() int { return e.rank - 1 }
 
-// Signature is one line in the style of TypeScript that tells an agent how to call the function and what it returns:
+// Signature returns one line in the style of TypeScript that tells an agent how to call the function and what it returns:
 //
 //	fs.grep(pattern: string, path?: string = ".", limit?: integer = 100): {count, files: {path, matches: {line, text}[]}[]}
 //
@@ -96,7 +96,7 @@ func (e *Entry) Signature() string {
 	return shape.signature
 }
 
-// Summary is the first sentence of the function's description on one line, at most 120 characters; "" if there is no
+// Summary returns the first sentence of the function's description on one line, at most 120 characters; "" if there is no
 // description.
 func (e *Entry) Summary() string { return schema.Summary(e.spec.Description) }
 

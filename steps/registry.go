@@ -143,8 +143,8 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 	})
 }
 
-// Replace returns a clone that calls the Call that w returns for each function, such as one with recorded answers, in place of the function
-// and all its wrappers. The replacement is guarded like a function: time limits, panics, codes, result size.
+// Replace returns a clone in which the Call that w returns replaces each function and all its wrappers, for instance to give recorded
+// answers. The replacement is guarded like a function: time limits, panics, codes, result size.
 func (r *Registry) Replace(w func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }
@@ -199,7 +199,7 @@ func (r *Registry) Has(name string) bool {
 	return ok && r.entries[i] != nil
 }
 
-// Len is the number of functions in this view.
+// Len returns the number of functions in this view.
 func (r *Registry) Len() int { return r.length }
 
 // isObject reports whether args is a JSON object.

@@ -16,7 +16,7 @@ const ChainSource = "chain"
 const MaxSavedDepth = 8
 
 // SavedChain is a chain that is used as a function. It is never called itself: an engine runs its steps as part of the chain that
-// names it. A registry finds it only after LinkChains.
+// names it. LinkChains sets its effect and tier, and leaves it out if it cannot be used.
 type SavedChain struct {
 	Text   json.RawMessage // the chain
 	Names  []string        // the functions that its steps call, as the steps name them

@@ -130,8 +130,8 @@ func (s *Setting) restrictions() *Setting {
 	return &r
 }
 
-// restrict fills unset fields from a less specific setting, except the effect and the tier. If s has none of its own, they replace those of
-// minimum that restrict less.
+// restrict fills unset fields from a less specific setting. Its effect and tier go to minimum instead, if s sets none and they restrict
+// more than those of minimum.
 func (s *Setting) restrict(from Setting, minimum *Setting) {
 	if e := from.Effect; e != nil && s.Effect == nil && (minimum.Effect == nil || *e == Destroy) {
 		minimum.Effect = e

@@ -115,7 +115,8 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	return l, nil
 }
 
-// resolve finds the function of each rung. A rung that names no function, several, or that of another rung gets nil and a fault.
+// resolve finds the function of each rung. A rung that names no function, several functions, or the function of another rung gets nil and a
+// fault.
 func (l *Ladder) resolve(r *steps.Registry) (entries []*steps.Entry, faults []*fault.Error) {
 	for i, name := range l.rungNames {
 		entry, err := r.Resolve(name)

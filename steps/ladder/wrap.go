@@ -12,8 +12,8 @@ import (
 // Functions on no rung are unaffected. The functions of the clone have their rungs (Entry.Rung), from 0, the cheapest.
 //
 // In Enforce mode, a call that skips more than one rung fails with denied. The message names the function to call first, Available lists
-// those that may be called now, and At is the position of the subject in the arguments. A rung that names no function counts as skipped,
-// and a call that needs it first fails with unavailable. In Warn mode such calls are made.
+// the functions that may be called now, and At is the position of the subject in the arguments. A rung that names no function counts as
+// skipped, and a call that needs it first fails with unavailable. In Warn mode such calls are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r

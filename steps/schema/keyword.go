@@ -93,7 +93,7 @@ func types(v any) (any, bool) {
 	return list, true
 }
 
-// unusable says why the value of a keyword cannot be used. For an unknown type it lists the types and the nearest.
+// unusable says why the value of a keyword cannot be used. For an unknown type it lists the valid types and the nearest.
 func unusable(form form, v any) string {
 	if form != formTypes {
 		return "cannot be used"

@@ -163,7 +163,7 @@ func (s *Source) open() error {
 	return nil
 }
 
-// call makes one call. method is that of http.get; "": it is in the arguments.
+// call makes one call. method is the method of http.get; "": the method is in the arguments.
 func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, error) {
 	if err := s.open(); err != nil {
 		return nil, err

@@ -357,7 +357,7 @@ func (u *UpstreamSession) capabilities() *sdk.ClientCapabilities {
 	return &c
 }
 
-// allCapabilities are those of a client that can answer all requests of servers.
+// allCapabilities returns the capabilities of a client that can answer all requests of servers.
 //
 //nolint:staticcheck // servers still ask for roots and sample
 func allCapabilities(roots bool) *sdk.ClientCapabilities {

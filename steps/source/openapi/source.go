@@ -299,7 +299,7 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 	return result, nil
 }
 
-// warn gives one warning for all operations with the same problem, and names the first of them.
+// warn sends one warning for all operations with the same problem, and names the first of them.
 func (s *Source) warn(what string, operations []string) {
 	if len(operations) == 0 {
 		return

@@ -172,7 +172,7 @@ const (
 	maxNearest  = 3
 )
 
-// notRecorded is the error of a call that the recording does not contain; with suggest it lists the nearest recorded
+// notRecorded returns the error of a call that the recording does not contain; with suggest it lists the nearest recorded
 // arguments.
 func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool) *fault.Error {
 	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.name)

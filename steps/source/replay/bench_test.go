@@ -14,7 +14,7 @@ import (
 
 const benchChains, benchCalls = 10_000, 5
 
-// benchRecording holds five calls of each of 10,000 chains: the calls of a small pipeline with arguments of about 80 bytes
+// benchRecording returns five calls of each of 10,000 chains: the calls of a small pipeline with arguments of about 80 bytes
 // and results of about 200.
 func benchRecording() []byte {
 	var file bytes.Buffer
@@ -93,8 +93,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkNotRecorded makes calls that are not recorded, if the chain sees one call of the function or a thousand. The baseline makes such
-// calls after the number for which suggestions are searched.
+// BenchmarkNotRecorded makes calls that are not recorded, of a function of which the chain sees one recorded call or a thousand. The
+// baseline makes such calls after the number for which suggestions are searched.
 func BenchmarkNotRecorded(b *testing.B) {
 	file := benchRecording()
 	for n := range 1000 {

@@ -130,8 +130,8 @@ func (s *Setting) restrictions() *Setting {
 	return &r
 }
 
-// restrict fills unset fields from a less specific setting. Its effect and tier go to minimum instead, if s sets none and they restrict
-// more than those of minimum.
+// restrict fills unset fields from a less specific setting. The effect and tier of that setting go to minimum instead, if s sets none and
+// they restrict more than those of minimum.
 func (s *Setting) restrict(from Setting, minimum *Setting) {
 	if e := from.Effect; e != nil && s.Effect == nil && (minimum.Effect == nil || *e == Destroy) {
 		minimum.Effect = e

@@ -27,14 +27,14 @@ var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 // Outcomes returns all outcomes, by precedence for a call with several attempts.
 func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
 
-// Combined returns the outcome of a call with several attempts. a is the outcome of the earlier ones, b that of the last one; "":
+// Combined returns the outcome of a call with several attempts: a is the outcome of the earlier attempts, b that of the last one. "" means
 // none.
 func Combined(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
 }
 
-// OutcomeOf returns the outcome of a call that writes, from its error (nil: none). It is the error's own outcome; SentUnknown if
-// the call was cut off or an HTTP service answered with a status of 500 or more; else the outcome of the code.
+// OutcomeOf returns the outcome of a call that writes, from its error: Applied for nil, SentUnknown for an error without a code, the
+// error's own outcome if it has one, SentUnknown for an HTTP status of 500 or more, and otherwise the outcome of the code.
 func OutcomeOf(err error) Outcome {
 	f, ok := As(err)
 	switch {
@@ -74,7 +74,7 @@ type Error struct {
 	Status int
 	Body   []byte
 
-	// Outcome is the outcome of the failed call; "": of a read, or the function itself reported the failure.
+	// Outcome is the outcome of the failed call; "" for a read, or if the function itself reported the failure.
 	Outcome Outcome
 
 	Err error // the cause, for errors.Is and errors.As; not shown to callers

@@ -7,7 +7,7 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// minSimilarity is the similarity (0 to 1) above which a name is suggested. That of state.set and http.get is just 0.5.
+// minSimilarity is the similarity (0 to 1) above which a name is suggested. The names state.set and http.get have exactly 0.5.
 const minSimilarity = 0.5
 
 // maxCompared bounds the names that Nearest compares letter by letter, maxNameLength their length.

@@ -12,7 +12,7 @@ import (
 type CompileScope struct {
 	At     string         // JSON Pointer of the value; every fault's At begins with it
 	Step   int            // number of the text's step: steps 0 to Step-1 may be named, $prev is Step-1; for `return`, Steps
-	Steps  int            // number of steps of the chain: a forward reference is below it, an unknown step is not
+	Steps  int            // number of steps of the chain: a reference to a step from Steps on is unknown, not forward
 	IDs    map[string]int // step numbers by id
 	Item   bool           // $item and $index are in scope
 	Before bool           // the text is read once, before the step's forEach begins; only messages about $item depend on it

@@ -35,8 +35,8 @@ type source struct {
 	raw    string // a given value instead of a root
 }
 
-// CompileExpression compiles source: bad_expression if it is not an expression or uses an unknown name or function,
-// bad_reference if it names a step that is not before this one, not_supported.
+// CompileExpression compiles source. The faults are bad_expression if it is not an expression or uses an unknown name
+// or function, bad_reference if it names a step that is not before this one, and not_supported (see CompileScope).
 func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Error) {
 	program, failure := compileProgram(source)
 	if failure != nil {

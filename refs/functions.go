@@ -35,8 +35,8 @@ var unguarded = []string{"hasPrefix", "hasSuffix",
 // function is a guarded function of expressions: it charges its cost before it runs.
 type function func(e *evaluation, args []any) (any, error)
 
-// Bytes of an array element, an object member, and an array or object itself, including what is lost while they grow. An
-// object of up to eight members takes as much as one of eight.
+// Bytes of an array element, an object member, an array or object itself, and the room for an object's first eight
+// members, which every object takes. They include what is lost while values grow.
 const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
 var guarded = map[string]function{
@@ -81,7 +81,7 @@ var guarded = map[string]function{
 	"fromJSON":    fromJSON,
 }
 
-// guardFunctions are the functions that the guard's calls name, for expr-lang.
+// guardFunctions are the functions that the guard inserts calls of, as expr-lang needs them.
 var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
@@ -162,7 +162,8 @@ func call(name string, args []any) (any, error) {
 	return f.Func(args...)
 }
 
-// sizedFunction returns expr-lang's function, which makes `each` bytes for each byte, element or member of its argument.
+// sizedFunction returns expr-lang's function, which is charged `each` bytes of memory for each byte, element or member
+// of its arguments.
 func sizedFunction(each int, name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
@@ -178,8 +179,8 @@ func sizedFunction(each int, name string) function {
 	}
 }
 
-// walkingFunction returns expr-lang's function, which walks its whole arguments and takes `each` bytes for each value in
-// them.
+// walkingFunction returns expr-lang's function, which walks its arguments completely and is charged `each` bytes of
+// memory for each value in them.
 func walkingFunction(each int, name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
@@ -195,8 +196,8 @@ func walkingFunction(each int, name string) function {
 	}
 }
 
-// members returns a function that lists an object's members in the order of the data, or by key if the object was made;
-// expr-lang's order is random.
+// members returns a function that lists an object's members in the order of the data, or by key if the expression made
+// the object. expr-lang's order is random.
 func members(name string, item func(key, value any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
 		if err := e.chargeValue(size(args[0]) * (containerBytes + memberBytes)); err != nil {

@@ -55,7 +55,7 @@ type Segment struct {
 	Key      string // of Name and Quoted
 	Index    int    // of At
 	Kind     segmentKind
-	Optional bool // written with ?: null if the value before it is missing, null, or lacks it
+	Optional bool // written with ?: the result is null if the value before it is missing or null, or lacks it
 }
 
 // Bounds of one reference's text.

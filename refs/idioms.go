@@ -1,6 +1,6 @@
 package refs
 
-// idioms maps names of other languages to how expressions write them.
+// idioms maps function names of other languages to what expressions write instead.
 var idioms = map[string]string{
 	"concat":      `concat(list, list)`,
 	"contains":    `x contains "a", or "a" in list`,

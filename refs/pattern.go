@@ -174,7 +174,7 @@ func measure(source string) (*patternCost, error) {
 		return nil, err
 	}
 	s.groups = tree.MaxCap()
-	s.instructions = s.count(tree) + 2 // that fail and that match
+	s.instructions = s.count(tree) + 2 // the instructions that fail and match
 	return &s, s.check()
 }
 
@@ -210,8 +210,9 @@ func (s *patternCost) count(re *syntax.Regexp) int {
 // foldsCase matches a flag (?i).
 var foldsCase = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
-// ranges returns an upper bound of the characters in all ranges of a pattern: the parser folds them one by one. What
-// precedes a hyphen is taken for the end of an escape unless it cannot be one; so is what is outside of classes.
+// ranges returns an upper bound of the characters in all ranges of a pattern: the parser folds them one by one. The
+// character before a hyphen is taken for the end of an escape, unless it cannot be one. Hyphens outside of classes
+// count too.
 func ranges(source string) int {
 	sum := 0
 	for at := strings.IndexByte(source, '-'); at >= 0; {
@@ -257,8 +258,8 @@ type literals struct {
 // literalPattern is the source of a pattern that the expression does not hold compiled.
 type literalPattern string
 
-// literal returns what replaces a regular expression in the compiled expression: a *Pattern or a literalPattern. All of
-// them together have the bounds of one.
+// literal returns what replaces a regular expression in the compiled expression: a *Pattern or a literalPattern. The
+// bounds of one pattern apply to all patterns of the expression together.
 func (l *literals) literal(source string) (any, error) {
 	if known := l.compiled[source]; known != nil {
 		return known, nil

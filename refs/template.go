@@ -68,7 +68,7 @@ func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, e
 	return t.resolve(ctx, dst, s, false)
 }
 
-// ResolveButResult is Resolve for a time when $result does not exist yet: references to it stay unchanged.
+// ResolveButResult is like Resolve, for use before $result exists: references to $result stay unchanged.
 func (t *Template) ResolveButResult(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, true)
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// heavyWalk is the number of bytes searched by references from which resolving is heavy.
+// heavyWalk is the number of bytes that references search before resolving counts as heavy.
 const heavyWalk = 1 << 20
 
-// workMeter counts the work of resolving references. From heavyWalk on it needs a slot, and ends with its context.
+// workMeter counts the work of resolving references. From heavyWalk on, resolving needs a slot, and ends with its
+// context.
 type workMeter struct {
 	ctx            context.Context
 	uncheckedBytes int // since ctx was checked

@@ -7,9 +7,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// BeginBatch writes a run that makes no calls itself: its parts are runs with it as their parent, in any process. No process holds it, so
-// it is Running until SetBatchStatus says otherwise. Of s, only Caller, Scope, Key, Parent, Chain, Text and Steps matter. If the
-// caller has a batch with that key, BeginBatch returns its id and writes nothing; if it has another run with it, it fails with ErrTaken.
+// BeginBatch writes a run that makes no calls itself. Its parts are the runs that have it as their parent, in any process. No process holds
+// its lease, so it is Running until SetBatchStatus sets another status. Of s, only Caller, Scope, Key, Parent, Chain, Text and Steps
+// matter. If the caller has a batch with that key, BeginBatch returns its id and writes nothing; if the caller has another run with that
+// key, BeginBatch fails with ErrTaken.
 func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err error) {
 	start := *s
 	start.Hash = func() string { return "" }
@@ -36,7 +37,7 @@ func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err erro
 	return id, nil
 }
 
-// SetBatchStatus sets the status of a batch, from any process. Setting Running again prolongs its life. It fails with ErrNotFound if there
+// SetBatchStatus sets the status of a batch, from any process. Setting Running again renews its expiry. It fails with ErrNotFound if there
 // is no such batch, and with ErrBusy if another process ends it at the same time.
 func (j *Journal) SetBatchStatus(ctx context.Context, id string, status Status, code fault.Code) error {
 	past, err := j.Acquire(ctx, id, nil)

@@ -14,7 +14,7 @@ type Call struct {
 	Effect        string // write or destroy; "": it reads
 	EffectAssumed bool   // the function does not declare its effect
 	Args          []byte // as sent
-	Shown         []byte // Args for people; stored if Values says so
+	Shown         []byte // Args as people see them; stored if Run.Values is true
 	Undoes        int    // the number of the event whose call it undoes; 0: none
 	Approval      string // the name of its approval; "": it needed none
 
@@ -28,7 +28,7 @@ type Call struct {
 	attempts    int
 	timesUndone int   // before this call
 	startEvent  int   // the number of the event that it began with
-	keyUntil    int64 // counted from when it was sent first; 0: it was not
+	keyUntil    int64 // when the service forgets the key, counted from the first attempt; 0: not sent yet
 	started     time.Time
 	previous    *PastCall // the same call before the run was resumed; nil: none
 }
@@ -72,7 +72,7 @@ func (r *Run) macOf(function string, args []byte) []byte {
 // Previous returns the same call as it was made before the run was resumed, or nil.
 func (c *Call) Previous() *PastCall { return c.previous }
 
-// GoOn has the next attempt follow those of Previous, and returns how many these are.
+// GoOn makes the next attempt follow those of Previous, and returns their number.
 func (c *Call) GoOn() int {
 	c.attempts = c.previous.Attempt + 1
 	return c.attempts
@@ -199,7 +199,7 @@ func (c *Call) RecordDefault() {
 	}
 }
 
-// MatchPrevious records that the call is the one that was made before. reuse: its result is reused.
+// MatchPrevious records that the call is Previous. reuse says that the result of Previous is reused.
 func (c *Call) MatchPrevious(reuse bool) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()

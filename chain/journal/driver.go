@@ -9,18 +9,17 @@ import (
 )
 
 // Driver stores runs. Package journaltest has the tests for drivers. The methods are safe for concurrent use. They return ErrNotFound,
-// ErrBusy or errors of the driver; after an error nothing of the work was done.
+// ErrBusy or errors of the driver; a method that returns an error has done nothing.
 type Driver interface {
-	// Write carries out writes in order, in one transaction. When it returns, they survive a loss of power. It reports for each write
-	// whether it was refused, with nothing of it done: because another process has taken over the run, or because the key of a new run is
-	// in use by its caller.
+	// Write carries out writes in order, in one transaction. When it returns, they survive a loss of power. It reports which writes were
+	// refused and changed nothing: another process has taken over the run, or the caller already has a run with the key of a new one.
 	Write(ctx context.Context, list []Write) (refused []bool, err error)
 	// Acquire takes the lease of a run of a caller (nil: of any), which increments Row.Lease, and returns the run. It fails with ErrBusy
 	// if a live process has the lease. The lease ends with Write.Release, when the driver is closed, or with its process.
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
 	// Load returns a run, also if another process holds its lease.
 	Load(ctx context.Context, id string) (*Record, error)
-	// Find returns the id of a caller's run with a key. If key is "", it is that of the newest run whose id begins with prefix.
+	// Find returns the id of a caller's run with a key. If key is "", it returns the id of the newest run whose id begins with prefix.
 	Find(ctx context.Context, caller, key, prefix string) (id string, err error)
 	// List returns rows, newest first.
 	List(ctx context.Context, f *Filter) ([]Row, error)
@@ -61,7 +60,7 @@ const (
 // Row is what is known of a run without its events.
 type Row struct {
 	ID        string     `json:"id"`
-	Caller    string     `json:"caller"`          // who may see it, besides admins
+	Caller    string     `json:"caller"`          // only the caller and admins may see the run
 	Key       string     `json:"key,omitzero"`    // with its scope, see CallersKey
 	Parent    string     `json:"parent,omitzero"` // the run that this one is a part of
 	Batch     bool       `json:"batch,omitzero"`  // it has parts and makes no calls, see Journal.BeginBatch

@@ -14,7 +14,7 @@ const (
 	keepDays    = 90 * 24 * time.Hour // of sums
 )
 
-// Bounds of the queue of writes that nobody waits for. Writes beyond them are lost, which affects only statistics and resumes of reads.
+// Bounds of the queue of writes without a waiter. Writes beyond them are lost, which affects only statistics and resumes of reads.
 const (
 	maxQueue      = 4096 // writes
 	maxQueueBytes = 32 << 20
@@ -35,7 +35,7 @@ type Options struct {
 	Values bool
 	// Estimate estimates the tokens of a result; nil: they are not recorded.
 	Estimate func(result []byte) int
-	// Warn is called when the driver begins to fail, and when writes are lost then; nil: not called.
+	// Warn is called when the driver fails or a write without a waiter is lost, but not again before a write succeeds; nil: not called.
 	Warn func(error)
 }
 
@@ -54,8 +54,8 @@ type Journal struct {
 	mu          sync.Mutex
 	queue       []*queuedWrite
 	retries     []*queuedWrite // ends of calls that could not be written so far
-	urgent      bool           // somebody waits for a write of queue
-	queuedBytes int            // of those that nobody waits for
+	urgent      bool           // a write of queue has a waiter
+	queuedBytes int            // of queued writes without a waiter
 	closed      bool
 	lastFailure error // of the last write; nil: it succeeded
 	failedAt    time.Time
@@ -112,8 +112,8 @@ type queuedWrite struct {
 	prepare   func(*Write) // builds the segment, outside of the run; nil: it is built
 	size      int
 	retryable bool       // retried if it fails
-	isBarrier bool       // writes nothing, and is done when those before it are
-	done      chan error // nil: nobody waits
+	isBarrier bool       // writes nothing, and is done when the writes before it are
+	done      chan error // nil: the write has no waiter
 }
 
 var errClosed = errors.New("journal: it is closed")
@@ -121,7 +121,7 @@ var errClosed = errors.New("journal: it is closed")
 // ErrTaken reports that another process has taken over the run, which cannot be written from here any more.
 var ErrTaken = errors.New("journal: another process has taken over this run")
 
-// enqueue adds a write to the next transaction. If the queue is full, a write that nobody waits for is lost.
+// enqueue adds a write to the next transaction. If the queue is full, a write without a waiter is lost.
 func (j *Journal) enqueue(w *queuedWrite) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -141,7 +141,7 @@ func (j *Journal) enqueue(w *queuedWrite) error {
 
 var errQueueFull = errors.New("journal: the write queue is full: runs that only read are not recorded for a while")
 
-// enqueueOrReport enqueues a write that nobody waits for.
+// enqueueOrReport enqueues a write without a waiter, and reports a failure.
 func (j *Journal) enqueueOrReport(w *queuedWrite) {
 	if err := j.enqueue(w); err != nil {
 		j.reportFailure(err)
@@ -187,8 +187,8 @@ func (j *Journal) removeExpired() {
 	}
 }
 
-// writeQueue writes what is queued, and reports whether the journal is open. As long as nobody waits for a write, it lets more writes
-// gather for a while.
+// writeQueue writes what is queued, and reports whether the journal is open. As long as no write has a waiter, it lets more writes gather
+// for up to queueDelay.
 func (j *Journal) writeQueue() (open bool) {
 	delay := time.NewTimer(queueDelay)
 	defer delay.Stop()
@@ -218,7 +218,7 @@ func (j *Journal) writeQueue() (open bool) {
 // maxBatch bounds the writes of a transaction.
 const maxBatch = 512
 
-// commitBatch carries out writes and notifies those who wait for them.
+// commitBatch carries out writes and notifies their waiters.
 func (j *Journal) commitBatch(list []*queuedWrite) {
 	if len(list) == 0 {
 		return
@@ -284,7 +284,7 @@ func (j *Journal) reportFailure(err error) {
 	}
 }
 
-// failureCounts is how long Check reports a failed write: on a full disk, small writes still succeed.
+// failureCounts is how long Check reports a failed write, since small writes still succeed on a full disk.
 const failureCounts = 10 * time.Second
 
 // Check reports why the journal cannot be written now, or could not a moment ago; nil: it can.
@@ -308,7 +308,7 @@ func (j *Journal) retryLater(w *queuedWrite) {
 	}
 }
 
-// releaseLater releases a lease that may have been taken. It leaves room for ends of calls.
+// releaseLater releases a lease that may have been taken. It leaves room in retries for ends of calls.
 func (j *Journal) releaseLater(id string, lease int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

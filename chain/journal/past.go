@@ -50,8 +50,8 @@ type PastCall struct {
 	timesUndone    int
 }
 
-// Read returns what a run of a caller has done so far; nil: of any caller. It fails with ErrNotFound, or with ErrUnreadable if the run
-// was written under another key or was tampered with.
+// Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with
+// ErrUnreadable if the run was written under another key or was tampered with.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
 	rec, err := j.loadRecord(ctx, id, caller)
 	if err != nil {
@@ -68,7 +68,7 @@ func (j *Journal) loadRecord(ctx context.Context, id string, caller *string) (*R
 	return rec, err
 }
 
-// Acquire is Read and takes the run's lease, for Resume or Release. It fails with ErrBusy if the run is running elsewhere.
+// Acquire is like Read and also takes the run's lease, for Resume or Release. It fails with ErrBusy if the run is running elsewhere.
 func (j *Journal) Acquire(ctx context.Context, id string, caller *string) (*Past, error) {
 	rec, err := j.driver.Acquire(ctx, id, caller)
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *Past) applyUndo(c *PastCall) {
 	}
 }
 
-// EndedAt is when the last attempt ended, to the microsecond.
+// EndedAt returns when the last attempt ended, to the microsecond.
 func (c *PastCall) EndedAt() time.Time {
 	if c.Writes() {
 		return time.UnixMicro(c.At + c.Took)
@@ -224,12 +224,12 @@ func (c *PastCall) EndedAt() time.Time {
 	return time.UnixMicro(c.At)
 }
 
-// IsSuspended reports whether the run ended so as to be resumed when its pauses are over.
+// IsSuspended reports whether the run was suspended, to be resumed when its pauses are over.
 func (p *Past) IsSuspended() bool {
 	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandedOver != p.LastLease()
 }
 
-// LastLease is the lease under which the run has done something last. Row.Lease may be a later one, of somebody who only looked.
+// LastLease returns the lease of the run's last event. Row.Lease may be later, if a process took the lease and recorded nothing.
 func (p *Past) LastLease() int64 { return leaseOf(p.highestEvent) }
 
 // Known returns the known outcome of the call: SentUnknown while the outcome of an undo of it is unknown, else Outcome.
@@ -321,7 +321,7 @@ func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
 	return j.driver.List(ctx, f)
 }
 
-// Parts counts the parts of runs, whoever their callers are. A run without parts has no entry.
+// Parts counts the parts of runs of all callers. A run without parts has no entry.
 func (j *Journal) Parts(ctx context.Context, runs []string) (map[string]Parts, error) {
 	if len(runs) == 0 {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxPending bounds, in bytes, the results that a run holds until they are written. A run that may write writes them then; one that only
-// reads drops further results, and a resume reads them again.
+// maxPending bounds, in bytes, the results that a run holds until they are written. Beyond it, a run that may write writes them, and a run
+// that only reads drops further results, which a resume reads again.
 const maxPending = 1 << 20
 
 // maxStored bounds, in bytes, the stored results of a run's reads.
@@ -37,8 +37,8 @@ type Start struct {
 	Text        []byte        // the chain, JSON
 	Steps       int           // of the outermost chain
 	Functions   []string
-	Writes      bool // it may call functions that write, or be suspended: results of reads are written when they have become many
-	Lookup      bool // calls are looked up while the run goes on, to undo them
+	Writes      bool // it may call functions that write, or be suspended: results of reads are written once there are many
+	Lookup      bool // calls are looked up during the run, to undo them
 	KeepResults bool // results are looked up as well, for calls that wait for approval
 	// Canonical returns the spelling that equal arguments share; nil: they are compared as they are.
 	Canonical func(args []byte) []byte
@@ -59,7 +59,7 @@ type Run struct {
 	row           Row
 	functions     map[string]*Day // calls by function, for the sums
 	events        []Event         // not written yet
-	nextEvent     int             // its number
+	nextEvent     int             // the next event's number
 	pendingBytes  int             // of results in events
 	storedBytes   int             // of the results of all reads
 	ordinals      map[mac]int
@@ -104,20 +104,20 @@ func (j *Journal) Begin(s *Start) *Run {
 	return r
 }
 
-// Claim writes the run at once, so that it is its caller's only one with its key. It fails with ErrTaken if there is another.
+// Claim writes the run at once, so that no other run of its caller can have its key. It fails with ErrTaken if another run has the key.
 func (r *Run) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.awaitWrite(r.takeSegment(false))
 }
 
-// HandOver records that workers take the run over, and returns its lease. EndUnfinished then gives the run up.
+// HandOver records that workers take the run over, and returns its lease. EndUnfinished then releases the run to them.
 func (r *Run) HandOver() (lease int64) {
 	r.Append(Event{Kind: Handed})
 	return r.row.Lease
 }
 
-// WasSuspended reports whether the run ended so as to be resumed when its pauses are over, and was resumed.
+// WasSuspended reports whether the run was resumed after it had been suspended; see Past.IsSuspended.
 func (r *Run) WasSuspended() bool { return r.wasSuspended }
 
 // Forgot reports whether the result of a read was not stored, so that a resume reads it again.
@@ -136,7 +136,8 @@ func (r *Run) ID() string { return r.row.ID }
 // Began returns when the run began, before any resume.
 func (r *Run) Began() time.Time { return r.row.Began }
 
-// Past returns what the run has done before and since it was resumed; nil: it was not resumed, and Start.Lookup is not set.
+// Past returns what the run has done before and since it was resumed; nil: it was not resumed, and neither Start.Lookup nor
+// Start.KeepResults is set.
 func (r *Run) Past() *Past { return r.past }
 
 // appendEvent numbers an event and returns the number.
@@ -183,7 +184,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 		}
 	}
 	r.wasSuspended = past.IsSuspended()
-	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls goes on a thousand times
+	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls is resumed a thousand times
 		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
 	}
 	return r
@@ -315,8 +316,9 @@ func (r *Run) EndUnfinished(status Status, code fault.Code) error {
 	return err
 }
 
-// Answered records what the run's answer cost. A run that was not settled ends with status ok, and what only a resume would need is
-// dropped, unless the caller may ask for the answer again (Start.Key). No other method may be called afterwards.
+// Answered records what the run's answer cost. A run that EndUnfinished has not ended ends with status OK. Results, which only a resume
+// would need, are then dropped, unless the caller may ask for the answer again (Start.Key) or Options.Values is set. No other method may be
+// called afterwards.
 func (r *Run) Answered(tokens, stored int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -347,14 +349,14 @@ func (r *Run) Answered(tokens, stored int) {
 		}
 		w.Days = r.daySums(tokens, stored, took)
 	}
-	if !r.endWritten && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for at once
+	if !r.endWritten && (r.row.Key != "" || r.row.Lease > 1) { // the caller may ask for it at once
 		_ = r.awaitWrite(w)
 		return
 	}
 	r.j.enqueueOrReport(w)
 }
 
-// failureChange corrects the number of failures after a resume: a run counts once, by its last end.
+// failureChange returns by how much a resume changes the number of failures: a run counts once, by its last end.
 func (r *Run) failureChange() int64 {
 	switch before, now := r.past.Row.Status, r.row.Status; {
 	case before == Failed && now == OK:

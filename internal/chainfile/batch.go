@@ -49,8 +49,8 @@ func (e *Entry) Label() string {
 	return e.File.Name + ":" + strconv.Itoa(e.Line)
 }
 
-// Each calls handle with every chain and its answer, in order and one at a time, and idle before it waits. When the context has ended no
-// further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch. A
+// Each calls handle with every chain and its answer, in order and one at a time. It calls idle before it waits. When the context has ended,
+// no further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch. A
 // file that cannot be opened, or that has no chain, is a bad_request.
 func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func() error) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -70,7 +70,7 @@ func find(arg string, folders []string) (File, error) {
 				paths = append(paths, path)
 			}
 		}
-		if _, err := os.Stat(arg); err != nil && len(paths) > 2 { // its arguments might be set for the wrong one
+		if _, err := os.Stat(arg); err != nil && len(paths) > 2 { // the arguments might be meant for the other file
 			return File{Path: arg}, fmt.Errorf("%s may be %s: name the file", textfile.Printable(arg), strings.Join(paths[1:], " or "))
 		}
 	}

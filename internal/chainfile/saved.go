@@ -29,8 +29,8 @@ type Text struct {
 // yamlObject matches text that begins with a key of YAML. JSON does not.
 var yamlObject = regexp.MustCompile(`\A(?:[ \t]*(?:#.*|---[ \t]*)?\r?\n)*["']?[$\w-]+["']?[ \t]*:(?:\s|$)`)
 
-// Parse reads the text of a file, by the suffix of its name. Under another name, or none, it is YAML if it begins as YAML does, and
-// JSON otherwise. Faults have their lines and columns.
+// Parse reads the text of a file, in the format that the suffix of its name says. With any other name, or none, the text is YAML if it
+// begins as YAML does, and JSON otherwise. Faults have their lines and columns.
 func Parse(name string, text []byte) (*Text, []*fault.Error) {
 	text = textfile.WithoutMark(text)
 	switch ext := filepath.Ext(name); {

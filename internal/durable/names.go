@@ -14,7 +14,7 @@ func NewID() string {
 	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
 }
 
-// IDOf returns the id of the batch of one whose chain has a key of its own in a scope of the journal.
+// IDOf returns the id of the batch that contains only the chain with this key in a scope of the journal.
 func IDOf(scope, key string) string {
 	return "key-" + hashed(scope+"\x00"+key)
 }
@@ -22,10 +22,10 @@ func IDOf(scope, key string) string {
 // IsID reports whether an id is that of a batch, and not of a run.
 func IsID(id string) bool { return strings.HasPrefix(id, "batch-") || strings.HasPrefix(id, "key-") }
 
-// RunKey is the key in the journal of the run of the chain with this position, unless the chain has one.
+// RunKey returns the journal key for the run of the chain at a position, unless the chain has its own key.
 func (b *Batch) RunKey(position int) string { return b.ID + "/" + strconv.Itoa(position) }
 
-// BatchOf returns the batch, and the position in it, whose chain has a key in the journal.
+// BatchOf returns the id of the batch, and the position in it, of the chain with this key in a scope of the journal.
 func BatchOf(scope, key string) (id string, position int) {
 	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
 		if n, err := strconv.Atoi(number); err == nil {
@@ -36,7 +36,7 @@ func BatchOf(scope, key string) (id string, position int) {
 }
 
 // QueueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the
-// runs of each configuration apart, and so must their workers: one that does not find a run would begin it again.
+// runs of each configuration apart, and so must their workers: a worker that does not find a run would begin it again.
 func QueueOf(scope string) string {
 	if scope == "" {
 		return "onecall"

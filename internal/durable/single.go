@@ -7,13 +7,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Single runs single chains: a batch of one each, without a record of its own. The run in the journal says what became of it.
+// Single runs single chains, each as a batch of one. The batch has no record of its own: the run of the chain in the journal has its
+// outcome.
 type Single struct {
 	Engine Engine
 	Store  Store
 }
 
-// Start has a worker carry out a chain. The id must be new.
+// Start starts a chain on a worker. The id must be new.
 func (s *Single) Start(ctx context.Context, id, name string, c *Chain) error {
 	b := &Batch{ID: id, Name: name, Chunks: []int{1}}
 	text, err := json.Marshal([]*Chain{c})
@@ -27,7 +28,7 @@ func (s *Single) Start(ctx context.Context, id, name string, c *Chain) error {
 }
 
 // Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. It fails with token_expired if the
-// engine, or the store, knows nothing of it (any more).
+// engine or the store does not know the chain (any more).
 func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	p, err := s.Engine.Wait(ctx, id, nil)
 	if err != nil {

@@ -123,7 +123,7 @@ func appendString(dst, raw []byte) []byte {
 	return append(dst, '"')
 }
 
-// maxExponent bounds the digits of an exponent, which is computed with.
+// maxExponent bounds the digits of an exponent, since appendNumber computes with it.
 const maxExponent = 1000
 
 // appendNumber appends the digits without leading and trailing zeros, then e and the matching exponent: -12.50 is -125e-1.

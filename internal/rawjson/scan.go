@@ -103,7 +103,7 @@ func Elements(array []byte) iter.Seq2[int, int] {
 	return valuesFrom(array, i+1)
 }
 
-// Values yields the start and end of each of the values separated by commas.
+// Values yields the start and end of each value in a comma-separated list.
 func Values(list []byte) iter.Seq2[int, int] { return valuesFrom(list, 0) }
 
 func valuesFrom(text []byte, start int) iter.Seq2[int, int] {

@@ -78,7 +78,7 @@ func Unquote(quoted string) string {
 
 // AppendQuote appends a text as a string with the fewest escapes. Invalid UTF-8 becomes U+FFFD.
 func AppendQuote[T Text](dst []byte, text T) []byte {
-	dst, _ = jsontext.AppendQuote(dst, text) // likewise
+	dst, _ = jsontext.AppendQuote(dst, text) // the error reports invalid UTF-8, which is replaced
 	return dst
 }
 

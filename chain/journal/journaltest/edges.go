@@ -111,7 +111,7 @@ func sums(t *testing.T, s Store) {
 	}
 }
 
-// sideBySide: runs that go on at once do not disturb each other, and each has its segments in order.
+// sideBySide: concurrent runs do not disturb each other, and each has its segments in order.
 func sideBySide(t *testing.T, s Store) {
 	const runs, each = 6, 20
 	drivers := []journal.Driver{s.Open(t), s.Open(t)}
@@ -143,7 +143,7 @@ func sideBySide(t *testing.T, s Store) {
 	}
 }
 
-// lateRelease: a late write gives back the lease that it has, and no other's.
+// lateRelease: a late write releases its own lease, and no other.
 func lateRelease(t *testing.T, s Store) {
 	d := s.Open(t)
 	release := journal.Write{ID: "run_a", Lease: 1, Late: true, Release: true}
@@ -162,7 +162,7 @@ func lateRelease(t *testing.T, s Store) {
 	}
 }
 
-// firstUse: several processes make the same database at once.
+// firstUse: several processes create the same database at once.
 func firstUse(t *testing.T, s Store) {
 	const processes = 8
 	var wg sync.WaitGroup
@@ -180,7 +180,7 @@ func firstUse(t *testing.T, s Store) {
 	}
 }
 
-// interrupted: a run under way that nobody has is told as such, until somebody takes it.
+// interrupted: a running run whose lease no process has is reported as interrupted, until its lease is taken.
 func interrupted(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), added("run_b"), added("run_c"))
@@ -216,7 +216,7 @@ func interrupted(t *testing.T, s Store) {
 	}
 }
 
-// whole: a run may be all in one write. It is kept, taken and gone on with like any other.
+// whole: a complete run may be a single write. It is stored, acquired and continued like any other.
 func whole(t *testing.T, s Store) {
 	d := s.Open(t)
 	ended, dropped := added("run_a"), added("run_b")
@@ -244,7 +244,7 @@ func whole(t *testing.T, s Store) {
 	}
 }
 
-// check changes nothing, whichever driver has written before.
+// check: Check succeeds and changes nothing, before and after a write.
 func check(t *testing.T, s Store) {
 	d := s.Open(t)
 	if err := d.Check(t.Context()); err != nil {

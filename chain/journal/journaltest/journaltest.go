@@ -16,7 +16,7 @@ import (
 type Store struct {
 	// Open opens the database again, as another process would. The suite closes the driver.
 	Open func(t *testing.T) journal.Driver
-	// Shared: other drivers see what one has written, also after it was closed.
+	// Shared: other drivers see what one driver has written, even after it was closed.
 	Shared bool
 }
 
@@ -34,7 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {
-			continue // the driver forgets all
+			continue // the driver does not outlast its process
 		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func load(t *testing.T, d journal.Driver, id string) *journal.Record {
 	return r
 }
 
-// segments are given as they were written, in the order of their leases and numbers.
+// segments: they are returned as they were written, in the order of their leases and numbers.
 func segments(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
@@ -105,7 +105,7 @@ func inUTC(r journal.Row) journal.Row {
 	return r
 }
 
-// lease: one has it, and who had it before cannot write any more.
+// lease: only one driver has it, and the driver that had it before cannot write any more.
 func lease(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	write(t, d, added("run_a"))
@@ -142,7 +142,7 @@ func lease(t *testing.T, s Store) {
 	}
 }
 
-// late writes are accepted whoever has the lease, and change no row.
+// late: late writes are accepted whichever driver has the lease, and change no row.
 func late(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
@@ -306,7 +306,7 @@ func batch(t *testing.T, s Store) {
 	}
 }
 
-// many goroutines write side by side, and one alone gets each lease.
+// many: goroutines write side by side, and only one of them gets each lease.
 func many(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	const runs, goroutines = 20, 4

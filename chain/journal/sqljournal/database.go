@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// reopenAfter is how long a failed database is not opened again.
+// reopenAfter is the delay before a failed database is opened again.
 const reopenAfter = time.Second
 
 // database is an open database.
@@ -48,7 +48,7 @@ type statement struct {
 // engine is what differs between databases.
 type engine interface {
 	open(ctx context.Context, holder string) (*database, error)
-	// explain says what failed and what helps, and how to go on with the database.
+	// explain says what failed and what helps, and how to continue with the database.
 	explain(err error) (message string, v failureEffect)
 	// isRetryable reports whether a transaction failed only because of another one, and did nothing.
 	isRetryable(err error) bool
@@ -56,7 +56,7 @@ type engine interface {
 	close(db *database, holder string)
 }
 
-// failureEffect says how to go on with a database after a failure.
+// failureEffect says how to continue with a database after a failure.
 type failureEffect int
 
 const (

@@ -57,7 +57,7 @@ func (e *sqliteEngine) alive(_ context.Context, _ queries, holder string) (bool,
 	return !free, err
 }
 
-// removeDeadHolders removes lock files that nobody has locked.
+// removeDeadHolders removes lock files that no process has locked.
 func (e *sqliteEngine) removeDeadHolders() {
 	entries, _ := os.ReadDir(filepath.Dir(e.path))
 	for _, entry := range entries {

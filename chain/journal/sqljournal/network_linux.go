@@ -2,7 +2,7 @@ package sqljournal
 
 import "syscall"
 
-// networkTypes are the file systems of linux/magic.h, and of their own headers, that other machines share.
+// networkTypes are the types of file systems that other machines share, from linux/magic.h and their own headers.
 var networkTypes = map[uint32]bool{
 	0x6969:     true, // NFS
 	0x517b:     true, // SMB

@@ -8,7 +8,7 @@ import (
 )
 
 // countParts counts the parts of some runs: all of each run, then those that are not ok by their status and, while they run, their holder.
-// Indexes have what it counts.
+// Indexes find the rows that it counts.
 const countParts = `SELECT parent, 'ok', '', count(*) FROM onecall_runs WHERE parent IN (SELECT value FROM EACH($1) AS v) AND parent <> ''
 	GROUP BY parent
 	UNION ALL SELECT parent, status, CASE WHEN status <> 'running' THEN '' WHEN batch <> 0 THEN 'batch' ELSE holder END AS held, count(*)

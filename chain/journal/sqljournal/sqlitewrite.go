@@ -49,8 +49,8 @@ func (t *sqliteTransaction) run(ctx context.Context, s statement) error {
 	})
 }
 
-// exec implements transaction. Within a transaction, statements wait for nobody, and watching a context at each of them would take a
-// tenth of the time.
+// exec implements transaction. Within a transaction, statements do not wait for other processes, and watching a context during each of them
+// would take a tenth of the time.
 func (t *sqliteTransaction) exec(ctx context.Context, list []statement, last bool) (changed []int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@
 // many machines.
 //
 // The database is opened at first use, and again after a failure. If it is locked, full, damaged, unreachable, read-only or written by a
-// newer version of onecall, errors (fault.Unavailable) say so, with the remedy. Nothing of the work was done then, and it works again as
-// soon as the database does.
+// newer version of onecall, errors (fault.Unavailable) say so, with the remedy. A method that returns such an error has done nothing. The
+// driver works again as soon as the database does.
 package sqljournal
 
 import (
@@ -52,7 +52,7 @@ func newDriver(e engine, o *Options) (*Driver, error) {
 
 // Close implements journal.Driver.
 func (d *Driver) Close() error {
-	d.opening <- struct{}{} // nobody opens it from now on
+	d.opening <- struct{}{} // no other goroutine opens it from now on
 	defer func() { <-d.opening }()
 	d.mu.Lock()
 	db, closed := d.db, d.closed

@@ -19,18 +19,18 @@ import (
 	"syscall"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // by which databases are made
+	_ "github.com/jackc/pgx/v5/stdlib" // for Database
 
 	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// Server is a real server on a Unix socket in a folder of its own, with its default settings: it syncs.
+// Server is a real server on a Unix socket in its own folder. It has the default settings, so it syncs to disk.
 type Server struct {
 	bin, folder string
-	as          *syscall.SysProcAttr // it refuses to run as the superuser
+	as          *syscall.SysProcAttr // the user to run as: the server refuses to run as root
 	running     *exec.Cmd
-	ended       chan struct{} // closed when what is running has ended
+	ended       chan struct{} // closed when running has ended
 	log         *syncbuf.Buffer
 	databases   atomic.Int64
 }
@@ -38,7 +38,7 @@ type Server struct {
 // Password is that of the server's only user.
 const Password = "pass%word'7"
 
-// Start starts a server that the test alone uses, and that ends with it. Without the server's programs the test is skipped.
+// Start starts a server for one test, which ends with the test. It skips the test if the server is not installed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	s, err := New()
@@ -58,7 +58,7 @@ func Usable(tb testing.TB, s *Server, err error) *Server {
 	return s
 }
 
-// New makes a server and starts it; os.ErrNotExist: it is not installed.
+// New makes a server and starts it. It fails with os.ErrNotExist if the server is not installed.
 func New() (*Server, error) {
 	programs, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -126,16 +126,16 @@ func (s *Server) Restart() error {
 	return fmt.Errorf("the server does not start: %s", s.log)
 }
 
-// takesConnections is in the line by which the server says so.
+// takesConnections matches the line by which the server says that it takes connections.
 var takesConnections = regexp.MustCompile("database system is ready to accept connections")
 
-// Stop ends the server with a signal: SIGINT as its administrators do, SIGQUIT without ado.
+// Stop ends the server with a signal: SIGINT for a fast shutdown, SIGQUIT for an immediate one.
 func (s *Server) Stop(signal syscall.Signal) {
 	_ = s.running.Process.Signal(signal)
 	<-s.ended
 }
 
-// Remove ends the server and removes what it kept.
+// Remove ends the server and removes its folder.
 func (s *Server) Remove() {
 	s.Stop(syscall.SIGQUIT)
 	os.RemoveAll(s.folder)
@@ -147,7 +147,7 @@ func (s *Server) url(database string) string {
 	return u.String()
 }
 
-// Database makes an empty database, and gives its URL.
+// Database makes an empty database and returns its URL.
 func (s *Server) Database(tb testing.TB) string {
 	tb.Helper()
 	name := fmt.Sprint("test", s.databases.Add(1))

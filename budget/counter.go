@@ -19,8 +19,8 @@ const millionth = 1_000_000
 // minFactor and maxFactor bound a counter's factor.
 const minFactor, maxFactor = 0.001, 1000
 
-// Counter counts tokens of a named encoding. It is safe for concurrent use. Implementations other than those of NewCounter must count a
-// number between other characters by the number of its digits alone.
+// Counter counts tokens of a named encoding. It is safe for concurrent use. In implementations other than those of NewCounter, the cost of
+// a number between other characters must depend only on how many digits it has.
 type Counter interface {
 	// Count returns the exact number of tokens of text. If that is above limit, it may stop early and return any number above limit. A
 	// negative limit means none.
@@ -34,8 +34,8 @@ type Counter interface {
 }
 
 // NewCounter returns a counter for an encoding: "" or "o200k_base"; any other is bad_request. Counts are multiplied by factor and rounded
-// up, for models whose vocabulary is not public. The factor is 0 for 1, or between 0.001 and 1,000 with six decimals; others are
-// bad_request. The vocabulary is loaded by the first count.
+// up, for models whose vocabulary is not public. A factor of 0 means 1; any other is rounded to six decimals, and is bad_request below
+// 0.001 or above 1,000. The vocabulary is loaded by the first count.
 func NewCounter(encoding string, factor float64) (Counter, error) {
 	if encoding != "" && encoding != encodingName {
 		e := fault.New(fault.BadRequest, "The encoding %q is not known. Use %s.", encoding, encodingName)

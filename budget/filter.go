@@ -16,8 +16,8 @@ const maxKeysShown = 50
 
 // filter answers the mode filtered: the value with only what the paths name, in its original order and nesting. A path is a key, or keys
 // joined by dots; keys that contain dots are found, too. In an array a path continues in each element: an object with none of the keys
-// becomes {}, and an element that is no object becomes null. If an object lacks the key but contains exactly one array, the key is looked
-// up in the items of that array. A path that matches nothing is bad_request with the available keys.
+// becomes {}, and an element that is not an object becomes null. If an object lacks the key but contains exactly one array, the key is
+// looked up in the items of that array. A path that matches nothing is bad_request with the available keys.
 func filter(w *work, o outline, paths []string) ([]byte, error) {
 	f := filterWriter{work: w, matched: make([]bool, len(paths))}
 	wanted := make([]pendingPath, len(paths))

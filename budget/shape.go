@@ -28,7 +28,7 @@ type outline struct {
 	arrays []string // the keys of an object's arrays, at most maxArrays
 	paged  []byte   // what paginated mode pages: the array, an object's only array, or the text; nil: nothing
 
-	exceedsLimit func() bool // reports whether the value exceeds the limit of any answer; nil: it may not
+	exceedsLimit func() bool // reports whether the value exceeds the limit of any answer; nil: there is no limit
 }
 
 // maxArrays is how many keys of arrays an outline has.

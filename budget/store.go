@@ -77,7 +77,7 @@ func ResolveMaxBytes(maxBytes int64) (int64, error) {
 type Entry struct {
 	Owner            string // at most 256 bytes; opaque to drivers except for BaseOwner
 	Created, Expires time.Time
-	Value            []byte // JSON; must not be changed by anyone
+	Value            []byte // JSON; must not be changed
 }
 
 // BaseOwner returns the owner without its rights: what precedes the first colon. The entry counts toward its share of the store.

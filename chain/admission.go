@@ -52,7 +52,7 @@ func abandonedFault(ctx context.Context, err error, doing string) *fault.Error {
 type planGuard struct {
 	ctx     context.Context
 	large   bool      // the request is large: its compilation is heavy from the first step on
-	since   time.Time // the context was checked
+	since   time.Time // when the context was last checked
 	slot    admit.Slot
 	failure *fault.Error // why compilation ended; nil: it did not
 }

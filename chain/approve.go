@@ -76,7 +76,7 @@ func (s *requestState) needsApproval(p *plan) bool {
 	})
 }
 
-// awaitApproval waits until a call that needs approval is approved. A fault means that it must not be made.
+// awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.
 func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
 	if !r.mustApprove(p) {
 		return nil
@@ -93,7 +93,7 @@ func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Sco
 		}
 		return nil
 	}
-	defer timerOf(ctx).pause()() // the chain's time does not pass while somebody decides
+	defer timerOf(ctx).pause()() // the chain's time does not pass while a person decides
 	r.approvalMu.Lock()
 	defer r.approvalMu.Unlock()
 	if r.record.Approved(name) { // another element of the step asked for all of them
@@ -271,7 +271,7 @@ func (s *requestState) applyApproval(record *journal.Run) *fault.Error {
 	return nil
 }
 
-// Waiting returns the calls that a run waits for, as ApprovalCall.JSON has them, for an operator.
+// Waiting returns the calls that a run waits for, in the form of ApprovalCall.JSON, for an operator.
 func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
 	past, err := j.Read(ctx, run, nil)
 	if err != nil {

@@ -69,7 +69,7 @@ func (c *compiler) argumentsFromLastRound(p *plannedStep) (names []string) {
 	return names
 }
 
-// badArguments adds the faults of arguments, which stand at a pointer. The first fault of each function shows its signature.
+// badArguments adds the faults of the arguments at a JSON Pointer. The first fault of each function shows its signature.
 func (c *compiler) badArguments(e *steps.Entry, at string, faults []*fault.Error) {
 	for _, f := range faults {
 		f = f.Under(at)
@@ -140,7 +140,7 @@ func providesArgument(entry *steps.Entry, args []byte, declared string) bool {
 	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
-// withCommon adds the members of `common` to arguments. It copies if there are any.
+// withCommon adds the members of `common` to arguments. It copies args if there are any.
 func withCommon(args, common []byte) []byte {
 	if len(common) == 0 {
 		return args

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Background is where a run goes on after its request was answered.
+// Background says how a run continues after its request was answered.
 type Background struct {
 	Context  context.Context // of the run, in place of the request's
 	Progress func(Progress)  // as Caller.Progress, for as long as the run takes
@@ -21,7 +21,7 @@ type Background struct {
 // StoredAnswer is an answer in the result store.
 type StoredAnswer struct {
 	Token string        // the continuation token of Answer.JSON; "": it could not be stored
-	Life  time.Duration // after which it is not there, however often it is fetched; 0: it is not
+	Life  time.Duration // after which it is removed, however often it is fetched; 0: it is not stored
 }
 
 // BackgroundRun describes a run that may outlast its request.
@@ -48,7 +48,7 @@ func (s *requestState) answersEarly(r *request) (after time.Duration, early bool
 	return 0, r.Durable != nil && *r.Durable, "durable"
 }
 
-// checkBackground refuses a run in the background that nobody could follow.
+// checkBackground refuses a run in the background if there is no journal or no store for its answer.
 func (s *requestState) checkBackground(at string) *fault.Error {
 	const remedy = "leave it out, and the answer comes with the request"
 	switch {
@@ -61,8 +61,8 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 	return nil
 }
 
-// runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which goes on. From its
-// start on, only the run uses s.
+// runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which continues. Once the
+// run has started, only the run uses s.
 func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.Duration) *Answer {
 	if err := s.record.Claim(); err != nil {
 		s.record = nil
@@ -152,7 +152,7 @@ func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (stored Stored
 	return stored
 }
 
-// startedAnswer answers a request whose run goes on.
+// startedAnswer answers a request whose run continues.
 func startedAnswer(run string) *Answer {
 	w := &jsonWriter{b: []byte("{")}
 	w.bool("ok", true)
@@ -172,7 +172,7 @@ func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAns
 }
 
 // StoredResult returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
-// again. Any other token is token_expired.
+// again. It fails with token_expired for any other token.
 func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
 	s := e.newRequestState(c)
 	if s.results == nil || token == "" {
@@ -181,8 +181,8 @@ func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]b
 	return s.results.Value(ctx, s.caller, token)
 }
 
-// PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. A run that is unknown, belongs to
-// another caller or began in another scope is token_expired.
+// PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. It fails with token_expired if the run
+// is unknown, belongs to another caller or began in another scope.
 func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Past, error) {
 	s := e.newRequestState(c)
 	f := noSuchRunFault()

@@ -45,7 +45,7 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 }
 
 // notify calls the front end, one call at a time, unless the chain has ended. After a panic the front end is not called again; the chain
-// goes on.
+// continues.
 func (r *run) notify(call func()) {
 	r.listenerMu.Lock()
 	defer r.listenerMu.Unlock()
@@ -57,7 +57,7 @@ func (r *run) notify(call func()) {
 	call()
 }
 
-// stopNotifying ends the calls of the front end: an abandoned function may still run.
+// stopNotifying ends the calls to the front end, since an abandoned function may still be running.
 func (r *run) stopNotifying() {
 	r.notify(func() { r.progress, r.log = nil, nil })
 }

@@ -96,7 +96,7 @@ func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answe
 	if answer := s.handedBefore(ctx); answer != nil {
 		return answer
 	}
-	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // its answer is given as before, which takes no worker
+	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // its answer comes from the journal, which needs no worker
 		early, durable = false, false
 	}
 	var f *fault.Error

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// collectRound appends the array that repeat.collect returns for a round to joined, those of the rounds before. The returned array is
+// collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. The returned array is
 // held instead of joined.
 func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.at + "/repeat/collect"

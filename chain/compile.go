@@ -22,13 +22,13 @@ type compiler struct {
 	common         []objectMember
 	lacksFunction  bool // a step's function is not known, nor are its arguments
 	usedCommon     map[string]bool
-	unreadSettings []string // input that the front end sets, without params, and that no reference reads so far
+	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far
 	onError        string
 	total          int // steps so far, including those of inline chains
 	faults         *faultList
 }
 
-// level is what the steps of one chain share, be it the outermost chain or an inline one.
+// level is what the steps of one chain share: of the outermost chain, or of an inline one.
 type level struct {
 	at      string // JSON Pointer of the chain
 	depth   int
@@ -142,7 +142,7 @@ func (c *compiler) indexIDs(l *level) map[string]int {
 	return ids
 }
 
-// env describes where a text of step i stands.
+// env returns the scope of a text of step i.
 func (l *level) env(at string, i int) refs.CompileScope {
 	return refs.CompileScope{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
 }

@@ -30,9 +30,9 @@ func (r *run) checkConflict(ctx context.Context, p *plannedStep) *fault.Error {
 	return r.conflictFault(r.conflicts, p.at)
 }
 
-// findConflicts follows the plan without calling anything, and returns the writes that were made but are not in it. It goes on if the step
-// that asks is cancelled, as when another element failed: calls that it has not come to would count as conflicts. known is false if the
-// request ended first.
+// findConflicts follows the plan without calling anything, and returns the writes that were made but are not in it. It continues if the
+// step that called it is cancelled, as when another element failed: otherwise calls that it has not reached would count as conflicts. known
+// is false if the request ended first.
 func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.maxDuration, minReturnTime))
 	defer cancel()
@@ -44,7 +44,7 @@ func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 	return silent.record.Unmatched(), ctx.Err() == nil
 }
 
-// silentCopy returns a state for a rehearsal, which nobody is notified of.
+// silentCopy returns a state for a rehearsal, which notifies no front end or observer.
 func (s *requestState) silentCopy() *requestState {
 	silent := &requestState{o: s.o, provider: s.provider, view: s.view, results: s.results, started: s.started, meter: s.meter,
 		maxSteps: s.maxSteps, maxCalls: s.maxCalls, maxDuration: s.maxDuration, trace: "none", single: s.single, request: s.request}
@@ -99,7 +99,7 @@ func undeclaredEffect(function string) string {
 		function, function)
 }
 
-// unknownCall ends a call whose outcome is not known. A rehearsal only notes it and goes on, since the call is in the chain.
+// unknownCall ends a call whose outcome is not known. A rehearsal only records the call and continues, since the call is in the chain.
 func (r *run) unknownCall(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	r.approvalMu.Lock()
 	r.unknownCalls = append(r.unknownCalls, previous)
@@ -144,8 +144,8 @@ func applyAssumptions(record *journal.Run, assumptions []byte) *fault.Error {
 	return nil
 }
 
-// applyAssumption records what is said of the calls at a place: of those with an unknown outcome, or else of the applied ones, or else of
-// the others.
+// applyAssumption records what the caller says of the calls at a place: of those with an unknown outcome, or else of the applied ones, or
+// else of the others.
 func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *fault.Error {
 	at := fault.Key("/assume", stepPath)
 	stepPath = resolveIDs(gjson.GetBytes(record.Past().Chain, "steps"), stepPath)

@@ -12,17 +12,18 @@ import (
 type Durable interface {
 	// NewKey returns a key for a run whose request has none: workers find a run by its caller and key.
 	NewKey() string
-	// Start has a worker carry out a run, as soon as its lease is free. A fault means that it is not known whether one will.
+	// Start hands a run to a worker, which carries it out as soon as its lease is free. A fault means that it is not known whether a worker
+	// will.
 	Start(ctx context.Context, run *DurableRun) *fault.Error
 	// Running reports whether workers have yet to finish a run.
 	Running(ctx context.Context, run HandedRun) (bool, error)
-	// Wait returns the answer of a run when workers are done with it, and an error if ctx ends first or it is not known.
+	// Wait returns the answer of a run when workers are done with it. It fails if ctx ends first, or if the answer is not known.
 	Wait(ctx context.Context, id HandedRun) (*Answer, error)
 	// Cancel asks workers to cancel a run. It does not wait.
 	Cancel(ctx context.Context, id HandedRun) error
 }
 
-// HandedRun identifies a run that is handed to workers: each time, under another lease.
+// HandedRun identifies a run that is handed to workers. Each time that happens under another lease.
 type HandedRun struct {
 	Run   string // its id
 	Lease int64
@@ -36,7 +37,7 @@ type DurableRun struct {
 	MaxTotalTokens int    // of the answer; 0: unlimited
 }
 
-// forWorkers reports whether a run that goes on after its request is carried out by workers.
+// forWorkers reports whether workers carry out a run that may outlast its request.
 func (s *requestState) forWorkers(r *request) bool {
 	if r.Durable != nil {
 		return *r.Durable
@@ -45,8 +46,8 @@ func (s *requestState) forWorkers(r *request) bool {
 	return s.durable != nil && hasKey
 }
 
-// handedBefore answers a request for a run that workers have; nil: they do not have it. This process must not carry it out beside them, as
-// they would go on with it whatever becomes of it here.
+// handedBefore answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well, since
+// the workers would continue it in any case.
 func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	past := s.leasedRun
 	if past == nil || past.HandedOver == 0 || past.Row.Status == journal.OK || s.durable == nil {
@@ -95,7 +96,7 @@ func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, afte
 	}
 	run := &DurableRun{HandedRun: HandedRun{s.record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}
 	if f := s.durable.Start(ctx, run); f != nil {
-		return s.notBegunAnswer(ctx, f) // a worker that was told of it sees that it has failed
+		return s.notBegunAnswer(ctx, f) // a worker that has learned of the run sees that it has failed
 	}
 	_ = s.record.EndUnfinished(journal.Waiting, "") // after an error the worker waits until the lease has ended
 	if after > 0 {
@@ -115,7 +116,7 @@ func (s *requestState) awaitWorkers(ctx context.Context, run HandedRun, after ti
 	case err == nil:
 		return a
 	case ctx.Err() != nil:
-		_ = s.durable.Cancel(context.WithoutCancel(ctx), run) // after an error it goes on
+		_ = s.durable.Cancel(context.WithoutCancel(ctx), run) // after an error the run continues
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ type stepRun struct {
 	err             *fault.Error
 	fn              *steps.Entry   // the function that failed, which in an inline chain is not the step's own
 	frame           *inlineFrame   // the inline chain around the step; nil: the outermost chain
-	index           int            // the element of a forEach that failed first, or that this is the run of; -1: none
+	index           int            // the element of a forEach that failed first, or that this is for; -1: none
 	outcome         fault.Outcome  // of the last call that writes; "": none
 	failedElements  []elementFault // with onError stop, without the first
 	unstarted       []interval     // elements that never started, for unstartedReason
@@ -83,7 +83,7 @@ type stepRun struct {
 	call            *journal.Call // the last call that the journal has; nil: none
 	earlier         int           // attempts that were made before the run was suspended
 	recalled        bool          // the result came from the journal, so a retry makes no sense
-	lastCall        time.Time     // when the last call of this round ended, in whichever part of the run; zero: it made none
+	lastCall        time.Time     // when the last call of this round ended, even before a resume; zero: it made none
 	pending         bool          // in a rehearsal: the step has calls that were not made yet
 	took            time.Duration
 	args            []byte // as resolved; only with trace full and without forEach
@@ -156,7 +156,7 @@ type loop struct {
 	running      int
 	slotless     int // a running step that needs no slot, since this goroutine only waits meanwhile; noStep: none
 	failed       bool
-	reports      bool // the front end hears of this level's steps: it is the outermost one
+	reports      bool // the front end is notified of this level's steps: it is the outermost level
 	done         chan int
 }
 
@@ -170,7 +170,7 @@ func (l *loop) wait(ctx context.Context) {
 	}
 	l.pauses.add(-1)
 	select {
-	case i := <-l.done: // what has ended hands over that it was at work
+	case i := <-l.done: // the ended step passes its share of pauses.atWork to this goroutine
 		l.running--
 		if l.slotless == i {
 			l.slotless = noStep
@@ -253,7 +253,7 @@ func (l *loop) start(ctx context.Context) {
 }
 
 // growStack grows the stack of a new goroutine while it is empty. Growing it later, step by step and with its contents, costs more than
-// many a call.
+// many calls do.
 //
 //go:noinline
 func growStack() {

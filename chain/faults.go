@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Upper bounds of what is reported of one request.
+// Bounds of the faults and warnings that are reported for one request.
 const (
 	maxFaults   = 1000
 	maxWarnings = 100

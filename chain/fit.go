@@ -18,9 +18,9 @@ import (
 type omissions struct {
 	trace            traceLevel
 	noWarnings       bool
-	noCallerWarnings bool // nor those of the front end
+	noCallerWarnings bool // no warnings of the front end either
 	schema           schemaLevel
-	noAvailable      bool   // nor the body of a failed call
+	noAvailable      bool   // neither available nor the body of a failed call
 	probe            []byte // replaces the result
 	resultLost       bool   // probe is a preview of a result that is not stored
 	faults           int    // how many are shown
@@ -29,7 +29,7 @@ type omissions struct {
 	maxMessage       int    // characters of a message
 	noNearest        bool
 	label            int    // characters of the front end's label
-	minimalError     bool   // nor the place and the function of the error, nor the id of the run
+	minimalError     bool   // neither the place and the function of the error nor the id of the run
 	noResult         bool   // not even the probe
 	approvalsCounted bool   // of the calls that wait for approval, only their number
 	approvalsToken   string // the continuation token of their list; "": the list is shown, or could not be stored
@@ -311,7 +311,7 @@ func (b *answerBuilder) preview(characters int) []byte {
 	return w.b
 }
 
-// retryAdvice matches the end of a store's message, which is meant for those who use the store alone.
+// retryAdvice matches the advice at the end of a store's message, which is meant for direct users of the store.
 var retryAdvice = regexp.MustCompile(`[;.] [Tt]ry again[^.]*\.?$`)
 
 // lostFault is the fault for a result that neither fits nor could be stored, for the reason f. It begins with what ran, since the message

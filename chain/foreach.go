@@ -70,7 +70,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 	return items, len(raw), nil
 }
 
-// arrayInstead suggests how to get an array from a value that is none; text is the expression of that value.
+// arrayInstead suggests how to get an array from a value that is not one; text is the expression of that value.
 func arrayInstead(text string, value gjson.Result) string {
 	switch {
 	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
@@ -85,7 +85,7 @@ func arrayInstead(text string, value gjson.Result) string {
 	return ""
 }
 
-// What a suggestion repeats at most: characters of a text, and members of an object.
+// Bounds of a suggestion: characters of a text, and members of an object.
 const maxRemedyChars, maxRemedyMembers = 80, 5
 
 func splitInstead(text string) string {
@@ -140,7 +140,7 @@ type forEachRun struct {
 // work runs elements until none is left or none may start. If there are elements and slots left, it adds a worker.
 func (e *forEachRun) work(ctx context.Context) {
 	defer func() {
-		if e.open.Add(-1) > 0 { // the last one hands over to the step's own goroutine that it was at work
+		if e.open.Add(-1) > 0 { // the last one leaves its share of pauses.atWork to the step's own goroutine
 			e.pauses.add(-1)
 		}
 	}()
@@ -207,7 +207,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	e.results[i] = raw
 }
 
-// noteEnd takes note of when the last call of an element ended. One that has failed keeps the run from being suspended.
+// noteEnd records when the last call of an element ended. An element that has failed keeps the run from being suspended.
 func (e *forEachRun) noteEnd(s *stepRun, f *fault.Error) {
 	if f != nil {
 		e.pauses.add(1)

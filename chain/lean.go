@@ -82,7 +82,7 @@ func (p *plan) answersWrite() bool {
 	return spec.EffectDeclared && spec.Heavy != "always" && spec.Heavy != "never"
 }
 
-// The words in a function's name that mean that it deletes: anywhere, or only as the first word, since a mouse drops too.
+// The words in a function's name that mean that it deletes: anywhere, or only as the first word, since mouse_drop deletes nothing.
 var (
 	deleting      = []string{"delete", "remove", "destroy", "purge", "erase", "unlink"}
 	deletingFirst = []string{"drop", "clear", "truncate"}

@@ -13,7 +13,7 @@ import (
 // concurrently and on the path of the chain, so it must return at once. It must not change its arguments.
 //
 // Both methods return a context derived from theirs, and a function that is called once at the end. Either may be nil. A panic in an
-// observer does not affect the chain; the observer hears no more of that request or step.
+// observer does not affect the chain; the observer is not notified of that request or step again.
 type Observer interface {
 	// Request reports the start of a request. All work for the request runs in the returned context.
 	Request(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd))
@@ -253,7 +253,7 @@ func (r *run) callCount() (calls int64) {
 	return calls
 }
 
-// observeStored counts the tokens of results that the answer does not have.
+// observeStored counts the tokens of results that are not in the answer.
 func (b *answerBuilder) observeStored(probe bool) {
 	o := b.observation
 	if o == nil {
@@ -306,8 +306,8 @@ const (
 // samples is a pool of buffers for the pieces.
 var samples = sync.Pool{New: func() any { return new([maxSample]byte) }}
 
-// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most least bytes (least ≤
-// maxSample) is counted; several texts that are short together are guessed by their size.
+// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most minBytes bytes (minBytes
+// ≤ maxSample) is counted; several texts that are short together are guessed by their size.
 func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) int {
 	size := 0
 	for i := range n {

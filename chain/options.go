@@ -111,7 +111,7 @@ type Options struct {
 	topFields []string // fields of a chain, and Hoist
 }
 
-// Caller is who a request is carried out for. The zero value is a local user with the engine's own functions.
+// Caller is the caller for whom a request is carried out. The zero value is a local user with the engine's own functions.
 type Caller struct {
 	ID        string           // owner of stored results; "" is a caller like any other
 	Rights    budget.Rights    // a caller with fewer rights cannot fetch what was stored with more
@@ -128,27 +128,27 @@ type Caller struct {
 	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
 	// to budget.MinTokensFor. 0: the server's.
 	MaxTotalTokens int
-	// Approve asks somebody whether calls that need approval may be made. An error means that nobody can be asked now. nil: nobody can be
-	// asked.
+	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now. nil: no person can
+	// be asked.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision
-	// Background lets a chain go on after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the start
+	// Background lets a chain continue after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the start
 	// of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
 	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
-	// Durable hands chains that are answered before their end to workers, which finish them whatever becomes of this process. nil: they
-	// go on here (Background), and a chain that asks for workers (durable) is refused with not_supported.
+	// Durable hands chains that are answered before their end to workers, which finish them even if this process ends. nil: they continue here
+	// (Background), and a chain that asks for workers (durable) is refused with not_supported.
 	Durable Durable
-	// Suspend is how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). One that would pause at least that long ends with
-	// Answer.Resumes, and goes on when it is resumed. It needs a Journal. 0: runs pause where they are.
+	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that long
+	// ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
 	Suspend time.Duration
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
 	Warnings []*fault.Error
 }
 
-// Override is what a front end sets over the request, such as flags of the command line.
+// Override has the settings of a front end that override the request, such as flags of the command line.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none
 	Set            []Setting // set over Input, in order
@@ -206,7 +206,7 @@ type Answer struct {
 	Plan     *DryRun        // of a dry run, complete even if JSON is not; nil: there was none, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
 	Resumes  time.Time      // the run was suspended, and should be resumed then; zero: it was not. Its Error is not a failure
-	Run      string         // id of the run that goes on in the background, with JSON telling how to follow it; "": it has ended
+	Run      string         // id of the run that continues in the background (JSON says how to follow it); "": it has ended
 }
 
 func (o *Options) setDefaults() error {

@@ -194,7 +194,7 @@ func elementsOf(elements []schema.Element, path []refs.Segment) (all []schema.El
 	return elements, false
 }
 
-// stepOrigin returns the origin of a step's result for references to it, given that after select.
+// stepOrigin returns the origin of a step's result for references to it. from is the origin after select.
 func stepOrigin(s *step, from origin) origin {
 	if s.OrElse != nil {
 		if kind := scalarType(s.OrElse); kind == "" || s.ForEach != nil {

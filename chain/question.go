@@ -25,7 +25,7 @@ type Question struct {
 type Decision struct {
 	Run, Proof string // of the question
 	Yes        bool   // the calls may be made, each once; else they are denied
-	Undecided  bool   // nobody has decided: the run keeps waiting; Yes is ignored
+	Undecided  bool   // no decision was made: the run keeps waiting; Yes is ignored
 }
 
 // questionOf returns the question about the calls that a run waits for.

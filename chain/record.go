@@ -160,7 +160,7 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 	return r.stopIfRehearsal(s)
 }
 
-// shownArguments returns arguments for people, if the journal keeps those.
+// shownArguments returns arguments as people see them, if the journal stores them.
 func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 	if !record.Values() {
 		return nil

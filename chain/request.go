@@ -60,8 +60,8 @@ type request struct {
 	Async bool `json:"async"`
 	// As async, if the chain has not ended after this time.
 	AsyncAfterMs *int `json:"asyncAfterMs" validate:"omitnil,min=0,max=86400000"`
-	// True: workers carry out the run, and finish it whatever becomes of this process. A server then answers as with async, or with
-	// asyncAfterMs; onecall run waits. In a server that has workers, async and asyncAfterMs mean the same, unless this is false.
+	// True: workers carry out the run, and finish it even if this process ends. A server then answers as with async, or with asyncAfterMs;
+	// onecall run waits. In a server that has workers, async and asyncAfterMs mean the same, unless this is false.
 	Durable *bool `json:"durable" manual:"-"`
 	// The caller's own name for this run. Sent again with it, the chain does not start again: it is resumed, or its answer is given again.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
@@ -69,7 +69,7 @@ type request struct {
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	text     string         // the chain, compact
 	stepsRaw string         // `steps` as written, compact
-	anyInput bool           // input was given and is no object: what it holds is not known
+	anyInput bool           // input was given and is not an object: its members are not known
 	hoisted  []objectMember // of the top level, named in Options.Hoist; they are in Common too
 }
 
@@ -97,7 +97,7 @@ type step struct {
 	Chain *inline `json:"chain" validate:"-"`
 	// A name for references: $id.path.
 	ID string `json:"id" validate:"omitempty,identifier,unreserved=input item index prev result state secret env" tool:""`
-	// An expression; where it is false the step is skipped, and its result is null.
+	// An expression; if it is false, the step is skipped and its result is null.
 	When *string `json:"when" kind:"expression" validate:"omitnil,min=1" tool:"e.g. $0.total > 3"`
 	// A reference or expression giving an array: the step runs for each element, with $item and $index; the result is the array of results.
 	ForEach *string `json:"forEach" validate:"omitnil,min=1" tool:""`
@@ -117,7 +117,7 @@ type step struct {
 	Undo *undoRequest `json:"undo"`
 
 	literal    bool // Args hold no references: a single call's
-	argsBroken bool // args were given and are no object: Args is nil
+	argsBroken bool // args were given and are not an object: Args is nil
 }
 
 // inline is a chain in place of a function.
@@ -128,7 +128,7 @@ type inline struct {
 	Return []byte `json:"return" kind:"any" validate:"-" manual:"-"`
 }
 
-// undoRequest is a call that takes another back.
+// undoRequest is a call that undoes another.
 type undoRequest struct {
 	// The function's name.
 	Fn string `json:"fn" validate:"required,max=256" manual:"-"`

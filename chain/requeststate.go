@@ -62,7 +62,7 @@ type requestState struct {
 	question        *Question                     // about these calls; nil: there is none
 	decision        *Decision                     // that came with the request; nil: none
 	resumption      resumption
-	detached        bool // the run ends the request: it may go on after the answer
+	detached        bool // the run concludes the request, since it may outlast the answer
 	background      func(context.Context, BackgroundRun) (*Background, *fault.Error)
 	durable         Durable            // nil: there are no workers
 	waiting         *approvalCollector // of a rehearsal: collects the calls that need approval

@@ -17,7 +17,7 @@ var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
 
 // resumption has the fields of a request that concern an earlier run.
 type resumption struct {
-	byID    bool // the request names the run (resume), and not by its key
+	byID    bool // the request names the run by resume, not by its key
 	assume  []byte
 	approve string
 	undo    bool
@@ -44,7 +44,7 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 			return root, f.Under("/resume")
 		}
 		if f.Code == fault.Busy {
-			f.Message += " (" + id + ")" // whoever has lost the answer can follow it
+			f.Message += " (" + id + ")" // a caller that has lost the answer can follow the run
 		}
 		return root, f.Under("/key")
 	}
@@ -100,7 +100,7 @@ func (s *requestState) resumedRunID(ctx context.Context, root gjson.Result) (id 
 	return id, nil
 }
 
-// takeRun takes the run's lease; a dry run only reads it.
+// takeRun takes the run's lease; a dry run only reads the run.
 func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journal.Past, *fault.Error) {
 	caller := &s.caller
 	if s.override.Operator {
@@ -147,7 +147,7 @@ func noSuchRunFault() *fault.Error {
 	return notResumableFault("there is no such run of yours, or it is not kept any more: send the chain again without resume")
 }
 
-// otherScopeFault is the fault for a run of another scope, whose functions may have the same names and be different ones.
+// otherScopeFault is the fault for a run of another scope, whose functions may be different ones with the same names.
 func (s *requestState) otherScopeFault(past *journal.Past) *fault.Error {
 	switch {
 	case !s.override.Operator:
@@ -281,11 +281,11 @@ func (s *requestState) journalAnswer(a *Answer) {
 	if s.executed != nil {
 		storedTokens = s.executed.intermediateTokens()
 	}
-	if !s.resumes.IsZero() { // nobody reads this answer
+	if !s.resumes.IsZero() { // no caller reads this answer
 		tokens, storedTokens = 0, 0
 	}
 	s.record.Answered(tokens, storedTokens)
 	if s.privateJournal != nil {
-		_ = s.privateJournal.Close() // nothing is lost with it
+		_ = s.privateJournal.Close() // its only run has ended
 	}
 }

@@ -109,7 +109,7 @@ func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error)
 	return value, "[" + strings.Join(rawSteps, ",") + "]", nil
 }
 
-// replaceAt replaces what is at a path of a value by the reference.
+// replaceAt replaces the value at a path within a value by the reference.
 func replaceAt(within gjson.Result, path []string, p Param) (value, changed string, f *fault.Error) {
 	if len(path) == 0 {
 		value, f = literalValue(within, p.Path)

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// splitPath formats a path of steps and elements around its innermost element. of are the elements of the last step; -1: it has no
+// splitPath formats a path of steps and elements around its innermost element. last has the elements of the last step; -1: it has no
 // forEach.
 func splitPath(path []int, last interval) (prefix string, elements interval, suffix string) {
 	at := len(path) - 1

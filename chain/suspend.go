@@ -10,12 +10,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxDoublings of the longest backoffMs are more than any run takes.
+// maxDoublings bounds the doublings of a backoff: the longest backoffMs doubled that often exceeds any run.
 const maxDoublings = 20
 
-// pauses counts what of a run is at work. The run is suspended when all that goes on in it are pauses, the first of which ends late. What
-// it has done comes from the journal when it is resumed, so it is not suspended once something has failed: that would be done again.
-// A nil *pauses counts nothing.
+// pauses counts the work under way in a run. The run is suspended when it only pauses and its first pause ends late. When it is resumed,
+// what it has done comes from the journal, so it is not suspended after a failure, which a resume would repeat. A nil *pauses counts
+// nothing.
 type pauses struct {
 	min     time.Duration      // shorter ones are not worth a resume
 	suspend context.CancelFunc // ends the context of the steps
@@ -24,7 +24,7 @@ type pauses struct {
 	mu     sync.Mutex
 	atWork int         // goroutines that neither pause nor wait for others, and all else that needs this process
 	ends   []time.Time // of the pauses under way
-	until  time.Time   // the end of the first of them, when the run was suspended; zero: it is not
+	until  time.Time   // the end of the first of ends, if the run is suspended; zero: it is not
 }
 
 // watchPauses returns the context of the steps, which ends when the run is suspended.
@@ -48,14 +48,14 @@ func (s *requestState) mayBeSuspended(p *plan) bool {
 }
 
 // undoesOnError reports whether the plan, or an inline chain in it, undoes what it has done when it fails. A run that is cancelled in a
-// pause must do so at once.
+// pause must undo at once.
 func (p *plan) undoesOnError() bool {
 	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.inline != nil && step.inline.undoesOnError()
 	})
 }
 
-// add adds n to what is at work.
+// add adds n to atWork. It suspends the run if only long pauses are left.
 func (p *pauses) add(n int) {
 	if p == nil {
 		return
@@ -94,7 +94,7 @@ func (p *pauses) end(end time.Time) {
 	p.atWork++
 }
 
-// suspendedUntil returns when a suspended run goes on; zero: it was not suspended.
+// suspendedUntil returns when a suspended run continues; zero: it was not suspended.
 func (p *pauses) suspendedUntil() time.Time {
 	if p == nil {
 		return time.Time{}
@@ -107,8 +107,8 @@ func (p *pauses) suspendedUntil() time.Time {
 func (r *run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
 
 // pauseAfter pauses until d after the last call of a round or attempt. If an earlier part of the run made that call, some of the pause is
-// over. The journal knows nothing of a round without calls, so the run is not suspended in the pause after it, which a resume would begin
-// again.
+// over. The journal does not record a round without calls, so the run is not suspended in the pause after it: a resume would begin the
+// pause again.
 func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
 	switch {
 	case r.rehearsal:
@@ -131,7 +131,7 @@ func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
 		previous.Attempt < p.maxRetries
 }
 
-// suspendedAnswer answers a run that was suspended. It is shown to nobody if the run is resumed, so it has no result.
+// suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
 func (b *answerBuilder) suspendedAnswer(ctx context.Context) *Answer {
 	b.resumes = b.run.pauses.suspendedUntil()
 	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and goes on when it is resumed", b.resumes.UTC().Format(time.RFC3339)))

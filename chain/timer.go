@@ -26,7 +26,7 @@ func timerOf(ctx context.Context) *pausableTimer {
 	return c
 }
 
-// withTimeLimit returns a context that ends after most, with the cause spent. If the request can ask for approval, the time until the
+// withTimeLimit returns a context that ends after limit, with the cause spent. If the request can ask for approval, the time until the
 // decision does not count.
 func (s *requestState) withTimeLimit(ctx context.Context, limit time.Duration, spent *fault.Error) (context.Context, context.CancelFunc) {
 	if s.askApproval == nil || s.record == nil {

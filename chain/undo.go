@@ -135,7 +135,7 @@ func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult
 	return t
 }
 
-// undoSteps returns steps with the functions that undo, to wait for these functions.
+// undoSteps returns steps that call the functions that undo, so that a caller can wait for these functions.
 func undoSteps(calls []journal.PastCall) (list []step) {
 	for i := range calls {
 		c := &calls[i]
@@ -146,7 +146,7 @@ func undoSteps(calls []journal.PastCall) (list []step) {
 	return list
 }
 
-// endEvent returns the number of the event that ended a call. If only an assumption ended it, it is that of its start.
+// endEvent returns the number of the event that ended a call. If only an assumption ended it, endEvent returns the number of its start.
 func endEvent(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
 
 // undoCall undoes one call.

@@ -95,7 +95,7 @@ func (r *run) logUnstarted(p *plannedStep, s *stepRun) {
 	}
 }
 
-// add logs a write, merged into the last one if it continues it.
+// add logs a write. If it continues the last one, it is merged into that.
 func (l *writeLog) add(w writeGroup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ type writeEntry struct {
 	calls          int
 }
 
-// summarize sums up the log in the order of the steps, together with recorded writes that this run has not come to.
+// summarize sums up the log in the order of the steps, together with recorded writes that this run has not reached.
 func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	l.removeStarted(before)
 	l.mu.Lock()

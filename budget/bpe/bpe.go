@@ -1,8 +1,8 @@
 // Package bpe counts the tokens of a text under o200k_base, the encoding that onecall names in its answers.
 //
 // A count has three stages, a file each: split.go cuts the text into pieces as the encoding's regular expression would,
-// vocabulary.go knows which byte strings are tokens and in which order they were learnt, merge.go counts the tokens of
-// a piece that is not one itself. No regular expression runs, and nothing is allocated for ordinary text.
+// vocabulary.go knows which byte strings are tokens and in which order they were learned, merge.go counts the tokens of a piece that is not
+// one itself. No regular expression runs, and nothing is allocated for ordinary text.
 package bpe
 
 import (
@@ -31,8 +31,8 @@ var tables = sync.OnceValue(func() *counter { return &counter{newClasses(), newV
 // it is. Letters, marks and numbers are those of the Unicode version of the Go toolchain ([unicode.Version]).
 //
 // Count takes time in proportion to the length of text, and keeps nothing of it. It allocates only for runs of more than
-// 128 bytes that cannot be parted (one letter a thousand times): a buffer of 150 KB, used again. It may be called by any
-// number of goroutines.
+// 128 bytes that cannot be split (one letter a thousand times): a buffer of 150 KB, which is reused. It may be called by any number of
+// goroutines.
 func Count(text []byte, limit int) int {
 	if limit < 0 {
 		limit = math.MaxInt
@@ -58,8 +58,8 @@ const (
 
 // Sample estimates the number of tokens of text. Up to 32 KiB it is Count. Longer texts are estimated from 64 samples of 512 bytes,
 // spread evenly and cut between characters, so that the time does not depend on the length. On JSON, prose and source code the error is
-// usually within 2.5 %, but it is unbounded if the sections of a text differ. Use it to report the size of a result that nobody reads,
-// never for a budget.
+// usually within 2.5 %, but it is unbounded if the sections of a text differ. Use it to report the size of a result that is not in an
+// answer, never for a budget.
 func Sample(text []byte) int {
 	if len(text) <= samples*sampleSize {
 		return Count(text, -1)
@@ -75,7 +75,7 @@ func Sample(text []byte) int {
 	return int(math.Round(float64(n) / float64(size) * float64(len(text))))
 }
 
-// character returns the start of the character that the byte at i belongs to, or i where no character is near.
+// character returns the start of the character that the byte at i belongs to, or i if no character starts near it.
 func character(text []byte, i int) int {
 	for at := i; at > max(0, i-utf8.UTFMax) && at < len(text); at-- {
 		if utf8.RuneStart(text[at]) {

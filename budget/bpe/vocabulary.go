@@ -84,7 +84,7 @@ func (v *vocabulary) insert(id uint32, token []byte) {
 	v.table[i] = uint32(h>>tagShift)<<idBits | (id + 1)
 }
 
-// pair is the index in pairs of the bytes before and at i.
+// pair returns the index in pairs of the bytes before and at i.
 func pair(text []byte, i int) int { return int(text[i-1])<<8 | int(text[i]) }
 
 // rank returns the rank of b, or notToken.

@@ -187,7 +187,7 @@ type Worker struct {
 	Run func(ctx context.Context, b *Batch, c *Chain, first time.Time) (*Result, error)
 	// Check fails if this worker must not run chains of a batch, because it uses another journal.
 	Check func(ctx context.Context, b *Batch) error
-	// Renew keeps a batch and one of its chunks in the Store for another full period. It is called when a chain has waited.
+	// Renew extends the life of a batch and of one of its chunks. It is called when a chain has waited.
 	Renew func(ctx context.Context, b *Batch, chunk int) error
 	// End records in the journal, in the run parent, that a batch has ended. code is cancelled if the batch was cancelled, else "".
 	End   func(ctx context.Context, parent string, ok bool, code fault.Code) error

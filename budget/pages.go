@@ -159,7 +159,7 @@ func appendJoined(dst []byte, items iter.Seq[[]byte]) []byte {
 	return dst
 }
 
-// sequence is what is paginated: the elements of an array or the lines of a text.
+// sequence has the items to paginate: the elements of an array or the lines of a text.
 type sequence struct {
 	work    *work
 	source  []byte // the text between the brackets or quotes, without the first skipped items

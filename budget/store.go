@@ -48,7 +48,7 @@ type Driver interface {
 	// Touch changes the expiry of an existing entry.
 	Touch(ctx context.Context, key string, expires time.Time) error
 
-	// Delete removes an entry. It is no error if there is none.
+	// Delete removes an entry. It is not an error if there is none.
 	Delete(ctx context.Context, key string) error
 
 	// SetMaxBytes changes the limit of all that this driver stores, given as in ResolveMaxBytes. An invalid limit is bad_request and

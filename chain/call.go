@@ -303,8 +303,8 @@ func timeoutFault(p *plannedStep) *fault.Error {
 	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
 }
 
-// explainTimeout replaces the error of a call that was cut off by one that names the limit: the step's time, the chain's time, or the
-// caller's context.
+// explainTimeout returns, for a call that was cut off, an error that names the limit: the step's time, the chain's time, or the caller's
+// context. It returns any other error unchanged.
 func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fault.Error) *fault.Error {
 	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f

@@ -28,7 +28,7 @@ type compiler struct {
 	faults         *faultList
 }
 
-// level is what the steps of one chain share: of the outermost chain, or of an inline one.
+// level has the state that the steps of one chain share: of the outermost chain, or of an inline one.
 type level struct {
 	at      string // JSON Pointer of the chain
 	depth   int

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// DryRun is what a chain would run, in which order, and the limits that hold whatever the functions answer.
+// DryRun describes what a chain would run, in which order, and the limits that hold whatever the functions return.
 type DryRun struct {
 	DryChain
 	Hash        string // identifies what the chain would do
@@ -127,7 +127,7 @@ func (w *jsonWriter) plan(p *DryRun, detail planDetail) {
 	w.close('}')
 }
 
-// ResumePreview is what a resume would do, as far as it can be known without making calls.
+// ResumePreview describes what a resume would do, as far as that can be known without making calls.
 type ResumePreview struct {
 	// Reused and Made are steps of the outermost chain: those whose calls are all in the journal, and those that would make calls.
 	Reused, Made []int

@@ -343,7 +343,7 @@ func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelo
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
 	var err error
-	// The answer is due even if the client's context has ended, and so is what it refers to.
+	// The answer, and the result that it refers to, are due even if the client's context has ended.
 	ctx = context.WithoutCancel(ctx)
 	value := slices.Clip(b.result)
 	if b.run != nil && b.run.sharesMemory() {

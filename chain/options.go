@@ -187,7 +187,7 @@ type Progress struct {
 	Message                     string
 }
 
-// LogMessage is what a function logs while it runs.
+// LogMessage is a message that a function logs while it runs.
 type LogMessage struct {
 	Step          int    // of the outermost chain
 	Function      string // "" in an inline chain

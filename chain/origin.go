@@ -82,7 +82,7 @@ func (o origin) types() (types []string, f *fault.Error) {
 	return types, nil
 }
 
-// value is what is known of a text that is a single reference. For any other text it is zero.
+// value has what is known of the value of a text that is a single reference. For any other text it is zero.
 type value struct {
 	origin
 	types []string // that it may have; nil: not known

@@ -49,8 +49,8 @@ func waitingMAC(j *journal.Journal, use string, past *journal.Past) []byte {
 
 var errUndecided = errors.New("nobody has decided")
 
-// loadDecided takes the run that a decision is about. The decision applies when the run comes to the same calls again; other calls are
-// asked about again.
+// loadDecided takes the run that a decision is about. The decision applies when the run reaches the same calls again; about other calls the
+// client is asked again.
 func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.Error) {
 	d := s.decision
 	if s.o.Journal == nil {

@@ -1,9 +1,9 @@
 package chain
 
-// A request's types are the source of what is known of its fields: the decoder reads their tags (see shape), and
-// internal/gen writes from them the published schema, the manual and the input schema of the chain tool, and the reference
-// in docs. The comment of a field is what all of them say of it; the tag manual has other words for the model, "-" none,
-// and the tag tool puts a field into the tool's input schema, with those words.
+// The types of a request are the only source for its fields. The decoder reads their tags (see shape). internal/gen writes from them the
+// published schema, the manual and the input schema of the chain tool, and the reference in docs. All of these describe a field by its
+// comment. The tag manual has other words for the model ("-": none). The tag tool puts a field into the tool's input schema, described by
+// the words in the tag.
 
 // request is a decoded request: a chain or a fetch. Values that are passed on are raw compact JSON, nil where absent.
 // The tags say what a value may be; what depends on the server's limits or on other fields is checked by compile.

@@ -78,7 +78,7 @@ func (s *shape) field(name string) *field {
 	return nil
 }
 
-// objectInfo is what decoding an object found out, besides its values.
+// objectInfo describes a decoded object, besides its values.
 type objectInfo struct {
 	hasUnknown     bool // a field is unknown
 	needsValidator bool // a field has rules of the validator

@@ -189,7 +189,7 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 	return fault.OutcomeOf(f)
 }
 
-// writeEntry is what an answer says of the writes of one step with one outcome.
+// writeEntry is an answer's entry for the writes of one step with one outcome.
 type writeEntry struct {
 	at             string // the place of a recorded call that the chain does not make; "": see the other fields
 	step           int    // of the outermost chain
@@ -260,7 +260,7 @@ func (n *inlineFrame) path() []int {
 	return append(n.outer.path(), n.step, n.index)
 }
 
-// summedWrites returns what the answer says of writes.
+// summedWrites returns the answer's entries for writes.
 func (b *answerBuilder) summedWrites() []*writeEntry {
 	if !b.writesSummed {
 		var before []*journal.PastCall

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// writeSummary is what the lean form says of a write.
+// writeSummary is the content of the lean form of a write.
 type writeSummary struct {
 	deleted bool
 	count   int          // of objects; -1: there is one

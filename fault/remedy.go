@@ -2,7 +2,7 @@ package fault
 
 // advice explains a code and its remedy.
 type advice struct {
-	causes []string // how it usually comes about, the most frequent first
+	causes []string // the usual causes, the most frequent first
 	remedy string
 }
 

@@ -137,8 +137,9 @@ func (s *patternCost) memory() int { return s.instructions + classInstructions*s
 
 const classInstructions = 130
 
-// emptyGroup before a pattern does not change what it matches. The standard library then makes no one-pass machine of it,
-// which would copy the characters of each class for each instruction: gigabytes for an anchored pattern of 150 bytes.
+// emptyGroup before a pattern does not change what it matches. It keeps the standard library from making a one-pass
+// machine, which would copy the characters of each class for each instruction: gigabytes for an anchored pattern of 150
+// bytes.
 const emptyGroup = `(?:)`
 
 // check returns an error that says which bound is exceeded.

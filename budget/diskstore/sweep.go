@@ -106,7 +106,7 @@ func isResultFile(file fs.DirEntry) bool {
 	return strings.HasPrefix(base, "new-") || len(base) == 64 && strings.Trim(base, "0123456789abcdef") == ""
 }
 
-// state is what a sweep does with a file.
+// state says how a sweep treats a file.
 type state int
 
 const (

@@ -64,8 +64,8 @@ type entryPrefix struct {
 	storedBytes int64 // bytes of the whole string
 }
 
-// readPrefix reads the beginning of an entry. The commands are no transaction, as a server without memory refuses those. An entry that is
-// replaced between them is detected by its checksum and its prefix.
+// readPrefix reads the beginning of an entry. The commands are not a transaction, since a server that is out of memory refuses
+// transactions. An entry that is replaced between them is detected by its checksum and its prefix.
 func (s *Store) readPrefix(ctx context.Context, id string) (entryPrefix, error) {
 	var f entryPrefix
 	err := s.doSmall(ctx, func(ctx context.Context, server *redis.Client) error {

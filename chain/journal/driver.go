@@ -57,7 +57,7 @@ const (
 	Interrupted Status = "interrupted"
 )
 
-// Row is what is known of a run without its events.
+// Row describes a run without its events.
 type Row struct {
 	ID        string     `json:"id"`
 	Caller    string     `json:"caller"`          // only the caller and admins may see the run
@@ -130,7 +130,7 @@ type Record struct {
 // Filter selects rows or days. The zero value selects all.
 type Filter struct {
 	Caller   *string // nil: any
-	Parent   *string // "": runs that are no part of another; nil: any
+	Parent   *string // "": runs without a parent; nil: any
 	Status   Status
 	NotOK    bool   // no runs with status OK
 	Function string // that a run called

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Past is what a run has done so far.
+// Past is the history of a run so far.
 type Past struct {
 	Row    Row
 	Scope  string  // in which it began; see Start

@@ -45,7 +45,7 @@ type statement struct {
 	args []any
 }
 
-// engine is what differs between databases.
+// engine is the part of a Driver that differs between databases.
 type engine interface {
 	open(ctx context.Context, holder string) (*database, error)
 	// explain says what failed and what helps, and how to continue with the database.

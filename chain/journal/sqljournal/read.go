@@ -166,7 +166,7 @@ func (w *condition) String() string {
 	return " WHERE " + strings.Join(w.terms, " AND ")
 }
 
-// List implements journal.Driver. It uses an index for what is rare: a status other than ok, a function, a caller, a chain, in this
+// List implements journal.Driver. It uses the index of the rarest condition: a status other than ok, a function, a caller, a chain, in this
 // order. The other conditions are checked for the rows found.
 func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Row, err error) {
 	query, args := listQuery(f)

@@ -131,7 +131,7 @@ func (e *sqliteEngine) setUp(ctx context.Context, db *database) error {
 
 func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
 	if _, err := db.version(ctx, db.write); err != nil {
-		return err // do not touch what a newer version wrote
+		return err // do not change a database that a newer version wrote
 	}
 	for _, setting := range []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"} {
 		if _, err := db.write.ExecContext(ctx, setting); err != nil {

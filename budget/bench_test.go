@@ -14,7 +14,7 @@ import (
 
 const mega = 1_000_000
 
-// arrayOf returns an array of objects of about that many bytes.
+// arrayOf returns an array of objects with about the given number of bytes.
 func arrayOf(bytes int) []byte { return numbered(bytes / 46) }
 
 func BenchmarkMeterAllows(b *testing.B) {
@@ -109,8 +109,8 @@ func BenchmarkFiltered(b *testing.B) {
 	}
 }
 
-// A large array that is kept, described and paged costs little more memory than itself: less than half in memory, and
-// one copy for each use on the disk. Not parallel: it counts what the process allocates.
+// Storing, describing and paging a large array takes little memory besides the array: less than half its size in memory, and one copy for
+// each use on the disk. Not parallel: it counts what the process allocates.
 func TestMemory(t *testing.T) {
 	value := arrayOf(20 * mega)
 	use := func(r *budget.Results) int {

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// TestRoom: what fits is what the answer costs that is made of it, with its own number of tokens in it.
+// TestEnvelopeLimits: a result fits if the whole answer fits, including its own number of tokens.
 func TestEnvelopeLimits(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)

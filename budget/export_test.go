@@ -1,7 +1,7 @@
 package budget
 
-// LongestToken is for the test that compares it with the vocabulary.
+// LongestToken is exported for the test that compares it with the vocabulary.
 const LongestToken = longestToken
 
-// Compact is for the test that looks at the memory which a kept value holds.
+// Compact is exported for the test of the memory that a stored value retains.
 var Compact = clip

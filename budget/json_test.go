@@ -41,7 +41,7 @@ func jsonString() *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 10), func(s []string) string { return `"` + strings.Join(s, "") + `"` })
 }
 
-// numbered is an array of n objects of about 40 bytes.
+// numbered returns an array of n objects of about 40 bytes.
 func numbered(n int) []byte {
 	var b bytes.Buffer
 	b.WriteByte('[')
@@ -55,7 +55,7 @@ func numbered(n int) []byte {
 	return b.Bytes()
 }
 
-// lineText is a JSON string of n lines.
+// lineText returns a JSON string of n lines.
 func lineText(n int) []byte {
 	var b strings.Builder
 	for i := range n {

@@ -94,7 +94,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// The meter decides by bytes alone where it can: no token is longer than it believes.
+// If possible, the meter decides by the number of bytes alone, so no token may be longer than LongestToken.
 func TestLongestToken(t *testing.T) {
 	t.Parallel()
 	vocabulary, err := tiktoken_loader.NewOfflineLoader().LoadTiktokenBpe("https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken")
@@ -146,13 +146,13 @@ func TestMeter(t *testing.T) {
 	if m := budget.NewMeter(c, 7); m.Limit() != 7 || m.Count([]byte(" a a a")) != 3 || !m.Allows() {
 		t.Error("limit, count or the empty text is wrong")
 	}
-	// "in" and "put" are one token together: the parts count as what they make.
+	// "in" and "put" are one token together: the pieces are counted as one text.
 	if m := budget.NewMeter(c, 1); !m.Allows([]byte("in"), []byte("put")) {
 		t.Error("two halves of a token do not fit a budget of one")
 	}
 }
 
-// byteCounter stands for an implementation from elsewhere.
+// byteCounter is a Counter of another package.
 type byteCounter struct{ budget.Counter }
 
 func (byteCounter) Count(text []byte, _ int) int { return len(text) }
@@ -179,7 +179,7 @@ func TestSelfCountIsExact(t *testing.T) {
 		}
 	}
 	plain := counter(t, 0)
-	for n := range 30 { // over the border from three digits, one token, to four
+	for n := range 30 { // across the step from three digits, which are one token, to four
 		check(t, plain, `{"result":"`+strings.Repeat(" a", 980+n)+`","tokens":`, "}")
 	}
 	for _, n := range []int{0, 1, 97, 98, 99, 9990, 9999, 99_995, 1_000_000} {

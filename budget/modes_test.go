@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// within is room for so many bytes; 0: for all.
+// within returns an envelope with room for a number of bytes; 0: unlimited.
 func within(bytes int) *budget.Envelope {
 	if bytes == 0 {
 		return nil
@@ -18,7 +18,7 @@ func within(bytes int) *budget.Envelope {
 	return &budget.Envelope{Meter: budget.NewMeter(byteCounter{}, bytes)}
 }
 
-// fetch keeps a value and fetches it.
+// fetch stores a value and fetches it.
 func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, envelope *budget.Envelope) (string, error) {
 	t.Helper()
 	f.Token = keep(t, r, value)
@@ -26,7 +26,7 @@ func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, envelo
 	return string(answer), err
 }
 
-// Deep nesting ends in an answer, not in an overflow of the stack or a quadratic walk.
+// Deep nesting gets an answer, without a stack overflow or quadratic time.
 func TestDeepNesting(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
@@ -103,7 +103,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// What does not fit in summary and filtered mode is a result of its own.
+// An answer in summary or filtered mode that does not fit is stored as a result of its own.
 func TestProbeOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
@@ -126,7 +126,7 @@ func TestProbeOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestUnset: a page that is not set implies no mode, and a token that is not live is told before what is wrong beside it.
+// TestUnset: a page that is not set implies no mode, and an expired token is reported before other faults.
 func TestUnset(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)

@@ -66,7 +66,7 @@ func (p pager) all(size int) (items [][]byte) {
 	}
 }
 
-// wholeFromPages checks that the pages of a value joined are the value, for an array, one array in an object, or text.
+// wholeFromPages checks that the joined pages of an array, of the only array in an object, or of a text are the whole value.
 func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 	token, _, err := r.Keep(context.Background(), "me", []byte(value))
 	must(t, err)
@@ -107,7 +107,7 @@ func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 	}
 }
 
-// isLine tells by decoding whether the body of a string is one line with its end.
+// isLine reports, by decoding it, whether the body of a string is one line with its line feed.
 func isLine(body []byte) bool {
 	var s string
 	if json.Unmarshal([]byte(`"`+string(body)+`"`), &s) != nil {
@@ -155,7 +155,7 @@ func FuzzPages(f *testing.F) {
 		if json.Compact(&compact, value) == nil {
 			wholeFromPages(t, r, compact.String(), int(size)+1)
 		}
-		// Whatever it is, and however little room there is: an answer that fits, or a coded error.
+		// Any fetch with any room gets an answer that fits, or a coded error.
 		token := keep(t, r, string(value))
 		envelope := within(int(maximum))
 		for _, fetch := range []budget.Fetch{
@@ -175,8 +175,8 @@ func FuzzPages(f *testing.F) {
 	})
 }
 
-// Whatever the budget, each item of a value is reached: on a page, or by its own probe, when a client follows the advice
-// of the errors and nothing else.
+// With any budget, a client that only follows the advice of the errors reaches each item of a value: on a page, or by the probe of the
+// item.
 func TestEveryItemIsReached(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
@@ -218,7 +218,7 @@ func TestEveryItemIsReached(t *testing.T) {
 	})
 }
 
-// advised takes page and size out of the message of a bad_page; the page must hold the item.
+// advised returns the page and the size that the message of a bad_page names; the page must hold the item.
 func advised(t rapid.TB, err error, item int) (number, size int) {
 	e, _ := fault.As(err)
 	if e == nil || e.Code != fault.BadPage || e.At != "/page_size" || len(e.Available) != 1 {
@@ -235,7 +235,7 @@ func advised(t rapid.TB, err error, item int) (number, size int) {
 	return number, size
 }
 
-// checkItem checks that an item on a page is the item, or its probe, whose token gives the item.
+// checkItem checks that an item on a page is the wanted item, or a probe whose token fetches it.
 func checkItem(t rapid.TB, r *budget.Results, want string, item []byte) {
 	if string(item) == want {
 		return
@@ -249,7 +249,7 @@ func checkItem(t rapid.TB, r *budget.Results, want string, item []byte) {
 	}
 }
 
-// A page with more items than are weighed one by one is refused with advice all the same.
+// A page with more items than maxMeasured is also refused with advice.
 func TestVeryManyItems(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)

@@ -66,7 +66,7 @@ func TestShapeIsCut(t *testing.T) {
 	}
 }
 
-// Any probe costs at most 90 tokens and its preview, and its preview is what it should be.
+// Any probe costs at most 90 tokens plus its preview, and its preview is correct.
 func TestProbeIsSmall(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)
@@ -83,7 +83,7 @@ func TestProbeIsSmall(t *testing.T) {
 		if p.Preview != string(want) {
 			t.Fatalf("the preview of %s is %q", value, p.Preview)
 		}
-		rest := answer[strings.Index(string(answer), `,"total_size":`):] // tokens do not add up at a cut
+		rest := answer[strings.Index(string(answer), `,"total_size":`):] // the tokens of two parts need not add up
 		if n := c.Count(append([]byte(`{"preview":""`), rest...), -1); n > 90 {
 			t.Fatalf("%d tokens besides the preview: %s", n, answer)
 		}

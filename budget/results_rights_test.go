@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestRights: an owner is given what it kept for as long as it may do as much as then; others never are, whatever they may do.
+// TestRights: an owner gets what it stored as long as it has at least the same rights; others never get it, whatever their rights.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	results := results(t, nil)
@@ -33,7 +33,7 @@ func TestRights(t *testing.T) {
 		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
 			t.Fatalf("%q kept it with %+v; %q with %+v: %v", owner, had, who, has, err)
 		}
-		// One who may not have it changes nothing for one who may.
+		// A refused fetch does not change the result for its owner.
 		if _, _, err := results.WithRights(had).Value(t.Context(), owner, token); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func (m *markedDriver) Get(_ context.Context, _ string, admit budget.Admit) (bud
 	return m.entry, admit.Check(m.entry, int64(len(m.entry.Value)))
 }
 
-// TestRightsOfOldMarks: what was kept by a version that bound results to owners alone is its owner's, and what is malformed nobody's.
+// TestRightsOfOldMarks: a result that an older version stored, without rights, belongs to its owner; a malformed one belongs to no owner.
 func TestRightsOfOldMarks(t *testing.T) {
 	t.Parallel()
 	store := &markedDriver{}

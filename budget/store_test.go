@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// memory is a store in memory.
+// memory returns a store in memory.
 func memory(t testing.TB) budget.Driver {
 	t.Helper()
 	d, err := memstore.New(nil)
@@ -24,13 +24,13 @@ func memory(t testing.TB) budget.Driver {
 	return d
 }
 
-// results are Results in memory, closed at the end of the test.
+// results returns Results in memory that are closed at the end of the test.
 func results(t testing.TB, o *budget.ResultsOptions) *budget.Results {
 	t.Helper()
 	return resultsOn(t, memory(t), o)
 }
 
-// resultsOn are Results in a store.
+// resultsOn returns Results on a driver.
 func resultsOn(t testing.TB, d budget.Driver, o *budget.ResultsOptions) *budget.Results {
 	t.Helper()
 	r, err := budget.NewResults(d, o)
@@ -156,7 +156,7 @@ func TestResultsOptions(t *testing.T) {
 	}
 }
 
-// failingDriver is a driver of which every operation fails, or those that err names.
+// failingDriver is a driver whose operations fail: all of them, or those that err names.
 type failingDriver struct {
 	budget.Driver
 	put, get, touch error
@@ -213,7 +213,7 @@ func TestDriverErrors(t *testing.T) {
 	}
 }
 
-// A store that cannot extend lives still answers.
+// A store that cannot extend lifetimes still returns results.
 func TestTouchFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestTouchFails(t *testing.T) {
 	})
 }
 
-// recordingDriver records what is put into its driver last.
+// recordingDriver records the last entry that was put into its driver.
 type recordingDriver struct {
 	budget.Driver
 	key   string
@@ -238,7 +238,7 @@ func (r *recordingDriver) Put(ctx context.Context, key string, e budget.Entry) e
 	return r.Driver.Put(ctx, key, e)
 }
 
-// Whoever reads the store finds neither tokens nor the names of owners.
+// A store contains neither tokens nor the names of owners.
 func TestStoreHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	d := &recordingDriver{Driver: memory(t)}
@@ -250,7 +250,7 @@ func TestStoreHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestCompact: what is kept of a value that was grown has little room behind it.
+// TestCompact: a stored value retains little spare capacity.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	for capacity, same := range map[int]bool{100: true, 120: true, 130: false, 200: false} {
@@ -262,7 +262,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t interface {
 	Helper()
 	Fatal(args ...any)

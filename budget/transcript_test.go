@@ -16,9 +16,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line is a kept value, how it is fetched, and
-// what that gives: `VALUE ← FETCH ⇒ ANSWER`. In one that begins with probe, it is a value, and the shape, count and modes of its probe. A
-// fault is written with its code, its place, its message, and the names that are nearest. OBJECTS and LINES with a number are long values.
+// TestTranscripts reads ../testdata/budget. In a section whose name begins with fetch, each line has a stored value, the fetch and its
+// answer: `VALUE ← FETCH ⇒ ANSWER`. In a section whose name begins with probe, each line has a value, and the shape, count and modes of its
+// probe. A fault is written with its code, its place, its message, and the nearest names. OBJECTS and LINES with a number are long values.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "../testdata/budget/*.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -48,7 +48,7 @@ func valueOf(text string) string {
 	return string(numbered(n))
 }
 
-// fetchAs fetches a value as a JSON text says; `within` is the room for the answer in bytes.
+// fetchAs makes the fetch that a JSON text describes; `within` is the room for the answer in bytes.
 func fetchAs(t *testing.T, r *budget.Results, value, how string) string {
 	var f struct {
 		Mode, Query    string

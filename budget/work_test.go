@@ -14,7 +14,7 @@ import (
 )
 
 // TestWorkOnLargeValuesNeedsASlot: each mode of a fetch, and the description of a result, waits for a slot if the value is large;
-// the query has slots of its own; a wait ends with its context; and every slot is given back.
+// the query has slots of its own; a wait ends with its context; and every slot is released.
 func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 	t.Parallel()
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000) + `{"id":2}]`
@@ -82,7 +82,7 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 	}
 }
 
-// countingContext counts the calls of Err. It ends after maximum of them.
+// countingContext counts the calls of Err, and ends after maximum calls.
 type countingContext struct {
 	context.Context
 	n, maximum int
@@ -95,11 +95,10 @@ func (l *countingContext) Err() error {
 	return l.Context.Err()
 }
 
-// TestLargeWorkLooksUp: whatever walks over many values asks now and then whether it goes on, each time that it walks over them,
-// and ends when it does not.
+// TestLargeWorkLooksUp: each walk over many values checks its context from time to time, and ends when the context has ended.
 func TestLargeWorkLooksUp(t *testing.T) {
 	t.Parallel()
-	const n, every = 60_000, 1024 // of above 2 MiB, whose tokens are not counted
+	const n, every = 60_000, 1024 // more than 2 MiB, whose tokens are not counted
 	long := strings.Repeat("x", 40)
 	texts := `[` + strings.Repeat(`"`+long+`",`, n-1) + `1]`
 	objects := strings.Repeat(`{"a":1,"b":"`+long+`"},`, n-1) + `{"a":1,"b":"1234567890"}`
@@ -164,7 +163,7 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			}
 			for _, maximum := range []int{all / 3, all * 9 / 10} {
 				n, code := looks(maximum)
-				reported := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // it was about to say what is wrong
+				reported := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // the fault was found before the context ended
 				if code != fault.Cancelled && !reported || n > maximum+2 {
 					t.Errorf("it ended after %d looks with %q, was to end after %d", n, code, maximum)
 				}
@@ -173,7 +172,7 @@ func TestLargeWorkLooksUp(t *testing.T) {
 	}
 }
 
-// slowly is a driver whose operations take long.
+// slowly is a driver with slow operations.
 type slowly struct{ budget.Driver }
 
 func (s slowly) Put(ctx context.Context, key string, e budget.Entry) error {
@@ -181,7 +180,7 @@ func (s slowly) Put(ctx context.Context, key string, e budget.Entry) error {
 	return s.Driver.Put(ctx, key, e)
 }
 
-// TestNoSlotWhileTheStoreIsAsked: a store that takes its time keeps no slot from others.
+// TestNoSlotWhileTheStoreIsAsked: no slot is held while a slow store is asked.
 func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,8 +206,8 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 	})
 }
 
-// TestHeldBeforeItIsRead: whether a value may be held is asked before it is read, of its owner alone; and again for what is made
-// of it and kept.
+// TestHeldBeforeItIsRead: the reserve function is called before a value is read, for its owner only, and again for values that are made of
+// it and stored.
 func TestHeldBeforeItIsRead(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)

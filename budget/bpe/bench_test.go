@@ -11,7 +11,7 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// records returns about n bytes of compact JSON as services answer it, the same each time.
+// records returns about n bytes of compact JSON as services return it, the same each time.
 func records(n int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	words := []string{"router", "switch", "active", "planned", "Frankfurt", "backup", "primary", "uplink", "rack", "customer",
@@ -91,7 +91,7 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-// Is a text within 8,000 tokens? The baseline counts all of it.
+// BenchmarkLimit checks whether a text is within 8,000 tokens. The baseline counts all of it.
 func BenchmarkLimit(b *testing.B) {
 	const limit = 8000
 	for _, size := range []int{64 << 10, 512 << 10, 4 << 20} {

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testdata/reference.json holds texts with the counts of OpenAI's own implementation; VOCABULARY.md tells how they are made.
+// testdata/reference.json holds texts with the counts of OpenAI's own implementation; VOCABULARY.md says how they are made.
 func TestCountIsTheReference(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/reference.json")
@@ -61,7 +61,7 @@ func FuzzCount(f *testing.F) {
 	})
 }
 
-// checkCount compares the count with the oracle's, under every limit about it.
+// checkCount compares the count with the oracle's, under every limit near it.
 func checkCount(t fataler, text []byte) {
 	want := theOracle().count(t, text)
 	for _, limit := range []int{-1, math.MinInt, want, want + 1, len(text), math.MaxInt} {
@@ -79,7 +79,7 @@ func checkCount(t fataler, text []byte) {
 	}
 }
 
-// corpora are real texts: those of the project, of the toolchain, and where it is there the data beside the repository.
+// corpora returns real texts: of the project, of the toolchain and, if it exists, the data beside the repository.
 func corpora(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := make(map[string][]byte)
@@ -113,7 +113,7 @@ func TestCountOfFiles(t *testing.T) {
 	}
 }
 
-// Two libraries that count by themselves, on texts of which they are right.
+// Count agrees with two independent libraries, on texts that they count correctly.
 func TestCountIsThatOfOthers(t *testing.T) {
 	t.Parallel()
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
@@ -132,7 +132,7 @@ func TestCountIsThatOfOthers(t *testing.T) {
 	}
 }
 
-// pathological are texts of n bytes in few pieces, at which merging piece by piece takes quadratic time.
+// pathological returns texts of n bytes in few pieces, for which simple merging takes quadratic time.
 func pathological(n int) map[string]string {
 	random := rand.NewChaCha8([32]byte{1})
 	noise := make([]byte, n*3/4)
@@ -150,7 +150,7 @@ func pathological(n int) map[string]string {
 	return texts
 }
 
-// So many bytes in one piece would take this test past any patience if its time were quadratic.
+// With this many bytes in one piece, a count in quadratic time would practically never end.
 func TestCountOfLongRuns(t *testing.T) {
 	t.Parallel()
 	const n = 256 << 10
@@ -201,7 +201,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A sample ends where a character does, and bytes that are no characters do no harm.
+// A sample ends at the end of a character, and invalid UTF-8 does no harm.
 func TestSampleOfCharacters(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"é", "漢", "😀", "\x80", "\xf0", "\xff\xbf"} {

@@ -50,7 +50,7 @@ func BenchmarkLoad(b *testing.B) {
 	})
 }
 
-// inOneWindow counts without cutting pieces, in any way, into smaller texts.
+// inOneWindow counts without cutting pieces into smaller texts.
 func inOneWindow(text []byte) (n int) {
 	c := tables()
 	for len(text) > 0 {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// runs draws texts of which merges make long chains: few different letters, many repetitions.
+// runs draws texts with long chains of merges: few different letters, many repetitions.
 func runs(t *rapid.T, length int) []byte {
 	pieces := rapid.OneOf(
 		rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 40, -1),
@@ -39,7 +39,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// However narrow the windows are, they change nothing, and a merge above its limit says so.
+// The size of the windows does not change the count, and a merge above its limit returns more than the limit.
 func TestMergeInWindows(t *testing.T) {
 	t.Parallel()
 	v := tables().vocabulary

@@ -9,19 +9,19 @@ import (
 	loader "github.com/pkoukk/tiktoken-go-loader"
 )
 
-// pattern is that of o200k_base as published, but for the long s, written out: regexp2 does not fold it to s, the
-// reference implementation does.
+// pattern is the published expression of o200k_base with the long s written out, since regexp2 does not fold it to s, but the reference
+// implementation does.
 const pattern = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)?` +
 	`|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)?` +
 	`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// fataler is what testing.TB and rapid.T have in common here.
+// fataler has the common methods of testing.TB and rapid.T that are used here.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// oracle counts in the plainest way: it cuts with the published expression and merges by looking at everything each time.
+// oracle counts in the simplest way: it cuts with the published expression and searches all pairs for each merge.
 type oracle struct {
 	expression *regexp2.Regexp
 	ranks      map[string]int
@@ -39,7 +39,7 @@ var theOracle = sync.OnceValue(func() *oracle {
 // pieces returns text cut into pieces.
 func (o *oracle) pieces(t fataler, text []byte) []string {
 	t.Helper()
-	// The expression sees characters: the place of each of them in the text.
+	// The expression matches characters, so record the position of each one in the text.
 	var runes []rune
 	var offsets []int
 	for i := 0; i < len(text); {
@@ -96,7 +96,7 @@ func (o *oracle) count(t fataler, text []byte) int {
 	return n
 }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t fataler, err error) {
 	t.Helper()
 	if err != nil {

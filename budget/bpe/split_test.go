@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nasty are parts of texts at which a hand-written splitter goes wrong: every class of character in several lengths,
-// contractions in every spelling, all kinds of white space, bytes that are no UTF-8.
+// nasty has parts of texts that a hand-written splitter may get wrong: every class of character in several lengths, contractions in every
+// spelling, all kinds of white space, invalid UTF-8.
 var nasty = []string{
 	"a", "b", "s", "t", "é", "ß", "ſ", "ª", "𐐨", " the", " hello", // lower
 	"S", "T", "A", "É", "ǅ", "𝒜", "𐐀", "World", "HTTP", // upper and title
@@ -26,7 +26,7 @@ var nasty = []string{
 	"\xff", "\x80", "\xc5", "\xed\xa0\x80", "\xf0\x9f", "\xe6\xbc", "\xc0\xaf", "\xf4\x90\x80\x80",
 }
 
-// texts draws texts of nasty parts, now and then of any bytes.
+// texts draws texts of nasty parts, and sometimes of arbitrary bytes.
 func texts(t *rapid.T, depth int) []byte {
 	piece := rapid.OneOf(rapid.SampledFrom(nasty), rapid.SampledFrom(nasty), rapid.String(),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 8), func(b []byte) string { return string(b) }))
@@ -93,7 +93,7 @@ func TestNextIsTheExpression(t *testing.T) {
 	})
 }
 
-// Every text of up to four characters, one of each kind that the expression tells apart.
+// The test covers every text of up to four characters, with one character of each kind that the expression distinguishes.
 func TestNextOfShortTexts(t *testing.T) {
 	t.Parallel()
 	kinds := []string{"A", "b", "s", "漢", "\u0301", "1", " ", "\u00a0", "\n", "'", "/", "\xff"}
@@ -135,7 +135,7 @@ func TestClassOfEveryCharacter(t *testing.T) {
 		}
 		n := utf8.EncodeRune(buffer[:], r)
 		if r >= 0xD800 && r < 0xE000 {
-			continue // no UTF-8
+			continue // not UTF-8
 		}
 		if got, length := c.at(buffer[:n], 0); got != want || length != n {
 			t.Fatalf("%U is of class %#x and length %d, want %#x and %d", r, got, length, want, n)

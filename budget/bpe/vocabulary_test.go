@@ -56,7 +56,7 @@ func TestNoticeNamesTheFile(t *testing.T) {
 	}
 }
 
-// Tokens with a few bytes changed, added or taken away are mostly none, and near those that are.
+// Most tokens with a few bytes changed, added or removed are not tokens, but similar to some.
 func TestRankOfNearlyTokens(t *testing.T) {
 	t.Parallel()
 	v := tables().vocabulary

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 )
 
-// document is JSON of about that many bytes.
+// document returns JSON of about the given number of bytes.
 func document(size int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -70,8 +70,8 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// BenchmarkPages pages through a value of 50 MB, 21 pages from its beginning to its end, as a client does. The baseline
-// holds nothing decoded.
+// BenchmarkPages pages through a value of 50 MB, with 21 pages from beginning to end, as a client does. The baseline holds no decoded
+// values.
 func BenchmarkPages(b *testing.B) {
 	value := document(50_000_000)
 	for name, maximum := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
@@ -97,7 +97,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen opens a folder of many results, which sweeps it.
+// BenchmarkOpen opens, and so sweeps, a folder of many results.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := diskstore.Open(dir, nil)

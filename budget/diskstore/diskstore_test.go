@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests set.
 type clock struct{ now time.Time }
 
 func (c *clock) options() *diskstore.Options {
@@ -54,7 +54,7 @@ func has(t *testing.T, s *diskstore.Store, key string) bool {
 	return err == nil
 }
 
-// names are the files in a folder.
+// names returns the names of the files in a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -175,7 +175,7 @@ func TestOldestGiveWay(t *testing.T) {
 	}
 }
 
-// What other processes add is counted within a minute.
+// Results that other processes add are counted within a minute.
 func TestBoundAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
@@ -214,8 +214,8 @@ func diskUse(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// Every byte of a file is changed and every length cut: it reads as it was (an expiry is not covered by the checksum),
-// or as not found, and a sweep removes what is damaged.
+// Each byte of a file is changed in turn, and the file is cut at each length. It then reads as before (the checksum does not cover the
+// expiry) or as not found, and a sweep removes damaged files.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
@@ -258,7 +258,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A file under another name is not the result of that name.
+// A file that was moved to another name is not the result of that name.
 func TestMovedFile(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
@@ -276,7 +276,7 @@ func TestMovedFile(t *testing.T) {
 	}
 }
 
-// A header that tells a size that is not there costs no memory.
+// A header that claims a larger size than the file has costs no memory.
 func TestLyingHeader(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
@@ -308,7 +308,7 @@ func TestCancelledPutLeavesNothing(t *testing.T) {
 	}
 }
 
-// endsLater is a context that ends when it was looked at a number of times.
+// endsLater is a context that ends after a number of calls of Err.
 type endsLater struct {
 	context.Context
 	looks int

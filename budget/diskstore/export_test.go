@@ -2,7 +2,7 @@ package diskstore
 
 import "encoding/binary"
 
-// Forge changes the header of a file and makes its checksum right again.
+// Forge changes the header of a file and corrects its checksum.
 func Forge(file []byte, name string, change func(header []byte)) {
 	change(file[:headerSize])
 	var h header

@@ -28,7 +28,7 @@ func TestUnusableFolders(t *testing.T) {
 	}
 }
 
-// A cache folder that somebody removed is made again.
+// A cache folder that was removed is created again.
 func TestFolderRemoved(t *testing.T) {
 	t.Parallel()
 	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
@@ -44,7 +44,7 @@ func TestFolderRemoved(t *testing.T) {
 	}
 }
 
-// What the system refuses is an error of the store, not a result that is not found.
+// An error of the system is an error of the store, not ErrNotFound.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	dir, c := filepath.Join(t.TempDir(), "results"), newClock()

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestDecodedOnce: a large value is decoded once while it is read again and again, and again when anything about it is
-// not as it was. Where two reads give the same memory, the second has decoded nothing.
+// TestDecodedOnce: a large value that is read repeatedly is decoded once, and decoded again if anything about it has changed. If two reads
+// return the same memory, the second one has decoded nothing.
 func TestDecodedOnce(t *testing.T) {
 	t.Parallel()
 	const size = 400_000
@@ -62,7 +62,7 @@ func TestDecodedOnce(t *testing.T) {
 	}
 }
 
-// TestDecodedOfThatFile: a file that differs from the one that was decoded in its content alone is another.
+// TestDecodedOfThatFile: a file that differs from the decoded one only in its content is another version.
 func TestDecodedOfThatFile(t *testing.T) {
 	t.Parallel()
 	s := holding(t, t.TempDir(), 0)
@@ -77,7 +77,7 @@ func TestDecodedOfThatFile(t *testing.T) {
 	}
 }
 
-// TestDecodedIsStillStored: what was decoded is not given once its file is gone, damaged or expired.
+// TestDecodedIsStillStored: a decoded value is not returned after its file was removed, was damaged or has expired.
 func TestDecodedIsStillStored(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, s *diskstore.Store, file string){
@@ -108,14 +108,14 @@ func TestDecodedIsStillStored(t *testing.T) {
 	}
 }
 
-// TestDecodedIsLetGo: after a minute without a read nothing is held, and reading goes on.
+// TestDecodedIsLetGo: after a minute without a read nothing is held, and values can still be read.
 func TestDecodedIsLetGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := holding(t, t.TempDir(), 0)
 		fill(t, s, "a", 400_000)
 		first := value(t, s, "a")
-		for range 3 { // a read puts it off
+		for range 3 { // a read restarts the minute
 			time.Sleep(45 * time.Second)
 			if unsafe.SliceData(value(t, s, "a")) != unsafe.SliceData(first) {
 				t.Error("decoded again within the minute")

@@ -42,7 +42,7 @@ func TestValueIsNotCopied(t *testing.T) {
 	}
 }
 
-// A result that was just kept is there, however full the store is: the ones not used for the longest time give way.
+// A result that was just stored exists, however full the store is: the least recently used results are removed.
 func TestLeastRecentlyUsedGivesWay(t *testing.T) {
 	t.Parallel()
 	s := open(t, &memstore.Options{MaxBytes: 10_000})
@@ -112,7 +112,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// document is JSON of about that many bytes.
+// document returns JSON of about the given number of bytes.
 func document(size int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -22,7 +22,7 @@ func document(size int) []byte {
 	return []byte("[" + b.String() + "0]")
 }
 
-// BenchmarkStore keeps a result and reads it again, on a server of this machine and in memory.
+// BenchmarkStore stores a result and reads it, on a server of this machine and in memory.
 func BenchmarkStore(b *testing.B) {
 	server := redistest.Start(b)
 	memory, err := memstore.New(nil)
@@ -56,7 +56,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// BenchmarkEvict keeps one large result in a full store, in place of many small ones.
+// BenchmarkEvict stores one large result in a full store, which removes many small ones.
 func BenchmarkEvict(b *testing.B) {
 	server := redistest.Start(b)
 	const maximum = 32 << 20

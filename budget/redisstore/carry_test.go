@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestCarry: large values wait for others that are on their way, not for ever and not longer than their caller; small ones do not.
+// TestCarry: large values wait for other transfers, but not forever and no longer than their caller; small values do not wait.
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestCarry(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		first, err := s.reserve(t.Context(), 2*maxTransferBytes) // alone it may be larger than all
+		first, err := s.reserve(t.Context(), 2*maxTransferBytes) // a single transfer may exceed the bound
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,8 +60,7 @@ func TestCarry(t *testing.T) {
 	})
 }
 
-// TestCarriedUntilItEnds: a value counts as being on its way until the server has sent it, or taken it, and not only until its
-// caller leaves.
+// TestCarriedUntilItEnds: a value counts as in transfer until the server has sent or received it, even if its caller leaves earlier.
 func TestCarriedUntilItEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -75,7 +74,7 @@ func TestCarriedUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		passes  int64 // bytes of what the server answers
+		passes  int64 // bytes that the server sends
 		operate func(ctx context.Context, s *Store) error
 	}{
 		"Get": {1 << 20, func(ctx context.Context, s *Store) error {
@@ -120,8 +119,8 @@ func TestCarriedUntilItEnds(t *testing.T) {
 	}
 }
 
-// TestEncodedBefore: a value is made ready before the time begins in which the server has to answer: so its size as it is kept is
-// known, and refused, also where the server is not asked because it hangs.
+// TestEncodedBefore: a value is encoded before the server's time to answer begins. Its stored size is then known, and can be refused, even
+// if the server hangs and is not asked.
 func TestEncodedBefore(t *testing.T) {
 	t.Parallel()
 	hanging := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })

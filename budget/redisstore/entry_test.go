@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 )
 
-// FuzzEntry encodes what it can, and decodes anything.
+// FuzzEntry encodes entries, and decodes arbitrary bytes.
 func FuzzEntry(f *testing.F) {
 	plain, err := redisstore.NewCodec(-1)
 	must(f, err)

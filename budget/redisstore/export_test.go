@@ -13,5 +13,5 @@ func NewCodec(compress int) (Codec, error) {
 func (c Codec) Encode(id string, e budget.Entry) []byte              { return c.c.encode(id, e) }
 func (c Codec) Decode(id string, whole []byte) (budget.Entry, error) { return c.c.decode(id, whole) }
 
-// DefaultPrefix begins the keys of stores that name no prefix.
+// DefaultPrefix begins the keys of stores without a prefix of their own.
 const DefaultPrefix = defaultPrefix

@@ -20,10 +20,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// cause is what is wrong with a server, for those who run it.
+// cause returns the cause of an error, for the operator of the server.
 func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
 
-// unavailable checks that every operation fails with the code, that its cause has the words, and that it tells no secret.
+// unavailable checks that every operation fails with unavailable, that its cause has the words, and that no error shows a secret.
 func unavailable(t *testing.T, s *redisstore.Store, words ...string) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s) {
@@ -46,14 +46,13 @@ func unavailable(t *testing.T, s *redisstore.Store, words ...string) {
 func works(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s) {
-		if err != nil && !errors.Is(err, budget.ErrNotFound) { // the order of the operations is open
+		if err != nil && !errors.Is(err, budget.ErrNotFound) { // the operations may come in any order
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A server that is not there yet, is killed, and comes back: the store needs no restart, and what the server had written
-// down is there.
+// A server starts late, is killed and starts again: the store needs no restart, and the results that the server had persisted exist.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -64,7 +63,7 @@ func TestKilled(t *testing.T) {
 	for round := range 3 {
 		var stored sync.Map
 		var users sync.WaitGroup
-		for user := range 20 { // more connections than stay open unused
+		for user := range 20 { // more than the idle connections that are kept open
 			users.Go(func() {
 				for i := 0; ; i++ {
 					key := fmt.Sprint(round, user, i)
@@ -108,7 +107,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Connections that the server closed meanwhile cost no operation.
+// No operation fails because the server has closed connections meanwhile.
 func TestClosedConnections(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -127,7 +126,7 @@ func TestClosedConnections(t *testing.T) {
 	}
 }
 
-// A server that is silent too long is given up, one that answers slowly but steadily is not.
+// An operation fails if the server is silent for too long, but not if it answers slowly and steadily.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -135,7 +134,7 @@ func TestSlow(t *testing.T) {
 	large := entry(time.Now(), incompressible(2<<20))
 	put(t, direct, "large", large)
 
-	const longest = 2 * time.Second // twenty times the pause: a machine with much else to do is not silent
+	const longest = 2 * time.Second // twenty times the pause, so that a busy machine does not count as silent
 	steady := open(t, redisstore.Options{URL: "redis://" + redistest.Forward(t, server.Address(), 64<<10, 100*time.Millisecond).Address(),
 		Timeout: longest})
 	began := time.Now()
@@ -146,19 +145,19 @@ func TestSlow(t *testing.T) {
 		t.Errorf("it took %v, which does not pass the timeout: the test proves nothing", took)
 	}
 
-	// The pause is below what an operation may last in all: it is the silence that ends it.
+	// The pause is shorter than an operation may take in all: only the silence ends the operation.
 	silent := open(t, redisstore.Options{URL: urlOf(redistest.Forward(t, server.Address(), 64<<10, 2*time.Second)),
 		Timeout: 300 * time.Millisecond})
 	unavailable(t, silent, "did not answer within 300ms", "127.0.0.1:")
 }
 
-// A caller leaves when its context ends, whatever the server does.
+// A call returns when its context ends, whatever the server does.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
 	cancelled, cancel := context.WithCancel(t.Context())
 	hanging := redistest.NewProxy(t, func(c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, 1))
-		cancel() // once something is under way
+		cancel() // once an operation is under way
 		_, _ = io.Copy(io.Discard, c)
 	})
 	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
@@ -171,12 +170,12 @@ func TestLeaves(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Close(); err != nil { // it waits for what those left behind: the test ends, so it ends them
+	if err := s.Close(); err != nil { // Close waits for the operations whose callers have left, and ends them
 		t.Error(err)
 	}
 }
 
-// Closing a store ends what is under way with the error of a closed store.
+// Closing a store ends operations under way with ErrClosed.
 func TestCloseMeanwhile(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32
@@ -234,7 +233,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// What the server refuses is told in words, and no error tells a secret.
+// Errors of the server are explained, and no error shows a secret.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	secured := redistest.Start(t, strings.Fields("--requirepass other"+
@@ -287,6 +286,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// needed are the rights that the documentation tells an operator to grant.
+// needed has the rights that the documentation tells an operator to grant.
 const needed = "+ping +select +multi +exec +set +get +getrange +time +eval +evalsha +exists +setrange +pexpireat +pexpiretime " +
 	"+unlink +del +strlen +hget +hset +hmget +hdel +hlen +hkeys +zadd +zincrby +zrem +zcard +zrange +zrangebyscore"

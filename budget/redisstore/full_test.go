@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestReadsOfAFullServer: a server without memory takes no more results, and gives those that it has; what cannot be changed
-// then stays as it was.
+// TestReadsOfAFullServer: a server that is out of memory stores no more results, but returns those that it has. What cannot be changed
+// stays as it was.
 func TestReadsOfAFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, strings.Fields("--user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
@@ -24,7 +24,7 @@ func TestReadsOfAFullServer(t *testing.T) {
 		put(t, s, key, entry(now, value))
 	}
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "100kb").Err())
-	fresh := open(t, redisstore.Options{URL: url}) // which holds nothing in memory
+	fresh := open(t, redisstore.Options{URL: url}) // a store that holds nothing in memory
 	for key, value := range values {
 		if e, err := fresh.Get(t.Context(), key, nil); err != nil || string(e.Value) != value {
 			t.Errorf("%s: %d bytes, %v (%s)", key, len(e.Value), err, cause(err))

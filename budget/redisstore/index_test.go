@@ -22,7 +22,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// incompressible gives so many bytes.
+// incompressible returns n bytes that cannot be compressed.
 func incompressible(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)}).Read(b)
@@ -68,7 +68,7 @@ func TestLeastUsedGiveWay(t *testing.T) {
 	}
 }
 
-// checkIndex compares the index with the entries that are there.
+// checkIndex compares the index with the entries that exist.
 func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int) error {
 	sizes, err := c.HGetAll(ctx, prefix+"sizes").Result()
 	if err != nil {
@@ -133,7 +133,7 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 	return nil
 }
 
-// Whatever is done, the index tells what is there, the bound holds, and the newest is there.
+// After any operations, the index matches the entries, the limit holds, and the newest result exists.
 func TestIndexProperty(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -144,7 +144,7 @@ func TestIndexProperty(t *testing.T) {
 		prefix := fmt.Sprint("p", runs, ":")
 		const maximum = 10_000
 		s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: maximum})
-		newest := map[string]string{} // what was put and not deleted; it may have given way
+		newest := map[string]string{} // what was put and not deleted; it may have been evicted
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			key := rapid.StringMatching("[a-h]").Draw(rt, "key")
 			until := time.Now().Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "minutes")) * time.Minute)
@@ -167,7 +167,7 @@ func TestIndexProperty(t *testing.T) {
 					Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
 				err := s.Put(t.Context(), key, e)
 				if fault.CodeOf(err) == fault.LimitExceeded && len(e.Value) > maximum/2-700 {
-					delete(newest, key) // more than half, and others have something
+					delete(newest, key) // it takes more than half, and other owners have results
 					continue
 				}
 				must(rt, err)
@@ -188,7 +188,7 @@ func TestIndexProperty(t *testing.T) {
 	})
 }
 
-// Where the server has given up part of the index, or somebody changed it, the store goes on and comes right.
+// If the server has evicted part of the index, or another client changed it, the store works on and repairs the index.
 func TestIndexLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -233,7 +233,7 @@ func TestIndexLost(t *testing.T) {
 	}
 }
 
-// TestMuchGivesWayAtOnce: where parts have as much as each other, much gives way in few turns, of all of them alike.
+// TestMuchGivesWayAtOnce: if owners have equal shares, much is evicted in few rounds, from all of them equally.
 func TestMuchGivesWayAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -274,8 +274,8 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 	}
 }
 
-// testPrefix begins the keys of a store that is given no prefix.
+// testPrefix begins the keys of a store without a prefix of its own.
 const testPrefix = "onecall:results:"
 
-// headerAndOwner are the bytes of an entry before its value, of an owner of two letters.
+// headerAndOwner is the number of bytes before the value in an entry whose owner has two letters.
 const headerAndOwner = 41

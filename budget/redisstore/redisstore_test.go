@@ -66,7 +66,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// A replica whose clock is wrong, or jumps, sees lives of the right length, and so do the others.
+// A replica whose clock is wrong, or jumps, sees the right lifetimes, and so do the other replicas.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -105,12 +105,12 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// What has expired on the server counts no more once something is kept.
+// Results that have expired on the server no longer count after the next Put.
 func TestExpiredCountsNoMore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, redisstore.Options{URL: server.URL()})
-	put(t, s, "long", entry(time.Now(), "1")) // the index ends with the last
+	put(t, s, "long", entry(time.Now(), "1")) // the index expires with the last entry
 	for i := range 600 {                      // more than one batch of the script
 		e := entry(time.Now(), "1")
 		e.Expires = time.Now().Add(100 * time.Millisecond)
@@ -130,7 +130,7 @@ func TestExpiredCountsNoMore(t *testing.T) {
 	}
 }
 
-// Nothing is left on the server of a store that is not used any more, and nothing of others is touched.
+// A store that is no longer used leaves nothing on the server, and keys of others are not changed.
 func TestNothingLeft(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -156,7 +156,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// Every byte that is kept is changed, and every length cut: it reads as it was, but for its time, or is not found.
+// Each stored byte is changed in turn, and the string is cut at each length. It then reads as before, except for its time, or is not found.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for name, compress := range map[string]int{"plain": -1, "compressed": 1} {
@@ -169,7 +169,7 @@ func TestDamaged(t *testing.T) {
 			var key, other, whole string
 			for _, k := range server.Keys() {
 				switch v, err := server.Get(k); {
-				case err != nil: // of the index
+				case err != nil: // a key of the index
 				case strings.HasSuffix(v, "o1"):
 					other = k
 				default:
@@ -235,7 +235,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// secretFree checks that neither an error nor its causes tell the user or the password of the tests' URLs.
+// secretFree checks that neither an error nor its causes show the user or the password of the tests' URLs.
 func secretFree(t *testing.T, err error) {
 	t.Helper()
 	for ; err != nil; err = errors.Unwrap(err) {

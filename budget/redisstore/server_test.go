@@ -25,12 +25,12 @@ func put(t *testing.T, s *redisstore.Store, key string, e budget.Entry) {
 	}
 }
 
-// entry is one that lives for five minutes from a time on.
+// entry returns an entry that lives for five minutes from now.
 func entry(now time.Time, value string) budget.Entry {
 	return budget.Entry{Owner: "o", Created: now, Expires: now.Add(5 * time.Minute), Value: []byte(value)}
 }
 
-// operations does one of each kind and gives the errors.
+// operations calls each operation once and returns the errors.
 func operations(ctx context.Context, s *redisstore.Store) map[string]error {
 	_, get := s.Get(ctx, "k", nil)
 	return map[string]error{
@@ -41,10 +41,10 @@ func operations(ctx context.Context, s *redisstore.Store) map[string]error {
 	}
 }
 
-// urlOf is the URL of a proxy with a secret in it.
+// urlOf returns the URL of a proxy, with a secret in it.
 func urlOf(p *redistest.Proxy) string { return "redis://onecall:s3cr3t-word@" + p.Address() + "/0" }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/internal/recent"
 )
 
-// source is what values are read from: each reading takes a second.
+// source is the store that values are read from. Each read takes a second.
 type source struct {
 	mu           sync.Mutex
 	begun, ended int
@@ -44,8 +44,8 @@ func (s *source) did(t *testing.T, begun, ended int) {
 	}
 }
 
-// TestSharedReading: those who want a value at once share one reading, which goes on until the last of them has left; what failed
-// is read again, and what is marked otherwise is another value.
+// TestSharedReading: concurrent readers of a value share one read, which continues until the last of them has left. A failed read is
+// repeated, and another version is another value.
 func TestSharedReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSharedReading(t *testing.T) {
 			synctest.Wait()
 			return done
 		}
-		// The first leaves, the second gets it.
+		// The first reader leaves, the second one gets the value.
 		first, cancel := context.WithCancel(t.Context())
 		one, two := get(first, "a"), get(t.Context(), "a")
 		cancel()
@@ -75,19 +75,19 @@ func TestSharedReading(t *testing.T) {
 			t.Error(err)
 		}
 		s.did(t, 1, 0)
-		// It is held now, under that mark.
+		// The value is held now, with that version.
 		if err := <-get(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
 		s.did(t, 1, 0)
-		// Both leave: the reading ends, and the next one begins another.
+		// Both readers leave: the read ends, and the next reader starts another one.
 		all, cancel := context.WithCancel(t.Context())
 		one, two = get(all, "b"), get(all, "b")
 		cancel()
 		<-one
 		<-two
 		s.did(t, 2, 1)
-		// Of another mark meanwhile.
+		// Meanwhile there is a reader of another version.
 		s.failed = errors.New("failed")
 		one, two = get(t.Context(), "b"), get(t.Context(), "c")
 		s.did(t, 4, 1)
@@ -102,7 +102,7 @@ func TestSharedReading(t *testing.T) {
 	})
 }
 
-// TestSpaceBeforeReading: what gives way to a value does so when its reading begins, so that both are never there at once.
+// TestSpaceBeforeReading: values are evicted for a new one when its read begins, so that both are never held at once.
 func TestSpaceBeforeReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestSpaceBeforeReading(t *testing.T) {
 			get("c")
 		}()
 		synctest.Wait()
-		get("b") // used later than a
+		get("b") // used more recently than a
 		s.did(t, 3, 0)
 		get("a")
 		<-done
@@ -133,7 +133,7 @@ func TestSpaceBeforeReading(t *testing.T) {
 	})
 }
 
-// TestClose: what was being read is handed over to who waits for it, and not held.
+// TestClose: a value that is being read is returned to its readers, and not held.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

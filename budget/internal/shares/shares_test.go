@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/internal/shares"
 )
 
-// TestShares compares shares with a table of what each owner has.
+// TestShares compares Shares with a map of the bytes of each owner.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

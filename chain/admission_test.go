@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// heavyWork are chains each of which works for long at something.
+// heavyWork has chains that each do one kind of heavy work.
 var heavyWork = map[string]string{
 	"iterations": `{"steps":[{"fn":"expr.eval","args":{"expression":"len(filter(1..20000, # % 7 == 0))"}}]}`,
 	"a range":    `{"steps":[{"fn":"expr.eval","args":{"expression":"len(1..900000)"}}]}`,
@@ -40,7 +40,7 @@ var heavyWork = map[string]string{
 	"replace":             `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.replace","args":{"text":"$0","pattern":"(a+)+b","with":""}}],"return":{"n":"done"}}`,
 }
 
-// texts is test.text, which gives a text of a length.
+// texts returns the function test.text, which returns a text of the given length.
 func texts(t testing.TB) []steps.Function {
 	return append(exprs.New().Functions(), steps.Function{
 		Spec: steps.Spec{Name: "test.text", Effect: steps.Read, EffectDeclared: true},
@@ -54,8 +54,8 @@ func texts(t testing.TB) []steps.Function {
 	})
 }
 
-// TestHeavyWorkWaitsForItsAdmission: while another caller has the only slot, heavy work waits, and light chains go on; it runs when
-// the slot is free, and ends with its context while it waits.
+// TestHeavyWorkWaitsForItsAdmission: while another caller has the only slot, heavy work waits and light chains run. Heavy work runs when
+// the slot is free, and stops waiting when its context ends.
 func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 	t.Parallel()
 	for name, heavy := range heavyWork {
@@ -97,7 +97,7 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 	}
 }
 
-// TestWaitedForAServer: a call that waited for a slot at a server until its time was over says so, to whoever has made it.
+// TestWaitedForAServer: a call that waited for a slot of a server until its time was over reports that, however it was made.
 func TestWaitedForAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestWaitedForAServer(t *testing.T) {
 	})
 }
 
-// TestRunningBytes: what a caller's running chains hold is bounded by what is left for others, a failure is told and may be
-// tried again, and everything is given back.
+// TestRunningBytes: the memory of a caller's running chains is bounded so that some is left for others, a failure is retryable, and all
+// memory is released.
 func TestRunningBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,14 +185,14 @@ func TestRunningBytes(t *testing.T) {
 	})
 }
 
-// TestHeldBytes: results before select, what return makes, kept values that are fetched, and elements of a forEach are held while
-// they are there, and arguments not any longer.
+// TestHeldBytes: results before select, the value of return, stored values that are fetched, and elements of a forEach count as held as
+// long as they exist; arguments only until their call has ended.
 func TestHeldBytes(t *testing.T) {
 	t.Parallel()
 	const bytes, all = 3 << 20, 12 << 20
 	for name, c := range map[string]struct {
 		request string
-		minimum int64 // of what is held at the end; more than all: refused
+		minimum int64 // bytes held at the end; more than the limit: refused
 	}{
 		"a result":                  {`{"steps":[{"fn":"test.text","args":{"bytes":3145728}}],"return":{"n":1}}`, bytes},
 		"after select":              {`{"steps":[{"fn":"test.text","args":{"bytes":3145728},"select":"len($result)"}]}`, bytes},
@@ -222,7 +222,7 @@ func TestHeldBytes(t *testing.T) {
 	}
 }
 
-// TestFetchHolds: a kept value is held while it is read.
+// TestFetchHolds: a stored value counts as held while it is fetched.
 func TestFetchHolds(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 1)
@@ -243,7 +243,7 @@ func TestFetchHolds(t *testing.T) {
 	}
 }
 
-// TestLostResult: what a function gave that is not safe to repeat is never offered to be sent again.
+// TestLostResult: if a result is lost and its function is not safe to repeat, the answer never suggests to send the call again.
 func TestLostResult(t *testing.T) {
 	t.Parallel()
 	functions := texts(t)
@@ -256,7 +256,7 @@ func TestLostResult(t *testing.T) {
 	}
 }
 
-// TestReferencesEnd: references are resolved no longer than there is time, and not after their caller has gone.
+// TestReferencesEnd: resolving references ends with the time limit, and when the caller has left.
 func TestReferencesEnd(t *testing.T) {
 	t.Parallel()
 	const n = 300_000
@@ -277,7 +277,7 @@ func TestReferencesEnd(t *testing.T) {
 	}
 }
 
-// TestRunningBytesOption: the bound must let one chain have what a chain may have.
+// TestRunningBytesOption: the limit must leave room for one chain of the maximum size.
 func TestRunningBytesOption(t *testing.T) {
 	t.Parallel()
 	registry := newRegistry(t, texts(t))

@@ -52,12 +52,12 @@ func newGuarded(t interface{ Fatal(...any) }) *approvalEngine {
 }
 
 func quoted(text string) string {
-	b, _ := json.Marshal(text) // a string always can be
+	b, _ := json.Marshal(text) // strings can always be encoded
 	return string(b)
 }
 
-// FuzzApproval hands any texts in the places of a run, an approval and an argument: a call is made only if all three are those that were
-// shown, and the run can still be approved where nothing was.
+// FuzzApproval sends arbitrary texts as the run, the approval and an argument. A call is made only if all three are those that were shown;
+// otherwise the run can still be approved.
 func FuzzApproval(f *testing.F) {
 	for _, seed := range [][3]string{{"RUN", "APPROVE", "1"}, {"RUN", "APPROVE", "2"}, {"RUN", "APPROVEA", "1"}, {"RUN", "oca_", "1"},
 		{"RUN", "PROOF", "1"}, {"RUN", "", "1"},
@@ -120,16 +120,16 @@ func drawnGuardedChain(t *rapid.T) string {
 	return "[" + strings.Join(rapid.SliceOfN(rapid.Custom(drawnGuardedStep), 1, 3).Draw(t, "steps"), ",") + "]"
 }
 
-// TestOnlyWhatWasApproved: whatever becomes of a chain between its question and its resume, each call that reaches the store was shown, with the
-// undo that it has then, and approved since it was made last. What is forged, used, cut or another's sends nothing.
+// TestOnlyWhatWasApproved: however a chain changes between its question and its resume, each call that reaches the store was shown with its
+// undo, and approved after it was last made. A forged, used or cut approval, or that of another run, sends nothing.
 func TestOnlyWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGuarded(t)
 		defer g.journal.Close()
 		a := g.engine.Run(t.Context(), []byte(`{"steps":`+drawnGuardedChain(t)+`}`), nil)
-		approved := map[string]int{} // calls that were, and that may still be made
-		var used []string            // approvals that were taken
+		approved := map[string]int{} // approved calls that may still be made
+		var used []string            // approvals that were accepted
 		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 			if a.Question == nil {
 				return // it has ended, or failed
@@ -175,7 +175,7 @@ func TestOnlyWhatWasApproved(t *testing.T) {
 	})
 }
 
-// TestApprovalOfCallThatChanged: any change of what was shown of a call has it shown again, and nothing of it is sent.
+// TestApprovalOfCallThatChanged: if anything that was shown of a call changes, the call is shown again and nothing of it is sent.
 func TestApprovalOfCallThatChanged(t *testing.T) {
 	t.Parallel()
 	const shown = `{"fn":"guarded.put","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`
@@ -196,7 +196,7 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 			a := gjson.ParseBytes(g.engine.Run(t.Context(), []byte(`{"steps":[`+shown+`]}`), nil).JSON)
 			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str,
 				changed), nil)
-			once := name == "twice the one" // the first of them is the one that was shown
+			once := name == "twice the one" // the first of the two is the call that was shown
 			if b.OK || b.Error.Code != fault.ApprovalRequired || len(g.log) > 0 && !once || len(g.log) > 1 {
 				t.Errorf("%q: %s", g.log, b.JSON)
 			}
@@ -204,7 +204,7 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 	}
 }
 
-// TestApprovalAfterRightsAreRevoked: who may not use a function any more does not call it by an approval of before.
+// TestApprovalAfterRightsAreRevoked: a caller that may no longer use a function cannot call it by an earlier approval.
 func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -227,7 +227,7 @@ func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	}
 }
 
-// TestDecisionOnRunThatGoesOn: while somebody goes on with a run, or decides of it, everybody else is told that it is busy.
+// TestDecisionOnRunThatGoesOn: while a request continues a run, or an operator decides about it, all others get busy.
 func TestDecisionOnRunThatGoesOn(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// backgroundEngine returns an engine whose function job.run takes a minute, and a caller whose runs may go on. ended gets the answers of
-// those that did.
+// backgroundEngine returns an engine whose function job.run takes a minute, and a caller whose runs may continue in the background. ended
+// receives the answers of those that did.
 func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended chan *chain.Answer, tokens chan string) {
 	t.Helper()
 	e = engineOf(t, []steps.Function{{
@@ -42,8 +42,8 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 	}}, ended, tokens
 }
 
-// TestAnsweredBeforeItsEnd: an async chain is answered at once, and one with asyncAfterMs after that time. Either goes on although its
-// request has ended, and its answer is kept for its caller only.
+// TestAnsweredBeforeItsEnd: an async chain is answered at once, and one with asyncAfterMs after that time. Both continue after their
+// request has ended, and their answers are stored for their caller only.
 func TestAnsweredBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	published := compileSchema(t, chain.AnswerSchema(), "")
@@ -75,8 +75,8 @@ func TestAnsweredBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// TestAnsweredAtItsEnd: a chain with asyncAfterMs that ends before, or that is cancelled, is answered like any other; and so is an async
-// chain where nothing can go on.
+// TestAnsweredAtItsEnd: a chain with asyncAfterMs that ends in time, or that is cancelled, is answered like any other, and so is an async
+// chain of a caller without Background.
 func TestAnsweredAtItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAnsweredAtItsEnd(t *testing.T) {
 	})
 }
 
-// TestRefusedBackground: a run that may not go on has done nothing, and can be resumed.
+// TestRefusedBackground: a run that is refused a background has done nothing, and can be resumed.
 func TestRefusedBackground(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestManyFaultsAreReportedInTime: requests of megabytes with a fault in every part are refused without a walk over the
-// whole for each; were it otherwise, this would take minutes.
+// TestManyFaultsAreReportedInTime: requests of megabytes with a fault in every part are refused without a walk over the whole request for
+// each fault, which would take minutes.
 func TestManyFaultsAreReportedInTime(t *testing.T) {
 	t.Parallel()
 	e := engine(t, &world{}, chain.Options{MaxSteps: 100_000})
@@ -58,7 +58,7 @@ func TestManyFaultsAreReportedInTime(t *testing.T) {
 	})
 }
 
-// TestConcurrencyIsOfTheWholeChain: nesting does not multiply the calls that are under way at once.
+// TestConcurrencyIsOfTheWholeChain: inline chains do not multiply the number of concurrent calls.
 func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 	})
 }
 
-// TestFactor: with a dear counter the least budget grows, and an answer at it still carries its probe.
+// TestFactor: a counter with a high factor raises the minimum budget, and an answer within that minimum still has its probe.
 func TestFactor(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 2.5)
@@ -100,7 +100,7 @@ func TestFactor(t *testing.T) {
 	}
 }
 
-// TestCallersDeadline is told as the caller's.
+// TestCallersDeadline: the fault for a deadline of the caller says that it is the caller's.
 func TestCallersDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -64,8 +64,8 @@ func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 	return request, limit, lite
 }
 
-// TestNoAnswerPassesItsBudget holds for any chain: the answer is JSON, costs no more than the budget, says exactly what
-// it costs, and a failure keeps its code.
+// TestNoAnswerPassesItsBudget checks for random chains that the answer is JSON, costs no more than the budget and reports its exact cost,
+// and that a failure keeps its code.
 func TestNoAnswerPassesItsBudget(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 0)
@@ -131,7 +131,7 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 	})
 }
 
-// find gets a member of the result of an answer.
+// find returns a member of the result of an answer.
 func find(answer []byte, lite bool, path string) gjson.Result {
 	if lite {
 		return gjson.GetBytes(answer, path)

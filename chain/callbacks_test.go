@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// late is a source whose one function appears when it is told to.
+// late is a source whose only function appears when become is called.
 type late struct {
 	mu      sync.Mutex
 	name    string
@@ -68,8 +68,8 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, request string
-		after         time.Duration // how long the request takes
-		code          fault.Code    // of the one fault; "": it runs
+		after         time.Duration // the time that the request takes
+		code          fault.Code    // of the only fault; "": the chain runs
 	}{
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
@@ -108,7 +108,8 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	}
 }
 
-// TestSourcesThatComeBack: a chain whose only faults are sources that come by themselves may be sent again, and says when.
+// TestSourcesThatComeBack: a chain whose only faults are sources that become available by themselves is retryable, and its answer says
+// when.
 func TestSourcesThatComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 	if !a.OK || !slices.Equal(reports, want) {
 		t.Errorf("%s told\n%s", a.JSON, strings.Join(reports, "\n"))
 	}
-	// Without a front end that listens there is nobody to tell.
+	// Without a front end that wants progress, there is nothing to call.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
 		return fmt.Appendf(nil, "%t", steps.CallbacksOf(ctx).Progress == nil && steps.CallbacksOf(ctx).Log == nil), nil
 	}
@@ -254,6 +255,6 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 				t.Errorf("%s: %s", fn, a.JSON)
 			}
 		}
-		time.Sleep(time.Second) // the stubborn call ends, and with it the bubble
+		time.Sleep(time.Second) // the stubborn call ends, so that the bubble can end
 	})
 }

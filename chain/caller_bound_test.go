@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestCallerBound: the caller's own bound holds for all answers but those to fetches, and lowers what the request asks; the
-// front end's warnings stand in the answer exactly where it says so, and cost no answer its result.
+// TestCallerBound: the caller's own limit holds for all answers except those to fetches, and lowers the budget of the request. The front
+// end's warnings are in the answer exactly if Answer.Warned says so, and no answer loses its result for them.
 func TestCallerBound(t *testing.T) {
 	t.Parallel()
 	schema := compileSchemas(t)[1]

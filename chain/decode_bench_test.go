@@ -2,7 +2,7 @@ package chain
 
 import "testing"
 
-// BenchmarkDecode reads a chain of ten steps that only call, and one that has every field.
+// BenchmarkDecode decodes a chain of ten simple calls, and one that has every field.
 func BenchmarkDecode(b *testing.B) {
 	full := `{"fn":"a.b","args":{"x":"$0.y"},"id":"s","when":"$0.a > 3","forEach":"$0.items","concurrency":3,"repeat":{"until":"$result.ok","max":3,"delayMs":5,"collect":"$result.a"},"select":"$result.b","orElse":null,"timeoutMs":5000,"retry":{"max":2,"backoffMs":10}}`
 	plain := `{"fn":"test.noop","args":{"x":"$0.y","n":1}}`

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestRefuse tells a front end's own faults as a call's are told, with their places as they are.
+// TestRefuse: faults of a front end are reported like those of a call, with their places unchanged.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 200})
@@ -39,7 +39,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestDeliver hands out what fits as it is, and a probe of what does not.
+// TestDeliver: a value that fits is answered unchanged, and any other as a probe.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 1000, ProbeAbove: 5}, true)

@@ -14,12 +14,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// workers carry out runs with the same engine, each by its key, as soon as its lease is free.
+// workers is a Durable that carries out each run with the same engine, by its key, as soon as its lease is free.
 type workers struct {
 	engine  *chain.Engine
 	refuse  *fault.Error
-	running bool             // as far as the engine says
-	handed  chain.DurableRun // last
+	running bool             // what Running returns
+	handed  chain.DurableRun // the last run
 	cancel  context.CancelFunc
 	ended   chan *chain.Answer
 }
@@ -67,8 +67,8 @@ func TestDurable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		request, key string
-		after        time.Duration // in which the request is answered
-		answered     bool          // with the answer of the run
+		after        time.Duration // within which the request is answered
+		answered     bool          // the request gets the answer of the run
 	}{
 		"at once":         {`{"steps":[{"fn":"job.run"}],"durable":true}`, "made", 0, false},
 		"async":           {`{"steps":[{"fn":"job.run"}],"async":true}`, "made", 0, false},
@@ -129,7 +129,7 @@ func TestDurableIsRefused(t *testing.T) {
 	})
 }
 
-// TestDurableResume: a run that failed at a worker is resumed by one, under the key that it has; one that began without a key is not.
+// TestDurableResume: a run that failed at a worker is resumed by a worker, under its key; a run that began without a key is not.
 func TestDurableResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestDurableKeyIsSentAgain(t *testing.T) {
 		c.Durable = w
 		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"key":"mine","lite":true}`)
 		e.Run(t.Context(), request, c)
-		w.refuse, w.running = nil, true // it arrived after all
+		w.refuse, w.running = nil, true // the hand-over succeeded despite the fault
 		id := w.handed.Run
 		if a := e.Run(t.Context(), request, c); a.Run != id || w.handed.Lease != 1 {
 			t.Errorf("at workers: %s", a.JSON)

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// A chain that failed goes on where it stopped: what it has written is not written again.
+// A failed chain continues where it stopped: its writes are not made again.
 func Example_resume() {
 	open := false
 	functions, err := steps.NewRegistry([]steps.Function{

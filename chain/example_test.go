@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// Functions of one's own: a spec, and a call from raw JSON to raw JSON.
+// shop returns custom functions: each has a spec, and a call from raw JSON to raw JSON.
 func shop() []steps.Function {
 	return []steps.Function{
 		{
@@ -57,7 +57,7 @@ func newEngine(o chain.Options) *chain.Engine {
 	return engine
 }
 
-// A chain over functions of one's own. What a reference carries keeps its spelling, beyond what a float64 can hold.
+// A chain over custom functions. A value that a reference carries keeps its spelling, even if a float64 cannot hold it.
 func Example() {
 	answer := newEngine(chain.Options{}).Run(context.Background(), []byte(`{
 		"steps": [
@@ -93,7 +93,7 @@ func ExampleEngine_Run_faults() {
 	// bad_reference /steps/1/args/order []
 }
 
-// A result that passes the budget is answered as a probe, and fetched page by page; nothing runs again.
+// A result that exceeds the budget is answered as a probe, and fetched page by page; nothing runs again.
 func ExampleEngine_Run_probe() {
 	store, err := memstore.New(nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func ExampleEngine_Run_probe() {
 	// {"items":[{"word":"onecall"},{"word":"end"}],"page":100,"page_size":2,"total":200,"has_more":false}
 }
 
-// A recording answers in place of the functions: for tests, and to compare runs.
+// A recording replaces the functions, for tests and to compare runs.
 func ExampleEngine_Run_replay() {
 	registry, err := steps.NewRegistry(shop(), nil)
 	if err != nil {
@@ -159,7 +159,7 @@ func ExampleEngine_Run_replay() {
 	// 7.00
 }
 
-// desk lets one piece of heavy work go on at a time, and counts no memory.
+// desk is an Admission that allows one piece of heavy work at a time, and counts no memory.
 type desk chan struct{}
 
 func (d desk) Acquire(ctx context.Context, _ string) (release func(), err error) {
@@ -180,7 +180,7 @@ func ExampleAdmission() {
 	large := fmt.Appendf(nil, `{"input":{"note":%q},"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[0].total"}`,
 		strings.Repeat("x", 1<<20))
 
-	release, err := orders.Acquire(context.Background(), "ada") // as a large request of ada's takes it
+	release, err := orders.Acquire(context.Background(), "ada") // as a large request of ada takes the slot
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func ExampleAdmission() {
 	// 12.50
 }
 
-// requestNumbers numbers the requests and observes nothing else.
+// requestNumbers is an Observer that only numbers requests.
 type requestNumbers struct{ last atomic.Int64 }
 
 func (n *requestNumbers) Identify(ctx context.Context, given string) (context.Context, string) {
@@ -212,7 +212,7 @@ func (*requestNumbers) Step(ctx context.Context, _ chain.StepInfo) (context.Cont
 	return ctx, nil
 }
 
-// An Observer that is an Identifier gives requests ids: a failure names its own, by which the operator finds it in the logs.
+// An Observer that is an Identifier gives requests ids. A failure names its id, by which the operator finds it in the logs.
 func ExampleIdentifier() {
 	var observer chain.Identifier = &requestNumbers{}
 	engine := newEngine(chain.Options{Observer: observer})

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 )
 
-// TestFailuresAreShort: a failure has at most 10,000 characters without a budget too, unless its trace is full.
+// TestFailuresAreShort: even without a budget, a failure has at most 10,000 characters, unless its trace is full.
 func TestFailuresAreShort(t *testing.T) {
 	t.Parallel()
 	published := compileSchema(t, chain.AnswerSchema(), "")

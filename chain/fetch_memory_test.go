@@ -24,14 +24,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// floodOf names the store that a process of its own measures, in its environment.
+// floodOf is the environment variable that tells a child process which store to measure.
 const floodOf = "ONECALL_TEST_FETCH_FLOOD"
 
-// floodSize is how large the result is that many fetch at once, in bytes.
+// floodSize is the size in bytes of the result that many callers fetch at once.
 const floodSize = 10 << 20
 
-// TestFetchFlood: many fetches of one large result at once need little more memory than one, also where each must be read, and another
-// caller's fetches are answered meanwhile. Each store is measured in a process of its own: its memory is that of this alone.
+// TestFetchFlood: many concurrent fetches of one large result need little more memory than one, even if each must read it, and another
+// caller's fetches are answered meanwhile. Each store is measured in its own process, which does nothing else.
 func TestFetchFlood(t *testing.T) {
 	if store := os.Getenv(floodOf); store != "" {
 		flood(t, store)
@@ -46,7 +46,7 @@ func TestFetchFlood(t *testing.T) {
 	}
 }
 
-// inChildProcess runs a test alone, with one more variable of the environment, so that its memory is that of this test.
+// inChildProcess runs a test alone in a child process with one more environment variable, so that only this test uses memory there.
 func inChildProcess(t *testing.T, test, variable string) {
 	t.Helper()
 	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
@@ -58,12 +58,12 @@ func inChildProcess(t *testing.T, test, variable string) {
 	}
 }
 
-// storeFor is a store of a URL or in a folder.
+// storeFor returns a store on the server of a URL, or in a folder.
 func storeFor(t *testing.T, store string) (d budget.Driver) {
 	t.Helper()
 	var err error
 	if strings.Contains(store, "://") {
-		d, err = redisstore.New(&redisstore.Options{URL: store, Timeout: time.Minute}) // what a loaded machine needs proves nothing
+		d, err = redisstore.New(&redisstore.Options{URL: store, Timeout: time.Minute}) // a busy machine must not fail the test
 	} else {
 		d, err = diskstore.Open(store, nil)
 	}
@@ -71,7 +71,7 @@ func storeFor(t *testing.T, store string) (d budget.Driver) {
 	return d
 }
 
-// records is test.records, which gives an array of objects of so many bytes.
+// records is the function test.records, which returns an array of objects with the given number of bytes.
 var records = steps.Function{
 	Spec: steps.Spec{Name: "test.records", Effect: steps.Read, EffectDeclared: true},
 	Call: func(_ context.Context, args []byte) ([]byte, error) {
@@ -111,7 +111,7 @@ func flood(t *testing.T, store string) {
 		all.Go(func() {
 			a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,%s,"lite":true}`, large, modes[i%len(modes)]), greedy)
 			switch {
-			case a.OK || a.Error.Code == fault.BadRequest: // of the key that is nowhere
+			case a.OK || a.Error.Code == fault.BadRequest: // for the key that does not exist
 				answered.Add(1)
 			case a.Error.Code == fault.Busy:
 				refused.Add(1)

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestTextInAnObjectIsPaged follows what the refusal of `paginated` says, to the end of the text.
+// TestTextInAnObjectIsPaged follows the advice in the refusal of `paginated`, to the end of the text.
 func TestTextInAnObjectIsPaged(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -53,7 +53,7 @@ func TestTextInAnObjectIsPaged(t *testing.T) {
 	}
 }
 
-// TestWhatIsOfferedCanBeHad holds that a probe offers the mode full just where a fetch with all the budget there is gives it.
+// TestWhatIsOfferedCanBeHad: a probe offers the mode full exactly if a fetch with the largest budget returns the whole value.
 func TestWhatIsOfferedCanBeHad(t *testing.T) {
 	t.Parallel()
 	offered := map[bool]int{}

@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// world is what the functions of these tests act on: it remembers the calls that reached it.
+// world is the state that the functions of these tests act on. It records the calls that reach it.
 type world struct {
 	mu    sync.Mutex
 	calls []string
@@ -44,7 +44,7 @@ func schema(properties string, required ...string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":` + string(names) + `,"additionalProperties":false}`)
 }
 
-// functions are the functions of these tests; each does what its name says.
+// functions returns the functions of these tests; each does what its name says.
 func (w *world) functions() []steps.Function {
 	read := func(name string, input json.RawMessage, call steps.Call) steps.Function {
 		return steps.Function{Spec: steps.Spec{Name: name, Description: "For tests.", Input: input, Effect: steps.Read, EffectDeclared: true},
@@ -156,7 +156,7 @@ func (w *world) functions() []steps.Function {
 	return fns
 }
 
-// recorded lets the world remember the calls.
+// recorded wraps functions so that the world records their calls.
 func (w *world) recorded(fns []steps.Function) []steps.Function {
 	for i := range fns {
 		name, call := fns[i].Name, fns[i].Call
@@ -187,20 +187,20 @@ func newCounter(t testing.TB, factor float64) budget.Counter {
 	return counter
 }
 
-// engine is an engine over the functions of these tests, with a store in memory.
+// engine returns an engine over the functions of these tests, with a store in memory.
 func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
 	t.Helper()
 	return engineOf(t, w.recorded(w.functions()), o, true)
 }
 
-// engineOf is an engine over these functions, with a store in memory unless o says otherwise by keeps.
+// engineOf returns an engine over functions, with a store in memory if keeps is set.
 func engineOf(t testing.TB, fns []steps.Function, o chain.Options, keeps bool) *chain.Engine {
 	t.Helper()
 	registry := newRegistry(t, fns)
 	return engineOn(t, registry.LinkChains(nil), o, keeps)
 }
 
-// engineOn is an engine over these functions as they stand in a registry.
+// engineOn returns an engine over the functions of a registry.
 func engineOn(t testing.TB, registry *steps.Registry, o chain.Options, keeps bool) *chain.Engine {
 	t.Helper()
 	o.Functions = registry
@@ -217,7 +217,7 @@ func engineOn(t testing.TB, registry *steps.Registry, o chain.Options, keeps boo
 	return e
 }
 
-// newJournal is a journal over a driver, nil: one in memory.
+// newJournal returns a journal over a driver; nil: one in memory.
 func newJournal(t testing.TB, d journal.Driver) *journal.Journal {
 	t.Helper()
 	if d == nil {
@@ -236,7 +236,7 @@ func codeOf(a *chain.Answer) fault.Code {
 	return a.Error.Code
 }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// FuzzRequest hands any bytes to the decoder and the compiler: the answer is JSON, and what is wrong has a code of the
-// closed list; what compiles once compiles again, compacted.
+// FuzzRequest passes arbitrary bytes to the decoder and the compiler. The answer is JSON, faults have a code of the closed list, and a
+// request that compiles also compiles in its compact form.
 func FuzzRequest(f *testing.F) {
 	files, err := filepath.Glob("../testdata/chain/*.txtar")
 	if err != nil || len(files) == 0 {

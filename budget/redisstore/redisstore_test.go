@@ -24,7 +24,7 @@ func TestDriver(t *testing.T) {
 		t.Parallel()
 		storetest.Run(t, func(t *testing.T) budget.Driver {
 			server := miniredis.RunT(t)
-			server.SetTime(time.Now()) // it keeps what is left of a life, by a clock that it else reads once more a command
+			server.SetTime(time.Now()) // miniredis stores remaining lifetimes; otherwise it would read the clock again for each command
 			return open(t, redisstore.Options{URL: "redis://" + server.Addr(), Timeout: time.Minute})
 		})
 	})

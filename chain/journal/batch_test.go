@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestBatch: one process begins a batch, others run its parts and settle it.
+// TestBatch: one process begins a batch, others run its parts and end it.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,10 +51,10 @@ func TestBatch(t *testing.T) {
 		if err := worker.SetBatchStatus(t.Context(), id, journal.Running, ""); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Hour) // its parts have expired by now, and it has not
+		time.Sleep(20 * time.Hour) // its parts have expired by now, but the batch has not
 		batch(journal.Running, 20*time.Hour)
 		wantCounts(t, worker, id, nil)
-		for range 2 { // what is not known to have been done is done again
+		for range 2 { // a process that does not know whether it was done does it again
 			if err := worker.SetBatchStatus(t.Context(), id, journal.Failed, fault.Cancelled); err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func wantCounts(t *testing.T, j *journal.Journal, id string, want journal.Parts)
 	}
 }
 
-// TestNoBatch: a run is not taken for a batch.
+// TestNoBatch: an ordinary run is not accepted as a batch.
 func TestNoBatch(t *testing.T) {
 	t.Parallel()
 	j := opened(t, &journal.Memory{})
@@ -98,7 +98,7 @@ func TestNoBatch(t *testing.T) {
 	}
 }
 
-// ExampleJournal_BeginBatch begins a batch, runs a part of it and settles it.
+// ExampleJournal_BeginBatch begins a batch, runs a part of it and ends it.
 func ExampleJournal_BeginBatch() {
 	ctx := context.Background()
 	j, err := journal.New(&journal.Memory{}, nil)

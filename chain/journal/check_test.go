@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// small has room for little.
+// small is a driver with little room.
 type small struct {
 	journal.Memory
 	full error
@@ -23,8 +23,8 @@ func (s *small) Write(ctx context.Context, list []journal.Write) ([]bool, error)
 	return s.Memory.Write(ctx, list)
 }
 
-// TestCheckRemembersFailures: after a write that failed the journal is unwell for a while, though there is room for little, or until
-// one is written.
+// TestCheckRemembersFailures: after a failed write, Check fails for a while, although small writes would succeed, or until a write
+// succeeds.
 func TestCheckRemembersFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

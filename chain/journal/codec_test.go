@@ -7,7 +7,7 @@ import (
 	"testing/quick"
 )
 
-// drawn are events in whose plain fields anything stands, some of it again and again.
+// drawn returns events with random plain fields, some of them repeated.
 func drawn(r *rand.Rand) []Event {
 	words := []string{"", "read", "ended", "github.issues.list", "\xff\x00", string(make([]byte, 300))}
 	for range 100 {
@@ -39,8 +39,8 @@ func drawn(r *rand.Rand) []Event {
 	return events
 }
 
-// TestEncode: events are read as they were written, each of their plain fields; what is cut off or changed is an error or other events,
-// and no panic.
+// TestEncode: each plain field of an event is decoded as it was encoded. Data that was cut or changed gives an error or other events, and
+// never a panic.
 func TestEncode(t *testing.T) {
 	t.Parallel()
 	holds := func(seed uint64) bool {

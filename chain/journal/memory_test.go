@@ -17,7 +17,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBounded: the oldest runs that have ended go first.
+// TestMemoryIsBounded: the oldest ended runs are removed first.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	m := &journal.Memory{}

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// opened is a journal over a driver that an earlier one may have written to.
+// opened returns a journal over a driver that an earlier journal may have written to.
 func opened(t *testing.T, d journal.Driver) *journal.Journal {
 	t.Helper()
 	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.MinKeyBytes)})
@@ -29,7 +29,7 @@ func start() *journal.Start {
 	return &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`), Writes: true, Lookup: true}
 }
 
-// TestValues: arguments and results of a run that ended well are kept if they are to be shown, and not otherwise.
+// TestValues: arguments and results of a successful run are stored if Options.Values is set, and not otherwise.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	for _, values := range []bool{false, true} {
@@ -48,7 +48,7 @@ func TestValues(t *testing.T) {
 		}
 		run.Answered(1, 1)
 		past, err := j.Read(t.Context(), run.ID(), nil)
-		for err != nil || past.Row.Status != journal.OK { // it is written behind
+		for err != nil || past.Row.Status != journal.OK { // its end is written in the background
 			if _, err := j.List(t.Context(), &journal.Filter{}); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// resumed takes a run up again.
+// resumed resumes a run.
 func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()
 	past, err := j.Acquire(t.Context(), id, nil)
@@ -73,7 +73,7 @@ func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	return j.Resume(past, start())
 }
 
-// begun is a call of a run that was told to begin.
+// begun returns a call whose Begin was recorded.
 func begun(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
 	t.Helper()
 	c.Args = []byte(`{}`)
@@ -84,14 +84,14 @@ func begun(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
 	return c
 }
 
-// put is a call that writes; undo what took it back.
+// put returns a call that writes; undo returns the call that undoes it.
 func put() *journal.Call { return &journal.Call{StepPath: "0", Function: "put", Effect: "write"} }
 
 func undo(ended int) *journal.Call {
 	return &journal.Call{StepPath: "0", Function: "remove", Effect: "write", Undoes: ended}
 }
 
-// ends tells that calls were applied.
+// ends records that a call was applied.
 func ends(t *testing.T, c *journal.Call) {
 	t.Helper()
 	if err := c.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err != nil {
@@ -113,7 +113,7 @@ func wantOutcomes(t *testing.T, run *journal.Run, want ...string) {
 	}
 }
 
-// numberOf is that of the event that tells how a function's call ended.
+// numberOf returns the number of the event that ended a function's call.
 func numberOf(t *testing.T, run *journal.Run, function string) int {
 	t.Helper()
 	for _, c := range run.Past().Calls() {
@@ -125,7 +125,7 @@ func numberOf(t *testing.T, run *journal.Run, function string) int {
 	return 0
 }
 
-// TestMadeAgainAfterUndo: a call that was taken back and is made again is applied, whether the run was killed between or not.
+// TestMadeAgainAfterUndo: a call that was undone and made again is applied, even if the process was killed in between.
 func TestMadeAgainAfterUndo(t *testing.T) {
 	t.Parallel()
 	d := &journal.Memory{}
@@ -134,7 +134,7 @@ func TestMadeAgainAfterUndo(t *testing.T) {
 	ends(t, begun(t, run, put()))
 	ends(t, begun(t, run, undo(numberOf(t, run, "put"))))
 	wantOutcomes(t, run, "put undone", "remove applied")
-	j.Close() // killed before it could say that all was taken back
+	j.Close() // killed before it could record that all was undone
 
 	run = resumed(t, opened(t, d), run.ID())
 	wantOutcomes(t, run, "put undone", "remove applied")
@@ -142,7 +142,7 @@ func TestMadeAgainAfterUndo(t *testing.T) {
 	wantOutcomes(t, run, "remove applied", "put applied")
 }
 
-// TestKeyHoldsFromFirstSending: however often a call is tried again, its idempotency key lives from when it was sent first.
+// TestKeyHoldsFromFirstSending: however often a call is retried, the life of its idempotency key counts from the first attempt.
 func TestKeyHoldsFromFirstSending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestKeyHoldsFromFirstSending(t *testing.T) {
 	})
 }
 
-// TestNumbersOfLeases: an end that is told late, after somebody else has taken the run over, has a number that is no other
-// event's; so what takes a call back is of this call.
+// TestNumbersOfLeases: the end of a call that is recorded late, after another process has taken over the run, has a unique event number, so
+// an undo refers to the right call.
 func TestNumbersOfLeases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestNumbersOfLeases(t *testing.T) {
 		if err := read.End(&journal.Event{Result: []byte("1")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Close(); err != nil { // its lease is free, as after a network was cut
+		if err := d.Close(); err != nil { // its lease is free, as after a network failure
 			t.Fatal(err)
 		}
 
@@ -209,7 +209,7 @@ func TestNumbersOfLeases(t *testing.T) {
 		if err := late.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err == nil {
 			t.Error("the old lease still writes")
 		}
-		time.Sleep(2 * time.Second) // it is told late
+		time.Sleep(2 * time.Second) // its end is recorded late
 
 		run = resumed(t, opened(t, d), run.ID())
 		wantOutcomes(t, run, "put applied", "get ", "put2 applied")
@@ -218,8 +218,8 @@ func TestNumbersOfLeases(t *testing.T) {
 	})
 }
 
-// TestRehearsalKnowsWhatIsUnderWay: a call that is under way while the chain is rehearsed is one of its calls, and
-// in no conflict with it; one that was under way when the run was killed is.
+// TestRehearsalKnowsWhatIsUnderWay: a call that is under way during a rehearsal belongs to the chain and does not conflict with it; a call
+// that was under way when the process was killed does.
 func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	d := &journal.Memory{}
@@ -237,7 +237,7 @@ func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestMatched: all is matched as soon as no call is unmatched, in whichever order the calls are made again or assumed, and stays so while
+// TestMatched: AllMatched is true as soon as no call is unmatched, in whichever order calls are made again or assumed, and stays true while
 // further calls are made.
 func TestMatched(t *testing.T) {
 	t.Parallel()
@@ -272,7 +272,7 @@ func TestMatched(t *testing.T) {
 	want(0)
 }
 
-// busyOnce is a driver that fails the first write that gives a lease back.
+// busyOnce is a driver that fails the first write that releases a lease.
 type busyOnce struct {
 	journal.Memory
 	failed bool
@@ -286,7 +286,7 @@ func (d *busyOnce) Write(ctx context.Context, list []journal.Write) ([]bool, err
 	return d.Memory.Write(ctx, list)
 }
 
-// TestGiveBackIsTriedAgain: a lease that could not be given back is free as soon as the database is back.
+// TestGiveBackIsTriedAgain: a lease that could not be released is free as soon as the database works again.
 func TestGiveBackIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 	})
 }
 
-// mute is a driver that carries out a write and loses its confirmation, or does neither.
+// mute is a driver whose writes fail. It carries out a write and loses the confirmation, or does nothing.
 type mute struct {
 	journal.Memory
 	lost, down atomic.Bool
@@ -328,7 +328,7 @@ func (d *mute) Write(ctx context.Context, list []journal.Write) ([]bool, error) 
 	return refused, err
 }
 
-// TestKeyIsFreeAfterFailure: a database that fails as a run with a key begins or ends leaves nobody who holds the run.
+// TestKeyIsFreeAfterFailure: if the database fails while a run with a key begins or ends, no process keeps the lease of the run.
 func TestKeyIsFreeAfterFailure(t *testing.T) {
 	t.Parallel()
 	keyed := start()

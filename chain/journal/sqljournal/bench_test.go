@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// typical is a run of ten reads that ended ok, in one write, or with release false one that goes on.
+// typical returns the write of a run of ten reads: a successful run in one write, or without release, a run under way.
 func typical(id string, release bool) journal.Write {
 	now := time.Now()
 	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43),
@@ -36,7 +36,7 @@ func typical(id string, release bool) journal.Write {
 
 func newID(n int) string { return fmt.Sprintf("run_%026d", n) }
 
-// BenchmarkWrite: what a batch of runs costs, and what one durable event of a run that goes on; ns/write is of one of the batch. The
+// BenchmarkWrite measures a batch of runs, and one durable event of a run under way; ns/write is the time for one run of the batch. The
 // baseline is an empty commit of the same database.
 func BenchmarkWrite(b *testing.B) {
 	stores := map[string]func(b *testing.B) journal.Driver{
@@ -76,7 +76,7 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 	for name, open := range stores {
-		b.Run(name+"/take", func(b *testing.B) { // what a resume of a hundred writes waits for, and what gives it back
+		b.Run(name+"/take", func(b *testing.B) { // acquiring and releasing a run of a hundred writes
 			d := open(b)
 			list := []journal.Write{typical(newID(0), false)}
 			for n := range 200 {
@@ -127,7 +127,7 @@ func commits(b *testing.B, db *sql.DB, err error) {
 	}
 }
 
-// BenchmarkSize: what runs of ten reads take on the disk.
+// BenchmarkSize measures the disk space of runs of ten reads.
 func BenchmarkSize(b *testing.B) {
 	for b.Loop() {
 		path, n := filepath.Join(b.TempDir(), "journal.db"), 0
@@ -157,7 +157,7 @@ func BenchmarkMillion(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it makes a million rows first")
 	}
-	path := os.Getenv("ONECALL_TEST_MILLION") // keeps the database for the next time
+	path := os.Getenv("ONECALL_TEST_MILLION") // the database stays for the next time
 	if path == "" {
 		path = filepath.Join(b.TempDir(), "million.db")
 	}

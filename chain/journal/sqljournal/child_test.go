@@ -16,11 +16,11 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
 )
 
-// childEnv has the test's program write runs to a database, instead of testing, until it is killed or a write fails.
+// childEnv makes the test binary write runs to a database, instead of running tests, until it is killed or a write fails.
 const childEnv = "ONECALL_TEST_CHILD"
 
-// child does so if it is asked to: it prints a line for each write that was acknowledged. A write adds a segment to each of two
-// runs, whose ids begin with a prefix.
+// child does this if childEnv is set. It prints a line for each acknowledged write. A write adds a segment to each of two runs, whose ids
+// begin with a prefix.
 func child() bool {
 	where, prefix, asked := strings.Cut(os.Getenv(childEnv), "\n")
 	if !asked {
@@ -58,7 +58,7 @@ func openAny(where string) (*sqljournal.Driver, error) {
 	return sqljournal.OpenSQLite(where, nil)
 }
 
-// segmentOf is as large as reports whether the whole of it is there.
+// segmentOf returns a segment that is large enough to show whether it is complete.
 func segmentOf(n int) *journal.Segment {
 	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Retained: []byte("kept"),
 		Results: []byte(strings.Repeat(fmt.Sprintf("%06d", n), 700))}
@@ -88,7 +88,7 @@ func startWriter(t *testing.T, where, prefix, shell string) *writer {
 	return &writer{c, bufio.NewScanner(out)}
 }
 
-// kill ends the process at once, and gives the number of the last write that it said to be done.
+// kill kills the process, and returns the number of the last write that it acknowledged.
 func (w *writer) kill(acknowledged int) int {
 	_ = w.Process.Kill()
 	for w.lines.Scan() {
@@ -98,8 +98,8 @@ func (w *writer) kill(acknowledged int) int {
 	return acknowledged
 }
 
-// whole holds that two runs have what was acknowledged, perhaps one write more, and nothing in part. A server may be at work on that
-// write between the two looks.
+// whole checks that two runs have all acknowledged writes, perhaps one more, and no partial write. A server may still be executing that
+// write between the two reads.
 func whole(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
 	t.Helper()
 	var a, b int
@@ -114,7 +114,7 @@ func whole(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
 	}
 }
 
-// segmentsOf counts the segments of a run, and holds that each is as it was written; 0: there is no such run.
+// segmentsOf returns the number of segments of a run, and checks that each is as it was written; 0: there is no such run.
 func segmentsOf(t *testing.T, d journal.Driver, id string) int {
 	t.Helper()
 	rec, err := d.Load(t.Context(), id)

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// TestSize: ten minutes at 200 steps a second, or 1,000 with ONECALL_TEST_LONG, of which each run is kept for 60 seconds. After the third
-// minute the file stays within 10 % of what it is then. The minutes are those of the rows.
+// TestSize: ten minutes with 200 steps a second, or 1,000 with ONECALL_TEST_LONG, and each run kept for 60 seconds. From the third minute
+// on, the size of the file changes by at most 10 %. The minutes are those in the rows, not real time.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -31,7 +31,7 @@ func TestSize(t *testing.T) {
 		for i := range perSecond {
 			w := typical(newID(n*7919%1_000_003), i != 0)
 			w.Row.Began, w.Row.Last, w.Row.Expires = now, now, now.Add(keep)
-			if list = append(list, w); i == 0 { // one of a hundred goes on for two writes
+			if list = append(list, w); i == 0 { // one run of a hundred takes two writes
 				list = append(list, journal.Write{ID: w.ID, Lease: 1, Row: w.Row, Release: true, DropResults: true,
 					Segment: &journal.Segment{Lease: 1, First: 20, Events: make([]byte, 500)}})
 			}
@@ -57,7 +57,7 @@ func TestSize(t *testing.T) {
 	if err != nil || len(rows) < 60*perSecond || len(rows) > 61*perSecond {
 		t.Errorf("%d runs are left, %v", len(rows), err)
 	}
-	// When all have expired, most of the file is given back.
+	// When all runs have expired, the file shrinks.
 	if err := d.Expire(t.Context(), start.Add(time.Hour), start.AddDate(1, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// sizeOf is that of the database and its log.
+// sizeOf returns the size of the database and its log.
 func sizeOf(t *testing.T, path string) (size int64) {
 	t.Helper()
 	for _, file := range []string{path, path + "-wal"} {
@@ -78,8 +78,8 @@ func sizeOf(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// TestExpireOfTheDead: a run that goes on is kept, whenever it should have expired; that of a process that has gone is not. More of them
-// than fit one transaction stand before those that go.
+// TestExpireOfTheDead: a run under way is kept even if it has expired; that of a dead process is removed. More kept runs than fit one
+// transaction come before the removed ones.
 func TestExpireOfTheDead(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(t *testing.T) string{

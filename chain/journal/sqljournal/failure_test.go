@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// unavailable holds that an error says what is wrong.
+// unavailable checks that an error is unavailable and says what is wrong.
 func unavailable(t *testing.T, err error, what string) {
 	t.Helper()
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), what) {
@@ -27,7 +27,7 @@ func unavailable(t *testing.T, err error, what string) {
 	}
 }
 
-// failsEverywhere holds that each method fails in the same way.
+// failsEverywhere checks that each method fails in the same way.
 func failsEverywhere(t *testing.T, d journal.Driver, what string) {
 	t.Helper()
 	for name, f := range map[string]func(context.Context) error{
@@ -50,7 +50,7 @@ func failsEverywhere(t *testing.T, d journal.Driver, what string) {
 	}
 }
 
-// TestDamaged: what is no database, or a damaged one, is left as it is; when it is gone a new one is made.
+// TestDamaged: a file that is damaged or not a database is not changed; after it was removed, a new database is made.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -104,7 +104,7 @@ func TestDamagedPages(t *testing.T) {
 	unavailable(t, err, "journal.db")
 }
 
-// TestVersions: what a newer version wrote is refused and left alone; what an older one wrote is read and gone on with.
+// TestVersions: a database of a newer version is refused and not changed; runs of an older version can be read and continued.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -167,7 +167,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestLocked: another program keeps the file locked for longer than the driver waits. Reads go on, and when it ends writes do.
+// TestLocked: another program keeps the file locked for longer than the driver waits. Reads succeed meanwhile, and writes succeed after the
+// lock was released.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -205,7 +206,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestBecomesNewer: a newer version has changed the tables while an older one uses them, which says so when it is asked.
+// TestBecomesNewer: a newer version migrates the tables while an older one uses them. Check of the older one reports that.
 func TestBecomesNewer(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -238,7 +239,7 @@ func TestBecomesNewer(t *testing.T) {
 	}
 }
 
-// TestUnusable: the folder is a file.
+// TestUnusable: the path of the folder is a file.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -248,7 +249,7 @@ func TestUnusable(t *testing.T) {
 	failsEverywhere(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
 }
 
-// TestUnreadable: a database that this user may only read is refused. The superuser may write to each.
+// TestUnreadable: a database that this user may only read is refused. The superuser can write to any.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
@@ -277,7 +278,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestPostgresRefuses: a server that lets nobody write, one that does not let this user make tables, and one that lost them.
+// TestPostgresRefuses: a read-only server, a server that does not let this user create tables, and one that has lost its tables.
 func TestPostgresRefuses(t *testing.T) {
 	t.Parallel()
 	s := sharedPostgres(t)
@@ -305,7 +306,7 @@ func TestPostgresRefuses(t *testing.T) {
 		return err
 	})
 
-	guest := "guest_of_" + name // roles are the server's, not the database's
+	guest := "guest_of_" + name // roles belong to the server, not to a database
 	must("CREATE ROLE " + guest + " LOGIN PASSWORD 'guest'")
 	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], guest+":guest",
 		1)).Load(t.Context(), "run_a")
@@ -320,7 +321,7 @@ func TestPostgresRefuses(t *testing.T) {
 	})
 }
 
-// TestMoved: a database that was removed while it was open is made again, and others find it.
+// TestMoved: a database that was removed while it was open is made again, and other drivers find it.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -346,14 +347,14 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestPrivate: nobody else may read the files.
+// TestPrivate: no other user may read the files.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "state")
 	d := openSQLite(t, filepath.Join(folder, "journal.db"))
 	mustWrite(t, d, typical("run_a", false))
 	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != 4 { // the database, its log, the index of that, and the lock
+	if err != nil || len(entries) != 4 { // the database, its log, the index of the log, and the lock file
 		t.Fatalf("%v, %v", entries, err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
@@ -366,7 +367,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// TestPostgresAway: errors say what is wrong, and never the password.
+// TestPostgresAway: errors of an unreachable server say what is wrong, and never show the password.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:s3cret%zz@h/d", "postgres://u:s3cret@h:99999/d", "host=h password='s3cret", "",

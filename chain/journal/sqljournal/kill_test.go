@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// kills is how often a process is killed: often in CI.
+// kills returns how often a process is killed: often in CI, and a tenth of that elsewhere.
 func kills(often int) int {
 	if os.Getenv("ONECALL_TEST_CI") == "" {
 		return often / 10
@@ -29,7 +29,7 @@ func kills(often int) int {
 	return often
 }
 
-// killSome kills processes that write to a database, at random points, and holds that what was acknowledged is there.
+// killSome kills processes that write to a database, at random points, and checks that all acknowledged writes exist.
 func killSome(t *testing.T, where string, n int, then func(prefix string)) {
 	d, err := openAny(where)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestKilledSQLite(t *testing.T) {
 	if err := other.Expire(t.Context(), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if after := locks(); after > 2 { // of those who live
+	if after := locks(); after > 2 { // of live processes
 		t.Errorf("%d files stand for holders", after)
 	}
 }
@@ -93,7 +93,7 @@ func TestKilledPostgres(t *testing.T) {
 	}
 }
 
-// TestSleeperPostgres: a process that slept too long finds that its run was taken over, and writes nothing more of it.
+// TestSleeperPostgres: the run of a process that slept too long was taken over, and the process writes nothing more of it.
 func TestSleeperPostgres(t *testing.T) {
 	t.Parallel()
 	url := sharedPostgres(t).Database(t)
@@ -114,7 +114,7 @@ func TestSleeperPostgres(t *testing.T) {
 	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * len(rec.Segments) { // which were printed before, or are of run_b alone
+	for range 2 * len(rec.Segments) { // which were printed before, or belong to run_b
 		w.lines.Scan()
 	}
 	_ = w.kill(0)
@@ -126,8 +126,8 @@ func TestSleeperPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresStops: while the server is away each call fails soon and says so, and when it is back all that was acknowledged is
-// there. What lives goes on to hold its leases.
+// TestPostgresStops: while the server is down, each call fails soon and says why. When the server runs again, all acknowledged writes
+// exist, and live drivers still have their leases.
 func TestPostgresStops(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
@@ -200,8 +200,8 @@ func eventually(t *testing.T, f func(context.Context) error) {
 	}
 }
 
-// TestFullDisk: the file may not grow beyond a bound. The write that does not fit fails, reads go on, and what was acknowledged is
-// there.
+// TestFullDisk: the file may not grow beyond a limit. A write that does not fit fails, reads still succeed, and all acknowledged writes
+// exist.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

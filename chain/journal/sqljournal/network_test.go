@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestNetwork: nothing is made on a network file system, and the temporary folder is on none.
+// TestNetwork: no file is made on a network file system, and the temporary folder is not on one.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -19,7 +19,7 @@ var shared struct {
 	err    error
 }
 
-// sharedPostgres is the server that tests share that leave it running.
+// sharedPostgres returns the server that is shared by the tests that do not stop it.
 func sharedPostgres(t testing.TB) *postgrestest.Server {
 	t.Helper()
 	shared.once.Do(func() { shared.server, shared.err = postgrestest.New() })

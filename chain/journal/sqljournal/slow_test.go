@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// slowEngine is a database that takes its time to open.
+// slowEngine is an engine whose database is slow to open.
 type slowEngine struct{ opened int }
 
 var errSlow = errors.New("slow")
@@ -29,8 +29,8 @@ func (e *slowEngine) explain(error) (string, failureEffect) { return "It is slow
 func (e *slowEngine) isRetryable(error) bool                { return false }
 func (e *slowEngine) close(*database, string)               {}
 
-// TestSlow: a database that does not open keeps nobody for longer than the timeout, is tried again after a second and not before, and
-// what a caller does not wait for is no failure of it.
+// TestSlow: a database that does not open blocks no caller for longer than the timeout, and is tried again after a second, not earlier. A
+// caller that stops waiting does not count as a failure of the database.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// FuzzTimes: whatever a database gives is read or refused, and what is read is written as something that reads the same.
+// FuzzTimes: any value of a database is decoded or refused, and a decoded value that is encoded again decodes to the same.
 func FuzzTimes(f *testing.F) {
 	f.Add(encodeTimes(journal.Times{}))
 	f.Add(encodeTimes(journal.Times{0: 1, 58: 1 << 40, 187: 3}))
